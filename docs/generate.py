@@ -33,6 +33,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
     edges,
     trigger_name,
 )
+from bellwether_kafka.coordinator.observation.lag import VERDICTS
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
 from bellwether_kafka.coordinator.settings.group import GroupSettings
@@ -41,6 +42,8 @@ from bellwether_kafka.coordinator.settings.process import Settings
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import PARTITIONS_MAX, LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import PLANS, ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
@@ -64,6 +67,13 @@ BOUNDS = {
     "to_rack": "as from_rack",
     "currency": "one",
     "version": "one",
+    "verdict": ", ".join(VERDICTS),
+    "cluster_name": "one, lag_exporter_cluster_name; without it there are no such series",
+    "topic": "those that the groups read",
+    "partition": f"those of the topics; of groups with more than {PARTITIONS_MAX} none",
+    "member_host": "that of the member that has the partition; empty where nobody has it, and of groups that we lead",
+    "consumer_id": "that of the same member",
+    "client_id": "that of the same member",
 }
 # How many values that is, where it is not the same for all metrics that have the label.
 COUNTS = {
@@ -79,6 +89,9 @@ COUNTS = {
     "event": 7,
     "outcome": 5,
     "version": 1,
+    "verdict": len(VERDICTS),
+    "cluster_name": 1,
+    "topic": "topics",
 }
 SERIES = {
     "bellwether_rebalances": f"groups x {len(CauseKind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
@@ -87,6 +100,8 @@ SERIES = {
     "bellwether_cross_rack_read_partitions": f"groups x {PAIRS_MAX + 1}",
     "bellwether_cross_rack_bytes_per_second": f"groups x {PAIRS_MAX + 1}",
     "bellwether_cross_rack_cost_per_hour": f"groups x {PAIRS_MAX + 1}",
+    "kafka_partition_latest_offset": "partitions",
+    **{f"kafka_consumergroup_group_{name}": "groups x their partitions" for name in ("offset", "lag", "lag_seconds")},
 }
 
 
@@ -101,12 +116,21 @@ def most_series(name: str, labels: tuple[str, ...], collector: Any) -> str:
     return " x ".join([*words, *([str(number)] if number > 1 or not words else [])])
 
 
+def labels_of(name: str, collector: Any) -> tuple[str, ...]:
+    """Of a metric that has its collector to itself, or shares it."""
+    if isinstance(collector, LagExporterMetrics):
+        return collector.labelnames[name]
+    return getattr(collector, "_labelnames", ())
+
+
 def metrics_page() -> str:
     """Every metric that a process can expose, with its labels and their bounds."""
     registry = CollectorRegistry()
     common = Metrics(registry)
     StreamsMetrics(common)
     ObservedMetrics(common)
+    LagMetrics(common)
+    registry.register(LagExporterMetrics("cluster"))
     ControlMetrics(registry)
     CostMetrics(common, None, None)
     events_counter(registry)
@@ -114,12 +138,12 @@ def metrics_page() -> str:
     collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
     rows = []
     for family in sorted(registry.collect(), key=lambda f: f.name):
-        labels = getattr(collectors[family.name], "_labelnames", ()) or (("version",) if family.type == "info" else ())
+        labels = labels_of(family.name, collectors[family.name]) or (("version",) if family.type == "info" else ())
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
         shown = ", ".join(f"`{label}`" for label in labels) or "-"
         most = most_series(family.name, labels, collectors[family.name])
         rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {most} | {family.documentation} |")
-    used = {label for c in collectors.values() for label in getattr(c, "_labelnames", ())}
+    used = {label for name, collector in collectors.items() for label in labels_of(name, collector)}
     bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used)]
     return "\n".join(
         [

@@ -29,10 +29,11 @@ from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, 
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import is_sidecar
-from bellwether_kafka.coordinator.observation import Observation, as_document
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, as_document
 from bellwether_kafka.coordinator.planning import STABLE
 from bellwether_kafka.coordinator.settings import Settings
 
+LAGS_SHOWN = 20
 REBALANCING = "rebalancing"  # brokers tell what members have when the group is at rest again
 
 
@@ -116,10 +117,10 @@ def _draw(seen: Observation) -> None:
         tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
         tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
         has = member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)
-        lag = "-" if member.lag is None else str(member.lag)
         # Text, because what clients choose may look like markup.
-        table.add_row(*map(Text, (member.member_id, member.client_id, member.rack or "-", has, lag)))
+        table.add_row(*map(Text, (member.member_id, member.client_id, member.rack or "-", has, _lag_of(member))))
     console.print(table)
+    _draw_lags(console, seen)
     if seen.trouble:
         console.print(Text(seen.trouble))
     if seen.shadow is not None:
@@ -129,3 +130,50 @@ def _draw(seen: Observation) -> None:
         console.print(costs)
         moves = seen.shadow.moves
         console.print(Text(f"our plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
+
+
+def _lag_of(member: ObservedMember) -> str:
+    """With what is not known, which a sum would hide."""
+    if member.lag is None:
+        return "-"
+    return f"{member.lag}" + f" and {member.unknown_lags} unknown" * bool(member.unknown_lags)
+
+
+def _draw_lags(console: Console, seen: Observation) -> None:
+    """The partitions that are furthest behind, and what is not known. Times and rates need more than one look."""
+    report = seen.group_lag.report(LAGS_SHOWN) if seen.group_lag is not None else None
+    if report is not None:
+        columns = ("committed", "end", "lag", "behind", "written/s", "read/s", "caught up in", "verdict")
+        table = Table("partition", *columns)
+        for one in report.partitions:
+            times = _seconds(one.lag_ms), _seconds(one.catch_up_ms)
+            rates = _rate(one.written_per_s), _rate(one.consumed_per_s)
+            known = (
+                _dash(one.committed),
+                _dash(one.end),
+                _dash(one.lag),
+                times[0],
+                *rates,
+                times[1],
+                one.verdict.words,
+            )
+            table.add_row(*map(Text, (f"{one.topic}-{one.partition}", *known)))
+        if report.partitions:
+            console.print(table)
+        if report.truncated:
+            console.print(Text(f"These {len(report.partitions)} of {report.summary.partitions} are furthest behind."))
+    beyond = [p for p in (report.partitions if report is not None else ()) if p.note and p.committed is not None]
+    for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
+        console.print(Text(note))
+
+
+def _dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _rate(per_s: float | None) -> str:
+    return "-" if per_s is None else f"{per_s:.1f}"
+
+
+def _seconds(value_ms: int | None) -> str:
+    return "-" if value_ms is None else f"{value_ms / 1000:.0f} s"

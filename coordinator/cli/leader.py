@@ -77,10 +77,10 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
 
 
 def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
-    if settings.control is None:
+    if not settings.control_topic:
         return ()
     try:
-        records = read_all(librdkafka_properties(settings.properties), settings.control.topic, READ_S)
+        records = read_all(librdkafka_properties(settings.properties), settings.control_topic, READ_S)
     except ControlTopicError as error:
         typer.echo(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()

@@ -3,6 +3,9 @@
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
 obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
+
+Where no topic is named, orders on a whole group go to the process on this machine that looks after it
+(`control.local`).
 """
 
 import functools
@@ -12,7 +15,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,18 +24,18 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import Placed
+from bellwether_kafka.coordinator.cli.look import Placed, look
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail, tell
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
 DEFAULT_TOPIC = "bellwether-control"
-READ_S = 10.0
 POLL_S = 0.3
 LOOK_S = 1.0  # between two looks at a group, which take connections
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
+FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart where there is no control topic
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
@@ -48,19 +51,30 @@ AnyOrder = control.Order | control.PlacementOrder
 
 @dataclass(frozen=True, slots=True)
 class OrdersTopic:
-    """The topic that a command writes to, and how the command prints. All methods raise ControlTopicError."""
+    """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
+    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. All methods raise
+    ControlTopicError."""
 
-    properties: Mapping[str, Any]
+    desk: control.TopicDesk | control.LocalDesk
     name: str
+    named: bool
+    servers: str
     output: Output
     bootstrap: str | None = None
     config: Path | None = None
+    local: bool = False
+
+    def or_local(self, group: str | None) -> "OrdersTopic":
+        """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
+        processes = [] if self.named else control.local_processes(self.servers)
+        mine = [process for process in processes if group is None or process.looks_after(group)]
+        return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        return control.read_all(self.properties, self.name, READ_S)
+        return self.desk.read()
 
     def withdraw(self, key: str) -> None:
-        control.write_now(self.properties, self.name, key.encode(), None)
+        self.desk.write(key.encode(), None)
 
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
         """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
@@ -76,7 +90,9 @@ class OrdersTopic:
             assert placed is not None  # noqa: S101 - looked at above
             show_plan(placed.planned(), self.output)
             return
-        control.write_now(self.properties, self.name, *control.encode(order))
+        self.desk.write(*control.encode(order))
+        if self.local and order.kind in FORGOTTEN:
+            sentence += " So does a restart of the process: without control_topic orders stand in its memory only."
         if self.output is Output.TABLE:
             typer.echo(sentence)
         if doubt:
@@ -118,7 +134,8 @@ class OrdersTopic:
         """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
         records = self.read()
         if order.kind in ONCE:
-            listen = f"see 'bellwether orders' for who listens to the control topic '{self.name}'"
+            where = "on this machine" if self.local else f"to the control topic '{self.name}'"
+            listen = f"see 'bellwether orders' for who listens {where}"
             return f"no sidecar has taken the order; {listen}." if order.key in records else ""
         beats = [beat for beat in control.heard(records, _now_ms()) if order.target in beat.groups]
         unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
@@ -139,24 +156,46 @@ class Terms:
     dry_run: bool
 
 
-def with_topic(command: Callable[..., None]) -> Callable[..., None]:
+def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
     """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
-    `to`. An error of the topic ends the process."""
+    `to`. `local`: a process on this machine will do where none is named. An error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
     ) -> OrdersTopic:
         settings = settings_without_group(bootstrap, config)
-        name = topic or settings.control_topic or DEFAULT_TOPIC
-        return OrdersTopic(librdkafka_properties(settings.properties), name, output, bootstrap, config)
+        name = topic or settings.control_topic
+        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC)
+        servers = settings.properties["bootstrap.servers"]
+        return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
 
-    def to_the_end(**given: Any) -> None:
+    def to_the_end(to: OrdersTopic, **given: Any) -> None:
+        group = given.get("group")
         try:
-            command(**given)
+            command(to=to.or_local(group) if local else to, **given)
+        except control.NoControlTopicError as error:
+            fail(str(error) if to.named or not local or group is None else _nobody_here(to, group))
         except control.ControlTopicError as error:
             fail(str(error))
 
     return _with_options("to", options, functools.wraps(command)(to_the_end))
+
+
+with_topic_or_locally = functools.partial(with_topic, local=True)
+
+
+def _nobody_here(to: OrdersTopic, group: str) -> str:
+    """Why an order reaches nobody where no control topic is named and no process of this machine has the group."""
+    settings, _ = settings_for(to.bootstrap, to.config, group)
+    leading = look(settings, group).sidecars
+    if not leading:
+        return f"No Bellwether leads '{group}', and none of this user on this machine is to. Nothing was ordered."
+    host = leading[0].client_host.lstrip("/")
+    return (
+        f"Bellwether leads '{group}' from {host}, but in no process of this user on this machine, and no control topic"
+        " is named. Run the command there as the user of that process (in its container, if it has one), or set"
+        " control_topic for both. Nothing was ordered."
+    )
 
 
 def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -186,7 +225,7 @@ def _with_options(name: str, options: Callable[..., Any], command: Callable[...,
     return with_options
 
 
-@with_topic
+@with_topic_or_locally
 def leave(
     to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
@@ -195,7 +234,7 @@ def leave(
     to.give(order, sentence, wait_s=wait, force=force)
 
 
-@with_topic
+@with_topic_or_locally
 def pause(
     to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
@@ -204,7 +243,7 @@ def pause(
     to.give(order, sentence, wait_s=wait, force=force)
 
 
-@with_topic
+@with_topic_or_locally
 def resume(to: OrdersTopic, group: Group) -> None:
     records = to.read()
     keys = [control.order_key(kind, group) for kind in (control.OrderKind.LEAVE, control.OrderKind.PAUSE)]
@@ -216,7 +255,7 @@ def resume(to: OrdersTopic, group: Group) -> None:
     tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
-@with_topic
+@with_topic_or_locally
 def rebalance(
     to: OrdersTopic,
     group: Group,
@@ -286,7 +325,7 @@ def unpin(
     tell(to.output, sentences, withdrawn=[_document(order) for order in found])
 
 
-@with_topic
+@with_topic_or_locally
 def orders(to: OrdersTopic) -> None:
     now_ms = _now_ms()
     records = [record for _, record in sorted(to.read().items())]

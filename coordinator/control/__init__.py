@@ -1,4 +1,4 @@
-"""The control topic: orders of operators, and which of several instances is active."""
+"""Orders of operators, through the control topic or on the same machine, and which of several instances is active."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -24,13 +24,21 @@ from bellwether_kafka.coordinator.control.records import (
 _HEAVY = {
     "checks": ("heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "topic": ("ControlTopic", "ControlTopicError", "read_all", "write_now"),
+    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes"),
+    "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "TopicDesk", "read_all"),
 }
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
-    from bellwether_kafka.coordinator.control.topic import ControlTopic, ControlTopicError, read_all, write_now
+    from bellwether_kafka.coordinator.control.local import LocalDesk, LocalOrders, LocalProcess, local_processes
+    from bellwether_kafka.coordinator.control.topic import (
+        ControlTopic,
+        ControlTopicError,
+        NoControlTopicError,
+        TopicDesk,
+        read_all,
+    )
 else:
 
     def __getattr__(name: str) -> Any:

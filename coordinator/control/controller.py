@@ -17,7 +17,7 @@ import structlog
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.active_role import Sidecars
-from bellwether_kafka.coordinator.control.topic import ControlTopic
+from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Event,
@@ -45,6 +45,17 @@ class ControlReport:
 
 
 OnControl = Callable[[ControlReport], None]
+
+
+class Orders(Protocol):
+    """Where records come from and go to: `ControlTopic`, or `LocalOrders` where there is none."""
+
+    topic: str
+
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None: ...
+    def write(self, record: records.Record) -> None: ...
+    def withdraw(self, key: str) -> None: ...
+    async def close(self) -> None: ...
 
 
 class Runner(Protocol):
@@ -79,7 +90,7 @@ class Controller:
 
     def __init__(
         self,
-        topic: ControlTopic,
+        topic: Orders,
         settings: records.ControlSettings,
         runners: Mapping[str, Runner],
         *,

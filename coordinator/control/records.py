@@ -27,7 +27,8 @@ HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """The control topic, who we are in it, and whether others share our instance id."""
+    """The control topic, "" where orders come from this machine only; who we are in it; whether others share our
+    instance id, which takes a topic."""
 
     topic: str
     sidecar_id: str

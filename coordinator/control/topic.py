@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -22,6 +23,7 @@ REPLICAS_MAX = 3
 # A beat that could not be delivered at once would be a lie later.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
+READ_S = 10.0  # a command reads all of it
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
@@ -38,6 +40,10 @@ OnRecord = Callable[[str, Record | None], None]
 
 class ControlTopicError(Exception):
     """The control topic cannot be used; one sentence that names it and the remedy."""
+
+
+class NoControlTopicError(ControlTopicError):
+    """There is no such topic on the cluster."""
 
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
@@ -66,7 +72,7 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
             return
     except KafkaException as failed:
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
-    raise ControlTopicError(
+    raise NoControlTopicError(
         f"There is no control topic '{topic}' on this cluster, so no Bellwether listens to it; check --topic, or start"
         f' one whose settings say control_topic = "{topic}", which creates it.'
     )
@@ -228,6 +234,20 @@ def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[
                 raise ControlTopicError(f"The control topic '{topic}' cannot be read: {trouble.str()}.")
     finally:
         consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDesk:
+    """A command's side of a control topic. All methods raise ControlTopicError."""
+
+    properties: Mapping[str, str]
+    topic: str
+
+    def read(self) -> dict[str, Record]:
+        return read_all(self.properties, self.topic, READ_S)
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        write_now(self.properties, self.topic, key, value)
 
 
 def _keep(found: dict[str, Record], message: Message) -> None:

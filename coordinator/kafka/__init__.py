@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ClusterUnreachableError,
         MetadataWatch,
         SharedReader,
+        compacted_topics,
         follower_fetching,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
@@ -73,7 +74,8 @@ else:
         "certificates": ("CertificateFiles", "Renewed"),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
-            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader", "follower_fetching"),
+            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
+            *("compacted_topics", "follower_fetching"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import structlog
@@ -33,6 +34,7 @@ REQUEST_TIMEOUT_S = 10.0
 SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0
 JITTER = 0.2
+CLEANUP = "cleanup.policy"
 SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
 DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
@@ -308,6 +310,23 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     if codes & TLS:
         return f"No TLS connection to {bootstrap}; check security.protocol and ssl.ca.location ({text})."
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
+
+
+def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> frozenset[str]:
+    """Those of these topics that are compacted, as far as their configs may be read (DESCRIBE_CONFIGS on each)."""
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    if not resources:
+        return frozenset()
+    found = set()
+    try:
+        for resource, answer in admin.describe_configs(resources, request_timeout=limit_s).items():
+            with suppress(KafkaException, TimeoutError):
+                policy = answer.result(limit_s + 1).get(CLEANUP)
+                if policy is not None and "compact" in str(policy.value):
+                    found.add(str(resource.name))
+    except KafkaException:
+        return frozenset()
+    return frozenset(found)
 
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:

@@ -142,16 +142,17 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True)
 class AnyCommitted:
-    """`error` is Kafka's code, for the group."""
+    """`error` is Kafka's code, for the group; `topics` are those with an offset."""
 
     found: bool
     error: int = 0
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FindAnyOffset:
-    """OffsetFetch for all topics: whether the group has committed an offset anywhere. Topics that we may not describe
-    are left out of the answer."""
+    """OffsetFetch for all topics: whether the group has committed an offset anywhere, and where. Topics that we may not
+    describe are left out of the answer."""
 
     node: Node
     group_id: str
@@ -170,6 +171,9 @@ class FindAnyOffset:
 
     def answer(self, response: Any) -> AnyCommitted:
         group = response.groups[0] if response.API_VERSION >= 8 else response
-        partitions = (partition for topic in group.topics or () for partition in topic.partitions)
-        found = any(not p.error_code and p.committed_offset > NO_OFFSET for p in partitions)
-        return AnyCommitted(found, group.error_code or 0)
+        topics = sorted(
+            topic.name
+            for topic in group.topics or ()
+            if any(not p.error_code and p.committed_offset > NO_OFFSET for p in topic.partitions)
+        )
+        return AnyCommitted(bool(topics), group.error_code or 0, tuple(topics))

@@ -9,7 +9,10 @@ KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
 # Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
-TOP_LEVEL = {"standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format", "metrics_by_task"}
+TOP_LEVEL = {
+    *("standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format"),
+    *("metrics_by_task", "lag_exporter_cluster_name"),
+}
 
 
 def properties_in(value: object) -> dict[str, str]:

@@ -154,8 +154,8 @@ class Transport:
         return await self._ask(node_requests.FetchOffsets(node, group_id, topics, timeout_ms))
 
     async def any_committed(self, group_id: str) -> AnyCommitted:
-        """Whether the group has committed offsets, from its coordinator node. Raises TransportError; an error code of
-        the broker is in the answer."""
+        """Whether the group has committed offsets, and for which topics, from its coordinator node. Raises
+        TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return AnyCommitted(False, error)

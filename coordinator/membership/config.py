@@ -53,6 +53,7 @@ class MembershipConfig:
 
     watch_interval_ms: int = 5_000
     # The broker waits this long for the first members of an empty group; with us in the group it does not, so we do.
+    # Counted from our last heartbeat before they came, and no longer than we have seen the broker wait.
     coalesce_ms: int = 3_000
     coalesce_ms_max: int = 10_000
     # In a running group the other members take up to a heartbeat interval to come back anyway: nothing to gain.

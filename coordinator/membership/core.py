@@ -58,9 +58,10 @@ class Sighting:
 
 @dataclass(slots=True)
 class Session:
-    """When the broker has last heard of us, as far as its answers say."""
+    """When the broker has last heard of us, as far as its answers say; at `rested_at` the group was at rest."""
 
     alive_at: float = 0.0
+    rested_at: float = 0.0
     heartbeat_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
 

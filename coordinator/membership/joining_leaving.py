@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, NOT_LEADING, Code, fatal_sentence
+from bellwether_kafka.coordinator.membership.events import JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
+EMPTY_STATES = ("Empty", "Dead")
 JOIN_SHARE = 0.75  # of our session: so long a JoinGroup may be parked before it is sent again
 
 
@@ -19,7 +21,9 @@ class Joining:
     slot_taken: bool = False  # our instance id was a member before we joined
     app_topics: tuple[str, ...] = ()
     listed: tuple[str, ...] = field(init=False)  # by our last JoinGroup
+    broker_wait_ms: float | None = None  # for the first members of an empty group, None where we have not seen it
     _sent_at: float = 0.0
+    _into_empty: bool = False  # our JoinGroup goes to a group that has no members
 
     def __post_init__(self) -> None:
         self.listed = self.core.config.topics
@@ -42,7 +46,16 @@ class Joining:
         self.listed = self.app_topics if core.leadership.lists_app_topics else core.config.topics
         core.requests.join(subscription(self.listed, streams=core.config.streams), core.reason)
 
+    def admitted(self, answer: JoinAnswer) -> None:
+        """Alone in the first round of a group that was empty, we have been answered when the broker's wait was over
+        (docs/reference/broker-behaviour.md#states)."""
+        alone = {member.member_id for member in answer.members} <= {answer.member_id}
+        if self._into_empty and alone and not answer.skip_assignment:
+            self.broker_wait_ms = (self.core.now - self._sent_at) * 1000
+        self._into_empty = False
+
     def begin(self, reason: str) -> None:
+        self._into_empty = self.core.sighting.state in EMPTY_STATES and not (self.slot_taken or self.core.is_member)
         self.core.go(State.JOINING)
         self.core.reason = reason
         self.send()

@@ -115,6 +115,7 @@ class Leading:
     def _admitted(self, answer: events.JoinAnswer) -> None:
         core = self.core
         core.requests.admitted(answer)
+        self.joining.admitted(answer)
         core.leadership.members = answer.members
         core.sighting.heard(others=not core.alone)
         core.leadership.returned = core.leadership.must_lead = False
@@ -196,7 +197,7 @@ class Leading:
         if answer.error:
             self.recovery.failed(Kind.SYNC, answer.error)
             return
-        core.session.alive_at = core.now
+        core.session.alive_at = core.session.rested_at = core.now
         core.trouble_is_over()
         leadership.assignments = ()
         self.core.policy.succeeded()

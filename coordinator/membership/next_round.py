@@ -12,6 +12,9 @@ from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
+# Where the broker itself does not wait for the first members: so long we do, or each of them would be a round.
+QUIET_MS_LEAST = 500
+HELD_MS_LEAST = 250  # after we have heard of the round
 
 
 @dataclass(slots=True)
@@ -24,12 +27,28 @@ class HeadCount:
     grown_at: float
     members: int | None = None
 
+    @classmethod
+    def since(cls, rested_at: float, now: float, quiet_ms: float, limit_ms: float) -> "HeadCount":
+        """The first member may have come at any time since the group was at rest, and has waited since then."""
+        waited_s = max(0.0, quiet_ms - HELD_MS_LEAST) / 1000
+        return cls(quiet_ms / 1000, now + limit_ms / 1000, max(rested_at, now - waited_s))
+
+    @property
+    def due(self) -> float:
+        """When the round is to be closed, if nobody else comes."""
+        return min(self.grown_at + self.quiet_s, self.limit)
+
     def counted(self, members: int, now: float) -> bool:
         """Takes a head count; True when the round should be closed now."""
         if self.members is not None and members > self.members:
             self.grown_at = now
         self.members = max(members, self.members or 0)
-        return now >= min(self.grown_at + self.quiet_s, self.limit)
+        return now >= self.due
+
+    def next_look(self, now: float) -> float:
+        """Some looks during the quiet time, one of them when it ends."""
+        step = now + self.quiet_s / COALESCE_STEPS
+        return min(step, self.due) if self.due > now else min(step, self.limit)
 
 
 @dataclass(slots=True)
@@ -51,6 +70,7 @@ class NextRound:
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
                 self.joining.send_overdue()  # after the last of them: its answer is lost, and the round has ended
             case Code.NONE, State.STABLE:
+                session.rested_at = session.heartbeat_sent_at
                 self.core.trouble_is_over()
             case Code.REBALANCE_IN_PROGRESS, (State.DECIDING | State.STABLE):
                 self._called_back()
@@ -67,7 +87,7 @@ class NextRound:
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
         core.sighting.heard(others=True)  # only somebody else opens a round while we are a member at rest
-        window_ms = config.coalesce_ms if core.alone else config.coalesce_running_ms
+        window_ms = self._quiet_ms() if core.alone else config.coalesce_running_ms
         if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")
             return
@@ -75,11 +95,16 @@ class NextRound:
         core.go(State.COALESCING)
         core.reason = "a rebalance has begun"
         if core.alone:
-            self._count = HeadCount(window_ms / 1000, core.now + config.coalesce_ms_max / 1000, core.now)
+            self._count = HeadCount.since(core.session.rested_at, core.now, window_ms, config.coalesce_ms_max)
             self.look()
         else:
             self._count = None
             core.set_timer(Timer.COALESCE, window_ms)
+
+    def _quiet_ms(self) -> float:
+        """No longer than the broker would have waited without us, where we know that."""
+        most, waits = self.core.config.coalesce_ms, self.joining.broker_wait_ms
+        return most if waits is None else min(most, max(waits, QUIET_MS_LEAST))
 
     # ---- holding the round open ------------------------------------------------------------------------------------
 
@@ -89,7 +114,7 @@ class NextRound:
             self.recovery.rejoin(core.reason)
             return
         core.requests.describe()
-        core.timers.set(Timer.COALESCE, min(core.now + self._count.quiet_s / COALESCE_STEPS, self._count.limit))
+        core.timers.set(Timer.COALESCE, self._count.next_look(core.now))
 
     def counted(self, answer: DescribeAnswer) -> None:
         core, count = self.core, self._count

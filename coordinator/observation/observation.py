@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
-from bellwether_kafka.coordinator.kafka import Offsets
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -19,7 +19,8 @@ GroupType = Literal["classic", "consumer", "streams", "other", "missing"]  # who
 @dataclass(frozen=True, slots=True)
 class ObservedMember:
     """`owned` are the partitions it was given; `active` and `standby` its tasks where it is a Streams thread, as Java
-    prints them. `lag` is in records, None where it is not known. `trouble`: why its bytes could not be read."""
+    prints them. `lag` is in records and of the partitions whose lag is known, None without any; `unknown_lags` counts
+    the others. `trouble`: why its bytes could not be read."""
 
     member_id: str
     instance_id: str | None
@@ -31,6 +32,7 @@ class ObservedMember:
     active: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
     lag: int | None = None
+    unknown_lags: int = 0
     trouble: str = ""
 
 
@@ -52,7 +54,8 @@ class Observation:
 
     `members` are the application's, `sidecars` ours. `lags` has an entry per partition of subscribed topics, None where
     nothing is committed or known; a lag belongs to this moment, unlike what members of an application said of their
-    state when they last joined. Without a `shadow`, `trouble` says why.
+    state when they last joined. `group_lag` has more on them, None where they could not be read, and `lag_notes` are
+    sentences on what is not known. Without a `shadow`, `trouble` says why.
     """
 
     group_id: str
@@ -66,6 +69,8 @@ class Observation:
     shadow: Shadow | None = None
     trouble: str = ""
     sidecars: tuple[ObservedMember, ...] = ()
+    group_lag: GroupLag | None = None
+    lag_notes: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -88,21 +93,16 @@ class Observation:
             return f"led by Bellwether ({self.sidecars[0].member_id})"
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
-    def with_lags(self, committed: Offsets, ends: Offsets) -> "Observation":
+    def with_lag(self, found: GroupLag) -> "Observation":
         """With the records that are not consumed yet, of each partition and of what each member has."""
-        lags = lags_of(committed, ends)
+        lags = found.by_topic()
         owned = ([lags[t][p] for t, p in m.owned if p < len(lags.get(t, ()))] for m in self.members)
-        members = tuple(replace(m, lag=_total(mine)) for m, mine in zip(self.members, owned, strict=True))
-        return replace(self, lags=lags, members=members)
-
-
-def lags_of(committed: Offsets, ends: Offsets) -> dict[str, tuple[int | None, ...]]:
-    """Records that are not consumed yet, of each partition by topic; None where an offset is not known."""
-    lags: dict[str, tuple[int | None, ...]] = {}
-    for topic, offsets in committed.items():
-        pairs = zip(offsets.tolist(), ends[topic].tolist() if topic in ends else [-1] * len(offsets), strict=True)
-        lags[topic] = tuple(max(0, end - at) if min(at, end) >= 0 else None for at, end in pairs)
-    return lags
+        members = tuple(
+            replace(m, lag=_total(mine), unknown_lags=len(m.owned) - sum(lag is not None for lag in mine))
+            for m, mine in zip(self.members, owned, strict=True)
+        )
+        notes = (*self.lag_notes, *found.notes)
+        return replace(self, lags=lags, members=members, group_lag=found, lag_notes=notes)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:
@@ -133,8 +133,9 @@ def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
     return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held)
 
 
-def as_document(seen: Observation) -> dict[str, Any]:
-    """An observation as JSON's values; bytes and the decision itself are left out."""
+def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
+    """An observation as JSON's values; bytes and the decision itself are left out. `most` limits the partitions whose
+    lags are told in detail."""
     plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
     shadow = seen.shadow
     return {
@@ -143,6 +144,8 @@ def as_document(seen: Observation) -> dict[str, Any]:
         **{name: getattr(seen, name) for name in plain},
         "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
         "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
+        "lag_report": seen.group_lag and asdict(seen.group_lag.report(most)),
+        "lag_notes": list(seen.lag_notes),
         "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
     }

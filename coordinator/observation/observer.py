@@ -1,6 +1,5 @@
 """Looks at one group whenever it is told to and never joins it: the IO around `observation`."""
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableEr
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
+from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
@@ -99,6 +99,7 @@ class GroupObserver:
         self._silence = ""
         self._decoded: Kept[Observation] = Kept()
         self._shadow: Kept[Shadow] = Kept()
+        self._lags = LagLooks(config.group_id)
 
     async def refresh(self) -> None:
         """A look that listeners hear of. Silence of brokers is a log line, and one for as long as it lasts."""
@@ -142,9 +143,11 @@ class GroupObserver:
         answer = replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours))
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
-        if kind == "other" or not answer.members:
+        if kind == "other":
             return seen
         seen = await self._with_lags(seen)
+        if not answer.members:
+            return seen
         if by_broker is None and answer.state != STABLE:
             return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
         return await self._with_shadow(seen, answer, by_broker)
@@ -174,17 +177,28 @@ class GroupObserver:
 
     async def _with_lags(self, seen: Observation) -> Observation:
         """Lags are worth having and nothing depends on them."""
-        topics = sorted({topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))})
+        offsets, reader = self._sources.offsets, self._sources.reader
+        at_rest = seen.kind != "classic" or seen.state == STABLE or not seen.members
+        owners = {partition: m.member_id for m in seen.members for partition in m.owned} if at_rest else None
         try:
-            cluster = await self._sources.reader.snapshot(topics, METADATA_AGE_MS_MAX)
+            topics = await self._topics(seen)
+            cluster = await reader.snapshot(topics, METADATA_AGE_MS_MAX)
             counts = {topic: int(cluster.counts[cluster.index[topic]]) for topic in topics if topic in cluster.index}
-            of = self._sources.offsets
-            asked = of.committed(self.group_id, counts, LIMIT_S), of.ends(counts, LIMIT_S)
-            committed, ends = await asyncio.gather(*asked)
-        except (kafka.OffsetsError, ClusterUnreachableError) as error:
+            found = await self._lags.look(offsets, reader.admin, counts, owners, LIMIT_S)
+        except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
-            return seen
-        return seen.with_lags(committed, ends)
+            return replace(seen, lag_notes=(f"no lags: {error}",))
+        missing = [topic for topic in topics if topic not in counts]
+        notes = tuple(f"{topic} does not exist or may not be described: its lag is not known" for topic in missing)
+        return replace(seen, lag_notes=notes).with_lag(found)
+
+    async def _topics(self, seen: Observation) -> list[str]:
+        """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
+        group has read: at the last look, else anywhere. Raises TransportError."""
+        shown = {topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))}
+        if not shown and seen.members:
+            shown = {*self._lags.counts}
+        return sorted(shown or (await self._sources.transport.any_committed(self.group_id)).topics)
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
         planned_from = await self._planned_from(seen, answer)

@@ -21,6 +21,8 @@ from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
     ControlMetrics,
     CostMetrics,
+    LagExporterMetrics,
+    LagMetrics,
     Metrics,
     ObservedMetrics,
     StreamsMetrics,
@@ -65,7 +67,12 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         service.rebalance_wanted(group, reason)
 
     watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
-    costs, lags = CostMetrics(metrics, settings.cost, weights), LagWatch(rounds)
+    exporter = LagExporterMetrics(settings.lag_exporter_cluster_name) if settings.lag_exporter_cluster_name else None
+    if exporter is not None:
+        metrics.registry.register(exporter)
+    lag_metrics = LagMetrics(metrics)
+    of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
+    costs, lags = CostMetrics(metrics, settings.cost, weights), LagWatch(rounds, [each.on_lag for each in of_lags])
     service = Service(
         settings.properties,
         settings.memberships,
@@ -73,7 +80,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events, watches, costs, lags, by_task=settings.metrics_by_task),
+        observers=_observers(metrics, rounds, events, watches, costs, lags, of_lags, by_task=settings.metrics_by_task),
         weights=weights,
         control=settings.control,
         selection=selection,
@@ -113,21 +120,29 @@ def _observers(
     watches: Sequence[LoadWatch],
     costs: CostMetrics,
     lags: LagWatch,
+    of_lags: Sequence[LagMetrics | LagExporterMetrics],
     *,
     by_task: bool,
 ) -> Observers:
     conversions = ConversionWatch(metrics.on_conversion)
     return Observers(
-        on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
+        on_decision=(
+            metrics.on_decision,
+            log_decision,
+            rounds.on_decision,
+            *events.on_decision,
+            costs.on_decision,
+            lags.on_decision,
+        ),
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_role=(log_role, metrics.on_role),
-        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in (*watches, costs, lags, *of_lags))),
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
-        on_observation=(ObservedMetrics(metrics).on_observation, costs.on_observation),
+        on_observation=(ObservedMetrics(metrics).on_observation, *(o.on_observation for o in (costs, *of_lags))),
         on_seen=(conversions.on_seen,),
-        on_gone=(costs.on_gone, conversions.on_gone, metrics.on_gone),
+        on_gone=(costs.on_gone, conversions.on_gone, metrics.on_gone, *(o.on_gone for o in of_lags)),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 

@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import GroupPlan, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka, membership, planning
-from bellwether_kafka.coordinator.control import Controller, ControlSettings, ControlTopic, OnControl
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, ControlTopic, LocalOrders, OnControl
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
@@ -167,10 +167,11 @@ class Service:
         led = {group_id: runner.membership for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
-        if self._control is not None:
-            topic = ControlTopic(properties, self._control.topic)
+        if self._control is not None and (self._control.topic or self.runners):
             hear_control = self._observers.on_control
-            self._controller = Controller(topic, self._control, self.runners, on_control=hear_control)
+            self._controller = Controller(
+                self._orders(self._control.topic), self._control, self.runners, on_control=hear_control
+            )
             watching.append(asyncio.create_task(self._controller.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
@@ -221,6 +222,11 @@ class Service:
         self._selection = selection
         if self._looked_at is not None:
             self._looked_at.follow(selection)
+
+    def _orders(self, topic: str) -> ControlTopic | LocalOrders:
+        if topic:
+            return ControlTopic(kafka.librdkafka_properties(self._properties), topic)
+        return LocalOrders(self._properties["bootstrap.servers"])
 
     def _add_group(self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch) -> None:
         policy = self._policies.get(config.group_id, self._policy)

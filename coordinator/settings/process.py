@@ -80,6 +80,7 @@ class Settings(BaseSettings):
     metadata_interval_ms: PositiveMilliseconds = 10_000
     message_bytes_max: Annotated[int, Field(gt=0)] = 1_048_588  # a broker's default, as `guard.MESSAGE_BYTES_MAX`
     metrics_by_task: bool = False  # a series for each standby and warm-up
+    lag_exporter_cluster_name: str = ""  # a series for each partition, under kafka-lag-exporter's names
     events: EventSettings | None = None
     weights: WeightSettings | None = None
     cost: CostSettings | None = None
@@ -174,10 +175,8 @@ class Settings(BaseSettings):
         return tuple(replace(config, standby=self.standby, client_id=client_id) for config in made)
 
     @property
-    def control(self) -> ControlSettings | None:
-        """Who we are in the control topic, None without one. An id that nobody has set lasts as long as the process."""
-        if not self.control_topic:
-            return None
+    def control(self) -> ControlSettings:
+        """How orders reach us. An id that nobody has set lasts as long as the process."""
         own = self.sidecar_id or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         return ControlSettings(self.control_topic, own, self.standby)
 

@@ -7,6 +7,8 @@ from bellwether_kafka.coordinator.telemetry.logs import configure_logs
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from bellwether_kafka.coordinator.telemetry.publish import EventPublisher

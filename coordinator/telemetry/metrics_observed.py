@@ -19,7 +19,6 @@ class ObservedMetrics:
 
         self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
-        self.lag = gauge("lag_records", "Records that are not consumed yet, all known partitions together.")
         self.seen_at = gauge("timestamp_seconds", "When the group was looked at.")
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
@@ -30,7 +29,6 @@ class ObservedMetrics:
         group = seen.group_id
         self.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)
-        self.lag.labels(group).set(UNKNOWN if seen.lag is None else seen.lag)
         self.seen_at.labels(group).set(seen.seen_at_ms / 1000)
         shadow = seen.shadow
         self.moved.labels(group).set(UNKNOWN if shadow is None else shadow.moves.moved)

@@ -1,5 +1,5 @@
-"""How far partitions and tasks of led groups are behind, for the status page. Read only while somebody looks: a group
-whose picture was asked for is read once, and nothing depends on it.
+"""How far groups that we lead are behind: read now and then, and more often while somebody looks at the page. Nothing
+depends on it.
 """
 
 import asyncio
@@ -10,16 +10,23 @@ from dataclasses import dataclass, replace
 import structlog
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
-from bellwether_kafka.coordinator.observation import lags_of
+from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
+from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import GroupLag, LagLooks, notify
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.protocol.primitives import TopicPartition
 
+INTERVAL_S = 30.0  # while nobody looks
 LIMIT_S = 10.0
 AGAIN_S = 3.0  # a page that is left open asks as often
 OLD_S = 60.0  # what is older says nothing of now
+LISTED_MAX = 2_000  # partitions with all that is known of their lag
+
+OnLag = Callable[[str, GroupLag | None], None]  # None: the offsets could not be read
 
 log = structlog.get_logger(__name__)
 
@@ -30,13 +37,14 @@ class Lags:
 
     at_s: float
     of: Mapping[str, int]
+    found: GroupLag | None = None
 
 
-def lags_of_items(followed: Followed, committed: Offsets, ends: Offsets) -> dict[str, int]:
+def lags_of_items(followed: Followed, found: GroupLag) -> dict[str, int]:
     """Of partitions that somebody has, or of active tasks. Pure."""
     held = zip(followed.holder, followed.task, strict=True)
     tasks = [None if holder is None else task or "" for holder, task in held]
-    return lags_by_name(followed.cluster, tasks, lags_of(committed, ends))
+    return lags_by_name(followed.cluster, tasks, found.by_topic())
 
 
 def lags_by_name(
@@ -71,19 +79,43 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
         known = item.state not in (STANDBY, WARMUP) and item.name in lags.of
         return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if known else item
 
-    return replace(picture, holders=tuple(replace(h, items=tuple(map(told, h.items))) for h in picture.holders))
+    holders = tuple(replace(h, items=tuple(map(told, h.items))) for h in picture.holders)
+    if lags.found is None:
+        return replace(picture, holders=holders)
+    return replace(picture, holders=holders, lag_report=lags.found.report(LISTED_MAX), lag_notes=lags.found.notes)
+
+
+def owners_of(followed: Followed) -> dict[TopicPartition, str]:
+    """Who has which partition. Pure."""
+    cluster = followed.cluster
+    topics = zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False)
+    held = ((topic, p, followed.holder[first + p]) for topic, first, count in topics for p in range(count))
+    return {TopicPartition(topic, p): holder for topic, p, holder in held if holder is not None}
 
 
 class LagWatch:
-    """Gives pictures out with the lags that are known; each request has lags read for the next one.
-    Give `beside` to the service."""
+    """Gives pictures out with the lags that are known; each request has lags read for the next one. Give its `on_*`
+    methods and `beside` to the service; `on_lag` hears of each look at a group that we lead."""
 
-    def __init__(self, rounds: Rounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rounds: Rounds, on_lag: Sequence[OnLag] = (), *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rounds = rounds
+        self._on_lag = on_lag
         self._clock = clock
         self._known: dict[str, Lags] = {}
+        self._looks: dict[str, LagLooks] = {}
+        self._led: set[str] = set()
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
+
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+        self._led.add(planned.chosen.decision.raw.group_id)
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self._led.discard(group)
+            self._looks.pop(group, None)
 
     def picture(self, group: str) -> Picture | None:
         """The newest round of this group, None where we have led none."""
@@ -102,30 +134,45 @@ class LagWatch:
         reader = OffsetReader(admin, groups)
         try:
             while True:
-                await self._asked.wait()
-                self._asked.clear()
-                wanted, self._wanted = self._wanted, set()
-                for group in wanted:
-                    await self._look(group, reader)
+                for group in await self._due():
+                    await self.look(group, reader, admin)
         finally:
             reader.close()
 
-    async def _look(self, group: str, reader: OffsetReader) -> None:
+    async def _due(self) -> list[str]:
+        """The groups that somebody looks at, as soon as there are any; after a while all that we lead."""
         try:
-            self._known[group] = await self.read(group, reader)
+            async with asyncio.timeout(INTERVAL_S):
+                await self._asked.wait()
+        except TimeoutError:
+            return sorted(self._led)
+        self._asked.clear()
+        wanted, self._wanted = self._wanted, set()
+        now_s, known = self._clock(), self._known
+        late = {group for group in self._led if group not in known or now_s - known[group].at_s >= INTERVAL_S}
+        return sorted(wanted | late)
+
+    async def look(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
+        """Reads the lags of a group; `on_lag` hears of them while we lead it. What goes wrong is a log line."""
+        try:
+            known = await self.read(group, reader, admin)
         except OffsetsError as error:
             log.info("lags_unknown", group=group, reason=str(error))
-            self._known[group] = Lags(self._clock(), {})
+            known = Lags(self._clock(), {})
         except Exception:
             log.exception("lags_not_read", group=group)
+            return
+        self._known[group] = known
+        if group in self._led:
+            for observer in self._on_lag:
+                notify(observer, group, known.found)
 
-    async def read(self, group: str, reader: OffsetReader) -> Lags:
+    async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
         """One look at a group. Raises OffsetsError."""
         followed, at_s = await asyncio.to_thread(self._rounds.followed, group), self._clock()
-        counts = followed.counts if followed is not None else {}
+        looks = self._looks.setdefault(group, LagLooks(group))
+        counts = (followed.counts or looks.counts) if followed is not None else {}  # also of a group that all have left
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})
-        # Ends first: what is committed after them is no lag, and the other way round there would always be some.
-        ends = await reader.ends(counts, LIMIT_S)
-        committed = await reader.committed(group, counts, LIMIT_S)
-        return Lags(at_s, lags_of_items(followed, committed, ends))
+        found = await looks.look(reader, admin, counts, owners_of(followed), LIMIT_S)
+        return Lags(at_s, lags_of_items(followed, found), found)

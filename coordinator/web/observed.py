@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, Owner
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, SeenRebalance, Shadow, as_document
-from bellwether_kafka.coordinator.web.lags import lags_by_name
+from bellwether_kafka.coordinator.web.lags import LISTED_MAX, lags_by_name
 from bellwether_kafka.coordinator.web.picture import (
     ITEMS_MAX,
     MOVES_MAX,
@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.web.picture import (
     moves_from,
 )
 
-SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "trouble")
+SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "unknown_lags", "trouble")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,20 @@ def _owners(seen: Observation, shadow: Shadow) -> list[Holder]:
     plan, members = shadow.decision.plan, {member.member_id: member for member in seen.members}
     items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_))
     return [
-        Holder(owner.name, owner.rack, owner.members, (*has, *_standbys(members, owner.members)), owner.degraded)
+        Holder(owner.name, owner.rack, owner.members, (*has, *_standbys(members, owner, plan)), owner.degraded)
         for owner, has in zip(plan.owners, items, strict=True)
     ]
 
 
-def _standbys(members: Mapping[str, ObservedMember], ids: Iterable[str]) -> list[Item]:
-    return [Item(task, STANDBY) for name in ids if name in members for task in members[name].standby]
+def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[Item]:
+    """With what their process has reported, where our plan would keep them and so knows it."""
+    told = {str(copy.task): copy for copy in plan.copies if str(copy.process_id) == owner.name and copy.lag >= 0}
+    tasks = [task for name in owner.members if name in members for task in members[name].standby]
+    plain = (Item(task, STANDBY) for task in tasks)
+    return [
+        replace(item, lag=told[item.name].lag, lag_age_ms=told[item.name].age_ms) if item.name in told else item
+        for item in plain
+    ]
 
 
 def _alone(member: ObservedMember) -> Holder:
@@ -111,7 +118,7 @@ def _lags(seen: Observation) -> Mapping[str, int]:
 
 
 def _document(seen: Observation, rebalances: Iterable[SeenRebalance]) -> dict[str, Any]:
-    document = as_document(seen)
+    document = as_document(seen, LISTED_MAX)
     document.pop("lags")
     members = [{name: member[name] for name in SHOWN_OF_A_MEMBER} for member in document.pop("members")]
     return document | {"members": members, "rebalances": [asdict(rebalance) for rebalance in rebalances]}

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
+from bellwether_kafka.coordinator.observation import LagReport
 from bellwether_kafka.coordinator.planning import PlannedRound, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
@@ -59,7 +60,7 @@ class StageLine:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One round of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed. Only a
-    round that was carried out has a `generation`."""
+    round that was carried out has a `generation`; `lag_report` is there once somebody has looked."""
 
     group: str
     kind: str
@@ -85,6 +86,8 @@ class Picture:
     took_ms: dict[str, float]
     probing_at_ms: int | None = None
     truncated: bool = False
+    lag_report: LagReport | None = None
+    lag_notes: tuple[str, ...] = ()
 
 
 def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | None = None) -> Picture:

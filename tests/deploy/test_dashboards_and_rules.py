@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.runtime.events_out import events_counter, even
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from tests.paths import ROOT
@@ -44,6 +45,7 @@ def known() -> set[str]:
     metrics = Metrics()
     StreamsMetrics(metrics)
     ObservedMetrics(metrics)
+    LagMetrics(metrics)
     ControlMetrics(metrics.registry)
     CostMetrics(metrics, None, None)
     events_counter(metrics.registry)

@@ -8,10 +8,12 @@ import threading
 import confluent_kafka
 import pytest
 
+from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
+from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.sidecar import Sidecar
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.measure.demo.embedded_transport import EmbeddedTransport
@@ -106,3 +108,27 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     assert len(led.decisions) >= 3
     assert all(d.chosen.decision.plan.group.protocol == strategy for d in led.decisions)
     assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
+
+
+def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_come_back() -> None:
+    group = "group-left"
+    with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
+        cluster.create_topic("orders", PARTITIONS, 3)
+        properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
+        alone = {"new_transport": EmbeddedTransport, "control": ControlSettings("", "pod-1")}
+
+        def told(*arguments: str) -> str:
+            ended = run_to_end([*arguments, "--bootstrap", cluster.bootstrap])
+            assert ended.code == 0, ended.text
+            return ended.text
+
+        with Sidecar(properties, membership(group, "range"), **alone) as led:
+            led.wait_for(State.STABLE)
+            assert "It is in effect." in told("leave", group, "--reason", "reset", "--wait", "40")
+            led.wait_for(State.WATCHING)
+            (left,) = led.said(NoteKind.LEFT)
+            assert left.endswith(f"has ordered leave of '{group}' (reset)")
+            assert f"ordered leave of '{group}' (reset), until" in told("orders")
+            told("resume", group)
+            led.wait_for(State.STABLE)
+            assert led.stop() == Outcome(0)

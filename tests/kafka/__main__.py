@@ -14,7 +14,7 @@ from itertools import product
 from tests.interop.support.jvm import KAFKA_TESTS, MissingToolError, java
 from tests.kafka.page import PAGE, Result, draw, page
 from tests.kafka.run import run
-from tests.kafka.verdicts import listed, troubles
+from tests.kafka.verdicts import ahead, listed, troubles
 
 CONSUMER = "org.apache.kafka.clients.consumer"
 STREAMS = "org.apache.kafka.streams.processor.internals"
@@ -63,13 +63,13 @@ def main(words: Sequence[str]) -> int:
         classes = [name for name in CLASSES[policy] if not chosen.classes or simple(name) in chosen.classes]
         if not classes:
             continue
-        began = time.monotonic()
+        began, told = time.monotonic(), listed(policy, release)
         try:
-            ran = run(java(KAFKA_TESTS[release]), classes, policy)
+            ran = run(java(KAFKA_TESTS[release]), classes, policy, ahead(told))
         except MissingToolError as missing:
             print(f"Kafka's unit tests were not run: {missing}.", file=sys.stderr)
             return 2
-        results.append(Result(release, policy, tuple(map(simple, classes)), ran, listed(policy, release)))
+        results.append(Result(release, policy, tuple(map(simple, classes)), ran, told))
         draw(results[-1], time.monotonic() - began)
     found = [trouble for result in results for trouble in told_of(result)]
     for trouble in found:

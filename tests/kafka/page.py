@@ -18,8 +18,10 @@ back are the bytes of SyncGroup. Seeds that Kafka's convergence tests take from 
 A test that differs is listed in `tests/kafka/differing.yml` with its reason and a check, made in every run: Kafka's own
 class answers the same question, and both plans are measured. The measures of consumers are the partitions without an
 owner, the unevenness of loads, moves, and partitions read across racks; those of applications the missing copies, the
-unevenness of active tasks and of all copies, the cost of racks, and moves. What comes first counts most, and our plan
-must not be worse. A difference that is not listed fails the run, and so does one that is listed and no longer there.
+unevenness of active tasks, copies that share a rack with another one of their task, the unevenness of all copies, the
+cost of racks, and moves. What comes first counts most, and our plan must not be worse. Where it is worth as much only
+later, both plans are followed until everything has caught up and nothing moves any more. A difference that is not
+listed fails the run, and so does one that is listed and no longer there.
 
 *asked*: tests of which at least one question was ours to answer. The others look at other parts of Kafka's classes, or
 pass what our types cannot hold (a task that two processes run), and test nothing of ours.
@@ -53,7 +55,7 @@ def draw(result: Result, seconds: float) -> None:
             print(f"  {case.test_class}.{case.method} {case.name}: {case.failure[:300]}")
     print(f"{'all':46} {len(cases):6} {_asked(cases):6} {_passed(cases):6}")
     plans = result.ran.compared
-    same, bad = sum(plan.same for plan in plans), sum(bool(worse(plan)) for plan in plans)
+    same, bad = sum(plan.same for plan in plans), sum(bool(worse(plan.ours, plan.theirs)) for plan in plans)
     print(
         f"plans beside Kafka's: {len(plans)}, the same {same}, as good or better {len(plans) - same - bad}, worse {bad}"
     )

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One question that Kafka's own code answered beside us. Of each measure less is better; the first counts most."""
+    """One question that Kafka's own code answered beside us. Of each measure less is better; the first counts most.
+
+    `at_rest` are the measures of what our plan and Kafka's come to when round by round everything that was assigned has
+    caught up; its moves are those of all these rounds. None where the run did not look so far ahead."""
 
     test_class: str
     method: str
@@ -37,6 +40,7 @@ class Compared:
     same: bool
     ours: Mapping[str, float]
     theirs: Mapping[str, float]
+    at_rest: tuple[Mapping[str, float], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,15 @@ class Ran:
     compared: tuple[Compared, ...]
 
 
-def run(jvm: Java, classes: Sequence[str], policy: str) -> Ran:
-    """All tests of these classes. Raises RuntimeError where the JVM did not come to its end."""
+def run(jvm: Java, classes: Sequence[str], policy: str, ahead: Iterable[str] = ()) -> Ran:
+    """All tests of these classes; of plans of the methods `ahead` also what they come to. Raises RuntimeError where the
+    JVM did not come to its end."""
     with tempfile.TemporaryDirectory(prefix="kafka-tests-") as folder:
         woven, report = Path(folder, "woven"), Path(folder, "report.jsonl")
         subprocess.run(jvm.command("bellwether.Weave", str(woven)), check=True, timeout=LIMIT_S)
         python = "\n".join([sys.executable, "-m", "tests.kafka.answers", policy])
         options = (*JVM, "-XX:+EnableDynamicAgentLoading", f"-Dbellwether.python={python}")
+        options += (f"-Dbellwether.ahead={','.join(ahead)}",)
         over = replace(jvm, classpath=f"{woven}:{jvm.classpath}")
         command = over.command("bellwether.Report", str(report), *classes, options=options)
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=ROOT)
@@ -69,5 +75,6 @@ def read(report: str) -> Ran:
         if kind == "test":
             cases.append(Case(**line))
         else:
-            compared.append(Compared(**line))
+            ahead = tuple(line[side].pop("at rest", None) for side in ("ours", "theirs"))
+            compared.append(Compared(**line, at_rest=None if None in ahead else ahead))
     return Ran(tuple(cases), tuple(compared))

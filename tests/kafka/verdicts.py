@@ -14,11 +14,12 @@ import yaml
 from tests.kafka.run import Compared, Ran
 
 DIFFERING = Path(__file__).with_name("differing.yml")
-ORDER, CHOICE, LATER = "order", "choice", "later"
+ORDER, CHOICE, LATER, RACKS = "order", "choice", "later", "racks"
 KINDS = {
     ORDER: "the same sets in another order",
     CHOICE: "another plan that is worth as much or more",
-    LATER: "fewer moves now; active tasks are as even once warm-ups have caught up",
+    LATER: "worth as much or more when everything has caught up, with fewer moves until then",
+    RACKS: "copies of the same task are on more racks; for that processes have less even numbers of copies",
 }
 _LEAST = 1e-9
 
@@ -54,14 +55,17 @@ def _of_release(fails: Any, release: str) -> int:
     return number
 
 
-def worse(compared: Compared, *, but: str = "") -> str:
-    """In what our plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are equal; the
-    one named `but` does not."""
-    for name, ours in compared.ours.items():
-        theirs = compared.theirs[name]
-        if name != but and abs(ours - theirs) > _LEAST:
-            return f"{name} {ours:g} > {theirs:g}" if ours > theirs else ""
+def worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
+    """In what our plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are equal."""
+    for name, mine in ours.items():
+        if abs(mine - theirs[name]) > _LEAST:
+            return f"{name} {mine:g} > {theirs[name]:g}" if mine > theirs[name] else ""
     return ""
+
+
+def ahead(told: Differing) -> list[str]:
+    """The methods of which a run has to compare what plans come to."""
+    return sorted(method for (_, method), entry in told.items() if entry.kind == LATER)
 
 
 def troubles(ran: Ran, told: Differing, classes: frozenset[str]) -> list[str]:
@@ -93,27 +97,51 @@ def _judge(test: str, entry: Listed, failed: int, plans: list[Compared]) -> list
         return [f"{test} fails {failed} times, {entry.fails} are listed{stale}"]
     if not plans:
         return [f"{test} is listed, but no plan of it was compared"]
+    if entry.kind == RACKS:
+        plans = _refused(plans)
     found = next((text for plan in plans if (text := FAULTS[entry.kind](plan))), "")
     if not found and entry.kind != ORDER and all(plan.same for plan in plans):
         found = "all of its plans are Kafka's"
     return [f"{test} is listed, but {found}"] if found else []
 
 
+def _refused(plans: list[Compared]) -> list[Compared]:
+    """The last plan of each run: the test asserts something of every plan, and ended with this one."""
+    return list({plan.name: plan for plan in plans}.values())
+
+
 def _another(plan: Compared) -> str:
-    return "" if plan.same else f"as a matter of order, and a plan is another one ({worse(plan) or 'as good'})"
+    if plan.same:
+        return ""
+    return f"as a matter of order, and a plan is another one ({worse(plan.ours, plan.theirs) or 'as good'})"
 
 
 def _worse(plan: Compared) -> str:
-    text = worse(plan)
+    text = worse(plan.ours, plan.theirs)
     return f"a plan is worse than Kafka's: {text}" if text else ""
 
 
 def _worse_later(plan: Compared) -> str:
-    """Copies that warm up count in `loads`, so a plan that is as even in them is as even in the end."""
-    text = worse(plan, but="active loads")
-    if not text and not plan.same and plan.ours["moves"] >= plan.theirs["moves"] and worse(plan):
-        text = "active loads are less even, and as many tasks move"
-    return f"a plan is worse than Kafka's: {text}" if text else ""
+    if plan.same:
+        return ""
+    if plan.at_rest is None:
+        return "nobody looked what a plan comes to"
+    ours, theirs = plan.at_rest
+    text = worse(ours, theirs)
+    if not text and ours["moves"] >= theirs["moves"]:
+        text = "no fewer moves"
+    return f"a plan comes to something worse than Kafka's: {text}" if text else ""
 
 
-FAULTS: Mapping[str, Callable[[Compared], str]] = {ORDER: _another, CHOICE: _worse, LATER: _worse_later}
+def _no_more_racks(plan: Compared) -> str:
+    ours, theirs = plan.ours.get(SHARED, 0), plan.theirs.get(SHARED, 0)
+    return _worse(plan) or ("" if ours < theirs else "the copies of a plan are on no more racks than Kafka's")
+
+
+SHARED = "shared racks"
+FAULTS: Mapping[str, Callable[[Compared], str]] = {
+    ORDER: _another,
+    CHOICE: _worse,
+    LATER: _worse_later,
+    RACKS: _no_more_racks,
+}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
+from bellwether_kafka.assignors.shared.arrays import LongArray, Ragged
 from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, NOBODY
 from bellwether_kafka.assignors.streams.application.model import (
     NO_STRATEGY,
@@ -46,6 +46,16 @@ def streams_view(question: Question) -> StreamsView:
     )
 
 
+def _end_sums(question: Question) -> LongArray:
+    """How long each changelog is, which Kafka's assignors are not told. A process without state lags that much, so it
+    is the largest lag that anybody has."""
+    ends = np.zeros(len(question["tasks"]), dtype=np.int64)
+    for process in question["processes"]:
+        for task, lag in process["lags"]:
+            ends[task] = max(ends[task], lag)
+    return ends
+
+
 def _threads(process: int, capacity: int) -> tuple[str, ...]:
     return tuple(f"{process}-{thread}" for thread in range(capacity))
 
@@ -75,7 +85,7 @@ def _tasks(question: Question) -> TaskTable:
         subtopology=np.array([row[0] for row in rows], dtype=np.int32),
         partition=np.array([row[1] for row in rows], dtype=np.int32),
         stateful=np.array([row[2] for row in rows], dtype=np.bool_),
-        end_sum=np.zeros(len(rows), dtype=np.int64),
+        end_sum=_end_sums(question),
         racks=racks,
         source_signature=source_signature,
         source_remote=source_remote,

@@ -108,7 +108,7 @@ def documented() -> dict[str, str]:
     """The metrics of docs/metrics.md, by the name of one sample that each must have."""
     found = {}
     for name, kind in re.findall(
-        r"^\| `(bellwether_\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE
+        r"^\| `((?:bellwether|kafka)_\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE
     ):
         found[name] = f"{name}_count" if kind == "histogram" else name
     return found
@@ -241,6 +241,7 @@ def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: st
         control_topic=CONTROL,
         metadata_interval_ms=1_000,
         metrics_by_task=True,
+        lag_exporter_cluster_name="prove",
         events={"topic": EVENTS, "sample_interval_ms": 1_000},
         weights={"topic": WEIGHTS},
         cost={"price_per_gb": 0.02},

@@ -73,9 +73,9 @@ function drawSummary(group, picture) {
     fact(picture.kind === "streams" ? "tasks" : "partitions", picture.total),
     fact("from another rack", picture.cross_rack), fact("without an owner", picture.unowned),
     fact("kept", picture.kept), fact("moved", picture.moved), fact("new", picture.new), fact("next round", picture.withheld),
-    fact("plan", `${picture.took_ms.plan} ms`),
+    fact("plan", `${picture.took_ms.plan} ms`), ...lagSums(picture.lag_report), ...lagFacts(picture.lag_report),
   );
-  const notes = picture.warnings.map((text) => make("p", { className: "warning" }, text));
+  const notes = [...picture.warnings, ...picture.lag_notes].map((text) => make("p", { className: "warning" }, text));
   $("summary").replaceChildren(make("p", { id: "cause" }, picture.cause), facts, ...notes);
 }
 
@@ -88,10 +88,27 @@ function present(picture) {
     fact("state", seen.state || "does not exist"), fact("protocol", seen.protocol || "none"), fact("members", number(seen.members.length)),
     fact(`${nouns} held`, number(held) + (picture.truncated ? " or more" : "")), fact("lag", number(seen.lag)),
     fact("partitions of unknown lag", seen.lag === null && !seen.unknown_lags ? "all" : number(seen.unknown_lags)),
-    fact("looked at", time(seen.seen_at_ms)),
+    ...lagFacts(seen.lag_report), fact("looked at", time(seen.seen_at_ms)),
   );
-  const notes = seen.trouble ? [make("p", { className: "warning" }, seen.trouble)] : [];
+  const notes = [seen.trouble, ...seen.lag_notes].filter(Boolean).map((text) => make("p", { className: "warning" }, text));
   return [make("p", { id: "cause" }, `${seen.type} group, ${seen.verdict}`), facts, ...notes, ...comparison(seen)];
+}
+
+function lagSums(report) {
+  return report ? [fact("lag", number(report.summary.lag)), fact("partitions of unknown lag", number(report.summary.unknown))] : [];
+}
+
+// A lag in time is at least what is said where some partition's is older than our looks.
+function lagFacts(report) {
+  if (!report) return [];
+  const { summary } = report;
+  const seconds = (ms) => (ms === null ? "not known" : `${number(Math.round(ms / 1000))} s`);
+  const more = summary.lag_ms !== null && summary.unknown_ms > summary.unknown ? " or more" : "";
+  return [
+    fact("lag in time", seconds(summary.lag_ms) + more), fact("written per second", number(summary.written_per_s)),
+    fact("read per second", number(summary.consumed_per_s)), fact("caught up in", seconds(summary.catch_up_ms)),
+    fact("judged", summary.verdict.replaceAll("_", " ")),
+  ];
 }
 
 function comparison(seen) {

@@ -43,12 +43,23 @@ public final class Report implements TestExecutionListener {
         asked++;
     }
 
+    /** Methods of which `looksAhead`. */
+    private static final List<String> AHEAD = List.of(System.getProperty("bellwether.ahead", "").split(","));
+
+    /** Among the measures of a plan: those of what it comes to. */
+    public static final String AT_REST = "at rest";
+
     /** Our plan beside Kafka's own for the same question; of each measure less is better, the first one counts most. */
     public static synchronized void compared(boolean same, ObjectNode ours, ObjectNode theirs) {
         ObjectNode line = running.deepCopy().put("kind", "plan").put("same", same);
         line.set("ours", ours);
         line.set("theirs", theirs);
         write(line);
+    }
+
+    /** Whether what plans of the running test come to is to be compared, too. */
+    public static boolean looksAhead() {
+        return AHEAD.contains(running.get("method").asText());
     }
 
     @Override
@@ -73,7 +84,7 @@ public final class Report implements TestExecutionListener {
         if (!test.isTest() && passed) {
             return;
         }
-        String failure = passed ? "" : result.getThrowable().map(Throwable::toString).orElse(result.getStatus().toString());
+        String failure = passed ? "" : result.getThrowable().map(Report::told).orElse(result.getStatus().toString());
         write((test.isTest() ? running.deepCopy() : named(test))
             .put("kind", "test")
             .put("failure", failure)
@@ -82,6 +93,11 @@ public final class Report implements TestExecutionListener {
     }
 
     /** A class that fails as a whole (before its tests, say) has no method. */
+    /** With the cause, which is all that the random tests say. */
+    private static String told(Throwable failure) {
+        return failure.getCause() == null ? failure.toString() : failure + "\nCaused by: " + failure.getCause();
+    }
+
     private static ObjectNode named(TestIdentifier test) {
         ObjectNode named = Ask.JSON.createObjectNode().put("test_class", "").put("method", "");
         test.getSource().ifPresent(source -> {

@@ -157,6 +157,16 @@ final class States {
         return missing;
     }
 
+    /** Copies of tasks with state in a rack that has another copy of the same task. */
+    static long sharedRacks(Map<ProcessId, ClientState> clients, Set<TaskId> stateful, Map<ProcessId, String> racks) {
+        return stateful.stream()
+            .mapToLong(task -> {
+                List<ProcessId> holders = clients.keySet().stream().filter(p -> clients.get(p).hasAssignedTask(task)).toList();
+                return holders.size() - holders.stream().map(racks::get).distinct().count();
+            })
+            .sum();
+    }
+
     static Object field(Object of, String name) {
         for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
             try {

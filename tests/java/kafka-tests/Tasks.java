@@ -35,32 +35,95 @@ public final class Tasks {
             return 0;
         }
         Map<ProcessId, ClientState> clients = new TreeMap<>((Map<ProcessId, ClientState>) of);
-        List<TaskId> tasks = new ArrayList<>(new TreeSet<>((Set<TaskId>) all));
-        AssignmentConfigs configs = (AssignmentConfigs) with;
         RackAwareTaskAssignor optimiser = (RackAwareTaskAssignor) racks;
         boolean racked = !assignor.getClass().getSimpleName().startsWith("Fallback")
             && optimiser.canEnableRackAwareAssignor();
+        Round round = new Round(
+            assignor, (Set<TaskId>) all, (Set<TaskId>) stateful, optimiser, racked, (AssignmentConfigs) with);
         Map<ProcessId, ClientState> copies = States.copy(clients);
-        ObjectNode question = States.question(clients, tasks, (Set<TaskId>) stateful);
-        configure(question, configs);
-        question.put("assignor", assignor.getClass().getSimpleName())
-            .put("preserve", preserves(assignor))
-            .put("racked", racked);
-        if (racked) {
-            var own = (AssignmentConfigs) States.field(optimiser, "assignmentConfigs"); // its strategy counts
-            question.put("strategy", own.rackAwareAssignmentStrategy());
-            States.racks(question, optimiser, clients.keySet(), tasks);
-        }
-        JsonNode answer = Ask.ask("tasks", question);
-        States.apply(answer, clients, tasks);
-        RackAwareTaskAssignor judge = racked ? optimiser : null;
-        if (kafkas(assignor, copies, (Set<TaskId>) all, (Set<TaskId>) stateful, optimiser, configs)) {
-            Report.compared(
-                States.same(clients, copies),
-                measures(clients, (Set<TaskId>) all, (Set<TaskId>) stateful, judge, configs),
-                measures(copies, (Set<TaskId>) all, (Set<TaskId>) stateful, judge, configs));
+        JsonNode answer = round.ours(clients);
+        if (round.kafkas(copies)) {
+            compare(round, clients, copies);
         }
         return answer.get("probing").asBoolean() ? 2 : 1;
+    }
+
+    /** Where a test is listed as one whose plans are worth as much later, also what both plans come to. */
+    private static void compare(Round round, Map<ProcessId, ClientState> ours, Map<ProcessId, ClientState> theirs) {
+        ObjectNode mine = round.measures(ours);
+        ObjectNode kafkas = round.measures(theirs);
+        if (Report.looksAhead()) {
+            mine.set(Report.AT_REST, round.measures(Rest.of(ours, clients -> round.ours(clients) != null)));
+            kafkas.set(Report.AT_REST, round.measures(Rest.of(theirs, round::kafkas)));
+        }
+        Report.compared(States.same(ours, theirs), mine, kafkas);
+    }
+
+    /** One question of a test. `racked`: racks count in it. */
+    private record Round(
+        Object assignor,
+        Set<TaskId> all,
+        Set<TaskId> stateful,
+        RackAwareTaskAssignor optimiser,
+        boolean racked,
+        AssignmentConfigs configs) {
+
+        /** Lets Python place the tasks. */
+        JsonNode ours(Map<ProcessId, ClientState> clients) {
+            List<TaskId> tasks = new ArrayList<>(new TreeSet<>(all));
+            ObjectNode question = States.question(clients, tasks, stateful);
+            configure(question, configs);
+            question.put("assignor", assignor.getClass().getSimpleName())
+                .put("preserve", preserves(assignor))
+                .put("racked", racked);
+            if (racked) {
+                var own = (AssignmentConfigs) States.field(optimiser, "assignmentConfigs"); // its strategy counts
+                question.put("strategy", own.rackAwareAssignmentStrategy());
+                States.racks(question, optimiser, clients.keySet(), tasks);
+            }
+            JsonNode answer = Ask.ask("tasks", question);
+            States.apply(answer, clients, tasks);
+            return answer;
+        }
+
+        /** Lets Kafka's own assignor place the tasks; false where it fails. */
+        boolean kafkas(Map<ProcessId, ClientState> clients) {
+            Boolean placed = Ask.kafkas(0, () -> { // tests of any size look at how often it asks for racks
+                try {
+                    Class<?>[] types = preserves(assignor) ? new Class<?>[] {boolean.class} : new Class<?>[0];
+                    var made = assignor.getClass().getDeclaredConstructor(types);
+                    made.setAccessible(true);
+                    var fresh = (LegacyTaskAssignor) (preserves(assignor) ? made.newInstance(true) : made.newInstance());
+                    fresh.assign(clients, new HashSet<>(all), new HashSet<>(stateful), optimiser, configs);
+                    return true;
+                } catch (ReflectiveOperationException failed) {
+                    throw new IllegalStateException(failed);
+                }
+            });
+            return placed != null && !Ask.isLarge((long) all.size() * clients.size());
+        }
+
+        ObjectNode measures(Rest.Reached rest) {
+            return measures(rest.clients()).put("moves", rest.moves());
+        }
+
+        ObjectNode measures(Map<ProcessId, ClientState> clients) {
+            ObjectNode measures = Ask.JSON.createObjectNode()
+                .put("missing", States.missing(clients, all, stateful, configs.numStandbyReplicas()))
+                .put("active loads", States.unevenness(clients, true));
+            if (racked && assignor.getClass().getSimpleName().startsWith("HighAvailability")) {
+                measures.put("shared racks", States.sharedRacks(clients, stateful, optimiser.racksForProcess()));
+            }
+            measures.put("loads", States.unevenness(clients, false));
+            if (racked) {
+                TreeMap<ProcessId, ClientState> sorted = new TreeMap<>(clients);
+                TreeSet<TaskId> kept = new TreeSet<>();
+                clients.values().forEach(client -> kept.addAll(client.standbyTasks()));
+                measures.put("racks", optimiser.activeTasksCost(new TreeSet<>(all), sorted, TRAFFIC, NON_OVERLAP)
+                    + (configs.numStandbyReplicas() == 0 ? 0 : optimiser.standByTasksCost(kept, sorted, TRAFFIC, NON_OVERLAP)));
+            }
+            return measures.put("moves", States.moved(clients));
+        }
     }
 
     private static boolean preserves(Object assignor) {
@@ -77,49 +140,6 @@ public final class Tasks {
         configs.rackAwareNonOverlapCost().ifPresent(cost -> question.put("non_overlap", cost));
         ArrayNode keys = question.putArray("tags");
         configs.rackAwareAssignmentTags().forEach(keys::add);
-    }
-
-    /** Lets Kafka's own assignor place the tasks; false where it fails. */
-    private static boolean kafkas(
-        Object assignor,
-        Map<ProcessId, ClientState> copies,
-        Set<TaskId> all,
-        Set<TaskId> stateful,
-        RackAwareTaskAssignor optimiser,
-        AssignmentConfigs configs) {
-        Boolean placed = Ask.kafkas(0, () -> { // tests of any size look at how often it asks for racks
-            try {
-                Class<?>[] types = preserves(assignor) ? new Class<?>[] {boolean.class} : new Class<?>[0];
-                var made = assignor.getClass().getDeclaredConstructor(types);
-                made.setAccessible(true);
-                var fresh = (LegacyTaskAssignor) (preserves(assignor) ? made.newInstance(true) : made.newInstance());
-                fresh.assign(copies, new HashSet<>(all), new HashSet<>(stateful), optimiser, configs);
-                return true;
-            } catch (ReflectiveOperationException failed) {
-                throw new IllegalStateException(failed);
-            }
-        });
-        return placed != null && !Ask.isLarge((long) all.size() * copies.size());
-    }
-
-    private static ObjectNode measures(
-        Map<ProcessId, ClientState> clients,
-        Set<TaskId> all,
-        Set<TaskId> stateful,
-        RackAwareTaskAssignor judge,
-        AssignmentConfigs configs) {
-        ObjectNode measures = Ask.JSON.createObjectNode()
-            .put("missing", States.missing(clients, all, stateful, configs.numStandbyReplicas()))
-            .put("active loads", States.unevenness(clients, true))
-            .put("loads", States.unevenness(clients, false));
-        if (judge != null) {
-            TreeMap<ProcessId, ClientState> sorted = new TreeMap<>(clients);
-            TreeSet<TaskId> kept = new TreeSet<>();
-            clients.values().forEach(client -> kept.addAll(client.standbyTasks()));
-            measures.put("racks", judge.activeTasksCost(new TreeSet<>(all), sorted, TRAFFIC, NON_OVERLAP)
-                + (configs.numStandbyReplicas() == 0 ? 0 : judge.standByTasksCost(kept, sorted, TRAFFIC, NON_OVERLAP)));
-        }
-        return measures.put("moves", States.moved(clients));
     }
 
     /** Woven around assign. */

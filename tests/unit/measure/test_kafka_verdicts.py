@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kafka.run import Case, Compared, Ran, read
-from tests.kafka.verdicts import Listed, listed, troubles, worse
+from tests.kafka.verdicts import Listed, ahead, listed, troubles, worse
 
 STICKY = "StickyAssignorTest"
 CASE = Case(STICKY, "moves", "[1] racks", "expected: <1>", asked=2, seconds=0.1)
@@ -80,29 +80,72 @@ def test_a_class_that_was_not_run_or_asked_us_nothing_is_told() -> None:
     assert troubles(ran(replace(PASSED, asked=0)), {}, CLASSES) == [f"{STICKY} asked us nothing"]
 
 
+def test_measures_at_rest_are_read_beside_those_of_the_plan() -> None:
+    line = {"kind": "plan", "test_class": STICKY, "method": "moves", "name": "[1] racks", "same": False}
+    sides = {"ours": {"loads": 5, "at rest": {"loads": 3}}, "theirs": {"loads": 5, "at rest": {"loads": 4}}}
+    (plan,) = read(json.dumps(line | sides)).compared
+    assert (plan.ours, plan.theirs, plan.at_rest) == ({"loads": 5}, {"loads": 5}, ({"loads": 3}, {"loads": 4}))
+
+
 def test_a_later_measure_counts_only_where_earlier_ones_are_equal() -> None:
-    assert worse(replace(PLAN, ours={"loads": 4, "moves": 9})) == ""
-    assert worse(replace(PLAN, ours={"loads": 5, "moves": 0})) == ""
+    assert worse({"loads": 4, "moves": 9}, {"loads": 5, "moves": 1}) == ""
+    assert worse({"loads": 5, "moves": 0}, {"loads": 5, "moves": 1}) == ""
+
+
+def only(plan: Compared, kind: str, *others: Compared) -> str:
+    """What is said of a listed test that fails with these plans."""
+    found = troubles(ran(plans=(*others, plan)), {(STICKY, "moves"): replace(ENTRY, kind=kind)}, CLASSES)
+    return "".join(found).removeprefix(f"{STICKY}.moves is listed, but ")
 
 
 @pytest.mark.parametrize(
     ("ours", "said"),
     [
-        ({"active loads": 4, "loads": 5, "moves": 2}, None),
-        ({"active loads": 4, "loads": 6, "moves": 2}, "loads 6 > 5"),
-        ({"active loads": 4, "loads": 5, "moves": 4}, "active loads are less even, and as many tasks move"),
-        ({"active loads": 4, "loads": 5, "moves": 5}, "moves 5 > 4"),
+        ({"active loads": 2, "loads": 5, "moves": 4}, ""),
+        ({"active loads": 2, "loads": 4, "moves": 4}, ""),
+        (
+            {"active loads": 4, "loads": 5, "moves": 2},
+            "active loads 4 > 2",
+        ),
+        ({"active loads": 2, "loads": 6, "moves": 2}, "loads 6 > 5"),
+        ({"active loads": 2, "loads": 5, "moves": 6}, "no fewer moves"),
+        ({"active loads": 2, "loads": 4, "moves": 6}, "no fewer moves"),
     ],
-    ids=["fewer moves", "uneven in the end", "as many moves", "more moves"],
+    ids=["fewer moves", "more even", "actives uneven in the end", "uneven in the end", "as many moves", "moves for it"],
 )
-def test_active_tasks_may_be_uneven_for_a_while_if_fewer_move(ours: dict[str, float], said: str | None) -> None:
-    theirs = {"active loads": 2, "loads": 5, "moves": 4}
-    found = troubles(
-        ran(plans=(replace(PLAN, ours=ours, theirs=theirs),)),
-        {(STICKY, "moves"): replace(ENTRY, kind="later")},
-        CLASSES,
+def test_a_plan_may_be_worth_less_until_everything_has_caught_up(ours: dict[str, float], said: str) -> None:
+    rest = {"active loads": 2, "loads": 5, "moves": 6}
+    uneven = replace(PLAN, ours={"active loads": 4, "moves": 0}, theirs={"active loads": 2, "moves": 0})
+    assert only(replace(uneven, at_rest=(ours, rest)), "later") == (
+        said and f"a plan comes to something worse than Kafka's: {said}"
     )
-    assert found == ([f"{STICKY}.moves is listed, but a plan is worse than Kafka's: {said}"] if said else [])
+
+
+def test_what_is_worth_as_much_later_has_to_be_looked_at_later() -> None:
+    assert only(PLAN, "later") == "nobody looked what a plan comes to"
+    assert ahead({(STICKY, "moves"): replace(ENTRY, kind="later"), (STICKY, "stays"): ENTRY}) == ["moves"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        ({"active loads": 2, "shared racks": 0, "loads": 9}, ""),
+        ({"active loads": 2, "shared racks": 1, "loads": 4}, "the copies of a plan are on no more racks than Kafka's"),
+        ({"active loads": 4, "shared racks": 0, "loads": 5}, "a plan is worse than Kafka's: active loads 4 > 2"),
+        ({"active loads": 2, "shared racks": 2, "loads": 5}, "a plan is worse than Kafka's: shared racks 2 > 1"),
+    ],
+    ids=["more racks", "as many racks", "actives uneven", "fewer racks"],
+)
+def test_copies_may_be_uneven_for_the_sake_of_racks(ours: dict[str, float], said: str) -> None:
+    plan = replace(PLAN, ours=ours, theirs={"active loads": 2, "shared racks": 1, "loads": 5})
+    assert only(plan, "racks") == said
+
+
+def test_of_plans_with_which_a_test_went_on_only_the_last_one_is_judged_by_racks() -> None:
+    uneven = replace(PLAN, ours={"loads": 9}, theirs={"loads": 5})
+    refused = replace(PLAN, ours={"shared racks": 0, "loads": 9}, theirs={"shared racks": 2, "loads": 5})
+    assert only(refused, "racks", uneven) == ""
+    assert only(uneven, "racks", refused) == "a plan is worse than Kafka's: loads 9 > 5"
 
 
 def test_the_reviewed_file_is_read_by_policy_and_release() -> None:

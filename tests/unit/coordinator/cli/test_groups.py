@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
@@ -92,3 +93,22 @@ def test_a_plan_that_nobody_could_carry_out_is_called_hypothetical(command: tupl
 def test_json_of_a_plan_says_whether_it_is_hypothetical(bootstrap: str) -> None:
     for group, expected in (("converted", True), ("stable", False)):
         assert json.loads(said("plan", group, "-o", "json", bootstrap=bootstrap))["hypothetical"] is expected
+
+
+def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap: str) -> None:
+    """The group has read 3 of 5 records of orders-0 and is beyond the end of orders-1."""
+    quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+    producer = Producer(quiet)
+    for _ in range(5):
+        producer.produce("orders", b"x", partition=0)
+    assert producer.flush(60) == 0
+    consumer = Consumer({**quiet, "group.id": "stable"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 3), TopicPartition("orders", 1, 9)], asynchronous=False)
+    consumer.close()
+    shown = said("describe", "stable", bootstrap=bootstrap)
+    assert "2 and 2 unknown" in row_of("m1", shown)
+    assert row_of("orders-0", shown).replace("│", "").split() == ["orders-0", "3", "5", "2", *"----", "unknown"]
+    assert "orders-1: the committed offset 9 is beyond the end 0" in shown
+    found = json.loads(said("describe", "stable", "-o", "json", bootstrap=bootstrap))
+    assert [(p["committed"], p["lag"]) for p in found["lag_report"]["partitions"]] == [(3, 2), (9, None), (None, None)]
+    assert (found["lag"], found["unknown_lags"]) == (2, 2)

@@ -1,20 +1,35 @@
 """The commands that order: what is written, what is refused and leaves no trace, and what is said."""
 
+import asyncio
 import inspect
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from bellwether_kafka.coordinator.cli import orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.control.records import Beat, Order, PlacementKind, PlacementOrder, Record, encode
+from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
+from bellwether_kafka.coordinator.control.records import (
+    Beat,
+    ControlSettings,
+    Order,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    encode,
+)
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli import in_process
+from tests.unit.coordinator.control.test_controller import Group
 
 pytestmark = pytest.mark.embedded
 
@@ -80,6 +95,79 @@ def test_orders_are_written_listed_and_withdrawn(desk: Desk) -> None:
     desk.ordered("resume", "orders")
     assert list(desk.read()) == ["beat/pod-1"]
     assert "no order to leave or pause" in desk.refused("resume", "orders")
+
+
+@contextmanager
+def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
+    """A process of this machine that leads `orders`, in a thread of its own."""
+    group, ended = Group(standby=False), threading.Event()
+    group.lead()
+
+    async def run() -> None:
+        control = ControlSettings("", "pod-1")
+        controller = Controller(LocalOrders(bootstrap), control, {"orders": group}, beat_s=0.05)
+        task = asyncio.create_task(controller.run())
+        await asyncio.to_thread(ended.wait)
+        task.cancel()
+        await controller.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    limit = time.monotonic() + LIMIT_S
+    try:
+        while not any(one.looks_after("orders") for one in local_processes(bootstrap)):
+            assert time.monotonic() < limit
+        yield group
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
+    with process_without_a_topic(brokers.bootstrap) as group:
+        to = ("--bootstrap", brokers.bootstrap)
+        ended = in_process.bellwether("leave", "orders", "--for", "30m", "--reason", "reset", *to)
+        assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
+        assert (
+            "stays out for 30m; 'bellwether resume orders' ends that. So does a restart of the process" in ended.stdout
+        )
+        assert "ordered leave of 'orders' (reset), until " in in_process.bellwether("orders", *to).stdout
+        limit = time.monotonic() + LIMIT_S
+        while (told := group.stands()) is None:
+            assert time.monotonic() < limit
+        assert told.leave.endswith("has ordered leave of 'orders' (reset)")
+        assert in_process.bellwether("resume", "orders", *to).returncode == Exit.DONE
+        again = in_process.bellwether("resume", "orders", *to)
+        assert again.returncode == Exit.INPUT
+        assert "no order to leave or pause orders" in again.stderr
+
+
+def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
+    with process_without_a_topic(brokers.bootstrap) as group:
+        assert "There is no control topic 'typo'" in Desk(brokers, "typo").run("leave", "orders").stderr
+        assert group.stands() is None
+
+
+@pytest.mark.parametrize(
+    ("leaders", "said"),
+    [
+        (("/10.0.0.7",), "Bellwether leads 'orders' from 10.0.0.7, but in no process of this user on this machine"),
+        ((), "No Bellwether leads 'orders', and none of this user on this machine is to"),
+    ],
+    ids=["elsewhere", "nowhere"],
+)
+def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
+    brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, leaders: tuple[str, ...], said: str
+) -> None:
+    members = tuple(ObservedMember("bellwether-1", "bellwether", "bellwether", host) for host in leaders)
+    seen = Observation("orders", "classic", "Stable", "range", 0, (), sidecars=members)
+    monkeypatch.setattr(orders, "look", lambda _settings, _group: seen)
+    for command in ("leave", "pause", "resume", "rebalance"):
+        ended = in_process.bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
+        assert ended.returncode == Exit.INPUT
+        assert said in ended.stderr
+        assert ended.stderr.strip().endswith("Nothing was ordered.")
+        assert ("set control_topic" in ended.stderr) == bool(leaders)
 
 
 def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:

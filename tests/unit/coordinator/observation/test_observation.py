@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemo
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
+from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import (
     Observation,
     Shadow,
@@ -28,6 +29,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     observation,
     shadow_of,
 )
+from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -73,10 +75,24 @@ def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
 
 
 def test_lags_are_known_where_something_is_committed() -> None:
-    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2"), classic("b", "t-1")), 7)
-    seen = seen.with_lags({"t": np.array([5, -1, 9])}, {"t": np.array([8, 4, 9])})
-    assert seen.lags == {"t": (3, None, 0)}
-    assert [m.lag for m in seen.members] == [3, None]
+    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2", "gone-0"), classic("b", "t-1", "t-3")), 7)
+    sample = OffsetSample(7, {"t": np.array([5, -1, 9, 12])}, {"t": np.array([8, 4, 9, 8])})
+    found = group_lag(
+        OffsetHistory().plus(sample), {partition: m.member_id for m in seen.members for partition in m.owned}
+    )
+    seen = seen.with_lag(replace(found, notes=("t is compacted",)))
+    assert seen.lags == {"t": (3, None, 0, None)}, "what is beyond the end is no lag of 0"
+    assert [(m.lag, m.unknown_lags) for m in seen.members] == [(3, 1), (None, 2)]
+    assert (seen.lag, seen.unknown_lags) == (3, 2)
+    document = json.loads(json.dumps(as_document(seen)))
+    assert document["lag_notes"] == ["t is compacted"]
+    report = document["lag_report"]
+    assert [(p["member"], p["lag"], bool(p["note"])) for p in report["partitions"]] == [
+        ("a", 3, False), ("b", None, True), ("a", 0, False), ("b", None, True),
+    ]  # fmt: skip
+    assert (report["summary"]["lag"], report["summary"]["unknown"], report["truncated"]) == (3, 2, False)
+    short = as_document(seen, 1)["lag_report"]
+    assert ([(p["topic"], p["partition"]) for p in short["partitions"]], short["truncated"]) == ([("t", 0)], True)
 
 
 def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:
@@ -170,11 +186,10 @@ def test_metrics_are_a_projection() -> None:
     metrics = Metrics()
     watch = ObservedMetrics(metrics)
     seen = observation("g", "consumer", answer(classic("a", "t-0")), 9_000, obstacle="its broker assigns")
-    watch.on_observation(replace(seen, lags={"t": (3, None, 4)}))
+    watch.on_observation(seen)
     value = metrics.registry.get_sample_value
     assert value("bellwether_observed_members", {"group": "g"}) == 1
     assert value("bellwether_observed_can_be_led", {"group": "g"}) == 0
-    assert value("bellwether_observed_lag_records", {"group": "g"}) == 7
     assert math.isnan(value("bellwether_observed_spread", {"group": "g", "plan": "shadow"}) or 0.0)
 
 

@@ -217,10 +217,10 @@ def test_sidecars_that_stand_by_share_an_instance_id_and_each_has_a_name(tmp_pat
     settings = from_toml(tmp_path, both, {"BELLWETHER_SIDECAR_ID": "pod-0"})
     assert [m.standby for m in settings.memberships] == [True]
     assert settings.control == ControlSettings("control", "pod-0", standby=True)
-    unnamed = from_toml(tmp_path, both).control
-    assert unnamed is not None
-    assert unnamed.sidecar_id != ""
-    assert load(environ=BOTH).control is None
+    assert from_toml(tmp_path, both).control.sidecar_id != ""
+    alone = load(environ=BOTH).control
+    assert (alone.topic, alone.standby) == ("", False)
+    assert alone.sidecar_id != ""
 
 
 @pytest.mark.parametrize(

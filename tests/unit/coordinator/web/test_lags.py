@@ -3,27 +3,32 @@
 import asyncio
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
 
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
-from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
+from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
+from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, group_lag
 from bellwether_kafka.coordinator.telemetry.samples import Followed
-from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, with_lags
+from bellwether_kafka.coordinator.web import lags
+from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, owners_of, with_lags
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.measure.demo.embedded_transport import EmbeddedTransport
 from tests.patience import PATIENCE
 from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
 
-def offsets(of: Mapping[str, list[int]]) -> Offsets:
-    return {topic: np.array(values, dtype=np.int64) for topic, values in of.items()}
+def looked_at(committed: Mapping[str, list[int]], ends: Mapping[str, list[int]]) -> GroupLag:
+    return group_lag(history(sample(9, committed, ends)), {})
 
 
 def told(picture: Picture | None) -> dict[str, int | None]:
@@ -35,15 +40,16 @@ def test_a_partition_without_a_commit_or_a_holder_has_no_lag() -> None:
     cluster = ClusterView.of({"a": [[], []], "t": [[], [], [], []]})
     holder = (None, None, "x", "x", "x", None)
     followed = Followed("g", cluster, holder, (None,) * 6, (None,) * 6)
-    committed, ends = offsets({"t": [3, -1, 9, 0]}), offsets({"t": [10, 10, 8, 5]})
-    assert lags_of_items(followed, committed, ends) == {"t-0": 7, "t-2": 0}
+    found = looked_at({"t": [3, -1, 8, 0]}, {"t": [10, 10, 8, 5]})
+    assert lags_of_items(followed, found) == {"t-0": 7, "t-2": 0}
+    assert owners_of(followed) == {TopicPartition("t", p): "x" for p in (0, 1, 2)}
 
 
 def test_a_task_is_behind_by_all_that_it_reads() -> None:
     cluster = ClusterView.of({"a": [[], []], "b": [[], []]})
     followed = Followed("g", cluster, ("x",) * 4, (None,) * 4, ("0_0", "0_1", "0_0", "0_1"))
-    committed, ends = offsets({"a": [1, 2], "b": [3, -1]}), offsets({"a": [11, 2], "b": [8, 9]})
-    assert lags_of_items(followed, committed, ends) == {"0_0": 15}, "of 0_1 not all is known"
+    found = looked_at({"a": [1, 2], "b": [3, -1]}, {"a": [11, 2], "b": [8, 9]})
+    assert lags_of_items(followed, found) == {"0_0": 15}, "of 0_1 not all is known"
 
 
 def test_standbys_keep_the_lag_that_their_threads_tell() -> None:
@@ -77,13 +83,57 @@ def test_a_look_has_lags_read() -> None:
                 producer.produce("orders", b"x", partition=partition)
         assert producer.flush(60) == 0
         consumer = Consumer({**quiet, "group.id": "g"})
-        commits = [TopicPartition("orders", p, at) for p, at in ((0, 0), (1, 3), (2, 3))]
+        commits = [At("orders", p, at) for p, at in ((0, 0), (1, 3), (2, 3))]
         consumer.commit(offsets=commits, asynchronous=False)
         consumer.close()
         before, after, later = asyncio.run(looked(brokers))
     assert set(told(before).values()) == {None}
     assert told(after) == {"orders-0": 5, "orders-1": 0, "orders-2": 1, "orders-3": None}
+    assert after is not None
+    assert after.lag_report is not None
+    assert (after.lag_report.summary.lag, after.lag_report.summary.unknown) == (6, 1)
+    assert after.lag_report.partitions[1].verdict is LagVerdict.OK
     assert set(told(later).values()) == {None}, "what is old says nothing"
+
+
+@pytest.mark.embedded
+def test_a_led_group_is_looked_at_although_nobody_asks_until_it_is_led_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lags, "INTERVAL_S", 0.05)
+    with EmbeddedCluster() as brokers:
+        brokers.create_topic("orders", 4)
+        asyncio.run(unasked(brokers))
+
+
+async def unasked(brokers: EmbeddedCluster) -> None:
+    rounds, heard = Rounds(), list[GroupLag]()
+    round_of_two = planned(decided(member("a", "az1"), member("b", None)))
+    rounds.on_decision(round_of_two)
+    looked_at = asyncio.Event()
+
+    def hear(_: str, found: GroupLag) -> None:
+        heard.append(found)
+        looked_at.set()
+
+    watch = LagWatch(rounds, [hear])
+    watch.on_decision(round_of_two)
+    transport = EmbeddedTransport(brokers.properties)
+    await transport.start()
+    cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
+    reader = OffsetReader(cluster.admin, transport)
+    beside = asyncio.create_task(watch.beside(None, transport, cluster.admin))
+    try:
+        async with asyncio.timeout(60 * PATIENCE):
+            await looked_at.wait()
+        beside.cancel()
+        assert [partition.member for partition in heard[0].partitions()].count(None) == 0
+        watch.on_note("g", Note(NoteKind.LEFT, "told to"))
+        told_before = len(heard)
+        await watch.look("g", reader, cluster.admin)
+        assert len(heard) == told_before
+    finally:
+        reader.close()
+        cluster.close()
+        await transport.close()
 
 
 async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | None, Picture | None]:
@@ -100,7 +150,7 @@ async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | No
         async with asyncio.timeout(60 * PATIENCE):
             while set(told(after).values()) == {None}:
                 await asyncio.sleep(0.05)
-                now[0] += 3.0
+                now[0] += 0.3
                 after = watch.picture("g")
         beside.cancel()
         now[0] += OLD_S + 4.0

@@ -107,7 +107,7 @@ def test_it_is_json_with_members_and_the_rebalances_that_were_seen() -> None:
     assert found["observed"]["verdict"] == "can be led"
     assert found["observed"]["members"][1] == {
         "member_id": "b-1", "instance_id": None, "client_id": "b", "client_host": "/10.0.0.3", "rack": "az2",
-        "lag": None, "trouble": "",
+        "lag": None, "unknown_lags": 0, "trouble": "",
     }  # fmt: skip
     assert "lags" not in found["observed"], "items have them"
 
@@ -120,8 +120,9 @@ def test_a_long_list_is_cut_and_says_so(shadow: bool, monkeypatch: pytest.Monkey
     assert (len(items(present(seen))), present(seen).truncated) == (2, True)
 
 
-def observed_application() -> Observation:
-    """Two processes as they run after a round, each with a standby for the other."""
+def observed_application(*, reported: bool = False) -> Observation:
+    """Two processes as they run after a round, each with a standby for the other; `reported`: they have joined again
+    since, and said how far they are."""
     first, second = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")
 
     async def story() -> Observation:
@@ -130,7 +131,7 @@ def observed_application() -> Observation:
         given = dict(planned.chosen.decision.assignments)
         members = tuple(
             DescribedMember(t.member_id, None, t.raw.metadata, given[t.member_id], f"shop-{t.member_id}", "/h")
-            for t in (first, second)
+            for t in (one.after(planned.chosen.decision) if reported else one for one in (first, second))
         )
         answer = DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
@@ -141,6 +142,13 @@ def observed_application() -> Observation:
         )
 
     return asyncio.run(story())
+
+
+def test_standbys_stand_with_the_lag_that_their_process_has_told() -> None:
+    held = [item for holder in present(observed_application(reported=True)).holders for item in holder.items]
+    standbys = [item for item in held if item.state == STANDBY]
+    assert standbys
+    assert None not in {item.lag for item in standbys}
 
 
 def test_tasks_of_an_application_stand_at_their_processes_with_standbys_and_lags() -> None:

@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.web.app import GroupStatus, RoleStatus, Web
 from bellwether_kafka.coordinator.web.lags import Lags, with_lags
@@ -23,18 +24,27 @@ from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.server import HttpServer
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_observed import SKEWED, observed_group
 from tests.unit.coordinator.web.test_observed import member as member_of
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
-# By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
-READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000})
 EVIL = "<img src=x onerror=document.title='hacked'>"
+# By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
+LOOKS = history(
+    sample(0, {"orders": [0, 0, 0, 0]}, {"orders": [0, 7, 0, 90]}),
+    sample(100, {"orders": [7, -1, 50, 60]}, {"orders": [14, 7, 50, 12_060]}),
+)
+FOUND = replace(group_lag(LOOKS, None), notes=(f"{EVIL} is compacted",))
+READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, FOUND)
 BEHIND = {
     "g": {("orders-0", "no"), ("orders-1", "near"), ("orders-2", "far")},
     "shop": {("0_0", "near"), ("1_1", "far")},
 }
+LAG_FACTS = (
+    "lag in time 100 s or more written per second 120.34 read per second 1.17 caught up in not known judged unknown"
+)
 FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
 LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
 GROUPS = [
@@ -51,7 +61,7 @@ REBALANCES = [
     SeenRebalance(1_700_000_000_000, "", 0, 10_000, False, Moves(4, 0, 0, 0)),
 ]
 OBSERVED = {
-    "seen": present(replace(SKEWED, obstacle="its broker assigns"), REBALANCES),
+    "seen": present(replace(SKEWED, obstacle="its broker assigns", group_lag=FOUND, lag_notes=FOUND.notes), REBALANCES),
     "unplanned": present(observed_group(member_of("a-1", None, "orders-0"), shadow=False)),
 }
 
@@ -142,6 +152,8 @@ def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
     assert set(re.findall(r'data-rack="([^"]*)"', page)) == {*picture["racks"], ""}
     assert page.count('class="holder"') == len(picture["holders"])
     assert picture["cause"].replace("<", "&lt;").replace(">", "&gt;") in page
+    assert f"lag 12,007 partitions of unknown lag 1 {LAG_FACTS}" in text_of(page)
+    assert f"{EVIL} is compacted" in text_of(page)
     assert f'data-drawn="{picture["generation"]}"' in page
     assert "<title>Bellwether</title>" in page, "names that clients choose are text and nothing else"
     assert (tmp_path / "page.png").stat().st_size > 10_000
@@ -176,7 +188,8 @@ def test_an_observed_group_shows_members_lags_costs_moves_and_rebalances_without
     assert "client a on 10.0.0.3, lag not known" in text
     assert set(re.findall(r'data-rack="([^"]*)"', page)) == {"az1", "az2", ""}
     assert "classic group, cannot be led: its broker assigns" in text
-    assert "lag 12,007 partitions of unknown lag 1" in text
+    assert f"lag 12,007 partitions of unknown lag 1 {LAG_FACTS}" in text
+    assert f"{EVIL} is compacted" in text
     shadow = picture["observed"]["shadow"]
     for name, key in (("read from another rack", "cross_rack"), ("imbalance: most minus fewest", "spread")):
         assert f"{name} {shadow['current'][key]} {shadow['planned'][key]}" in text

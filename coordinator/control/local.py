@@ -1,0 +1,210 @@
+"""Orders without a control topic: a process that leads alone keeps them in memory, and commands on its machine hand
+them over through a socket.
+
+The socket is a Unix one with an abstract name (Linux): it needs no folder, which a container with a read-only root does
+not have, and it ends with its process. Both sides let the kernel say who is at the other end, and talk to nobody but
+the same user in the same process namespace. A request is one line of JSON: {} to read, {"key": ..., "value": ...} to
+give an order, with the value null to withdraw it. The answer is one, too, with "bootstrap", "records" and "error".
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, decode
+from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
+
+PREFIX = "bellwether-orders-"
+SOCKETS = Path("/proc/net/unix")  # lists abstract names with an @
+REQUEST_BYTES_MAX = 65_536
+ANSWER_TIMEOUT_S = 5.0
+KINDS = (OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.REBALANCE)  # a restart may forget these; DRAIN needs a standby
+
+_CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: process, user, group
+
+log = structlog.get_logger(__name__)
+
+
+class LocalOrders:
+    """The process's side: what the controller asks of a control topic. Belongs to the event loop in which `start` was
+    called. `bootstrap` is bootstrap.servers, by which commands tell clusters apart."""
+
+    topic = ""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._records: dict[str, Record] = {}
+        self._tell: OnRecord = lambda _key, _record: None
+        self._listening: asyncio.Task[None] | None = None
+
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        # Later, as from a topic: the controller writes while it carries out what it has heard.
+        self._tell = lambda key, record: void(loop.call_soon(on_record, key, record))
+        loop.call_soon(on_caught_up)
+        self._listening = loop.create_task(self._listen())
+
+    def write(self, record: Record) -> None:
+        self._set(record.key, record)
+
+    def withdraw(self, key: str) -> None:
+        self._set(key, None)
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listening
+
+    def _set(self, key: str, record: Record | None) -> None:
+        self._records.pop(key, None)
+        if record is not None:
+            self._records[key] = record
+        self._tell(key, record)
+
+    async def _listen(self) -> None:
+        try:
+            name = f"\0{PREFIX}{secrets.token_hex(8)}"
+            server = await asyncio.start_unix_server(self._serve, name, limit=REQUEST_BYTES_MAX)
+        except OSError as error:
+            log.warning("local_orders_unavailable", reason=str(error), remedy="set control_topic to take orders")
+            return
+        async with server:
+            await server.serve_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                if is_same_user(writer.get_extra_info("socket")):
+                    answer = self._answer(await reader.readline())
+                    writer.write(json.dumps(answer).encode() + b"\n")
+                    await writer.drain()
+        except (OSError, TimeoutError, ValueError):
+            pass  # it has gone, says nothing, or says more than an order needs
+        finally:
+            writer.close()
+
+    def _answer(self, request: bytes) -> dict[str, Any]:
+        error = ""
+        try:
+            self._obey(json.loads(request))
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as refused:
+            error = str(refused) if isinstance(refused, RecordError) else "the request is not understood"
+        records = {key: record.to_json() for key, record in self._records.items()}
+        return {"bootstrap": self._bootstrap, "records": records, "error": error}
+
+    def _obey(self, request: Mapping[str, Any]) -> None:
+        if not request:
+            return
+        key, value = request["key"], request["value"]
+        if value is None:
+            if isinstance(self._records.get(key), Order):
+                self._set(key, None)
+            return
+        record = decode(key.encode(), json.dumps(value).encode())
+        if not isinstance(record, Order) or record.kind not in KINDS:
+            raise RecordError("without a control topic only leave, pause and rebalance can be ordered")
+        self._set(key, record)
+
+
+def void(_: object) -> None:
+    """For a callback whose result nobody wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProcess:
+    """A running process of ours on this machine, as it was when it was asked."""
+
+    name: str
+    bootstrap: str
+    records: Mapping[str, Record]
+
+    def looks_after(self, group: str) -> bool:
+        return any(isinstance(record, Beat) and group in record.groups for record in self.records.values())
+
+    def is_on(self, bootstrap: str) -> bool:
+        """Whether it has a broker in common with these bootstrap.servers."""
+        return not _brokers(self.bootstrap).isdisjoint(_brokers(bootstrap))
+
+
+def local_processes(bootstrap: str) -> list[LocalProcess]:
+    """Those of this user, on this machine, that are on the same cluster and have no control topic."""
+    found = (_asked(name, {}) for name in _names())
+    return [process for process in found if process is not None and process.is_on(bootstrap)]
+
+
+class LocalDesk:
+    """A command's side: what these processes have been ordered."""
+
+    def __init__(self, processes: Iterable[LocalProcess]) -> None:
+        self._names = [process.name for process in processes]
+
+    def read(self) -> dict[str, Record]:
+        return {key: record for name in self._names for key, record in self._ask(name, {}).items()}
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Gives an order, or withdraws it. Raises ControlTopicError where a process has gone or refuses it."""
+        order = {"key": key.decode(), "value": None if value is None else json.loads(value)}
+        for name in self._names:
+            self._ask(name, order)
+
+    def _ask(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Record]:
+        process = _asked(name, request)
+        if process is None:
+            raise ControlTopicError("The process that looks after the group does not answer; see whether it runs.")
+        return process.records
+
+
+def _names() -> list[str]:
+    """Abstract names of ours. A connection bears the name that it was made to, so each is there once or more."""
+    try:
+        lines = SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    last = (line.rpartition(" ")[2] for line in lines)
+    return sorted({name.removeprefix("@") for name in last if name.startswith(f"@{PREFIX}")})
+
+
+def _asked(name: str, request: Mapping[str, Any]) -> LocalProcess | None:
+    """None where it has gone or is not to be trusted. Raises ControlTopicError where it refuses the request."""
+    with suppress(OSError, ValueError, KeyError, AttributeError), socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(ANSWER_TIMEOUT_S)
+        line.connect(f"\0{name}")
+        if is_same_user(line):
+            line.sendall(json.dumps(request).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                answer = json.loads(answers.readline())
+            if answer["error"]:
+                raise ControlTopicError(f"The order was refused: {answer['error']}; name the topic with control_topic.")
+            return LocalProcess(name, answer["bootstrap"], dict(_records(answer["records"])))
+    return None
+
+
+def _records(answer: Mapping[str, Any]) -> Iterable[tuple[str, Record]]:
+    for key, value in answer.items():
+        with suppress(RecordError):
+            record = decode(key.encode(), json.dumps(value).encode())
+            if record is not None:
+                yield key, record
+
+
+def is_same_user(line: socket.socket) -> bool:
+    """Whether our own user is at the other end, in a process that we can see: one of another container, which may have
+    the same user number and the same network, has the process id 0 here."""
+    told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(told)
+    return bool(process > 0 and user == os.geteuid())
+
+
+def _brokers(bootstrap: str) -> frozenset[str]:
+    return frozenset(broker.strip().lower() for broker in bootstrap.split(","))

@@ -1,0 +1,287 @@
+"""How far a group is behind: in records, in time, at which rates, and whether it is stuck. Pure. docs/lag.md has the
+rules and where they differ from Burrow's.
+
+A lag in time is interpolated between the looks that saw the end on either side of the committed offset.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import BoolArray, LongArray
+from bellwether_kafka.coordinator.observation.offset_history import UNKNOWN, OffsetHistory
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+WINDOW_MS = 300_000  # what is judged; longer than anybody's commit interval should be
+RATE_MS_MIN = 5_000  # shorter spans tell no rate
+
+
+class LagVerdict(StrEnum):
+    """Of a partition, or the worst of a group's. The order is from harmless to worst."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    FALLING_BEHIND = "falling_behind"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.value.replace("_", " ")
+
+
+VERDICTS = tuple(LagVerdict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One partition of a group; None is what nobody knows. `lag` is in records and counts offsets. `lag_ms_min` is how
+    far it is behind in time at least; rates are records per second. `catch_up_ms` is None also where the group does not
+    catch up. `note` says why the lag is not known, "" where it is.
+    """
+
+    topic: str
+    partition: int
+    member: str | None
+    committed: int | None
+    end: int | None
+    lag: int | None
+    lag_ms: int | None
+    lag_ms_min: int | None
+    written_per_s: float | None
+    consumed_per_s: float | None
+    catch_up_ms: int | None
+    verdict: LagVerdict
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LagSummary:
+    """Of a whole group. `verdict` is the worst of the partitions whose lag is known. Sums are of what is known, None
+    where nothing is; `unknown` and `unknown_ms` count the partitions whose lag in records and in time is not. `lag_ms`
+    is the largest, and where a partition's is not known, its least possible one counts. Rates are None unless they are
+    known of every partition whose lag is known, and `catch_up_ms` unless it is known of every partition.
+    """
+
+    partitions: int
+    verdict: LagVerdict
+    lag: int | None
+    lag_max: int | None
+    unknown: int
+    lag_ms: int | None
+    unknown_ms: int
+    written_per_s: float | None
+    consumed_per_s: float | None
+    catch_up_ms: int | None
+    verdicts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """A group's lags as plain values; `truncated`: not every partition is listed."""
+
+    at_ms: int
+    summary: LagSummary
+    partitions: tuple[PartitionLag, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupLag:
+    """The lags of a group at `at_ms`, with a place in each array for each partition, topic after topic as in `counts`.
+    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `notes` are
+    sentences on what the numbers do not say."""
+
+    at_ms: int
+    counts: Mapping[str, int]
+    member: Sequence[str | None]
+    committed: LongArray
+    end: LongArray
+    lag: LongArray
+    lag_ms: LongArray
+    lag_ms_min: LongArray
+    written_per_s: Any
+    consumed_per_s: Any
+    catch_up_ms: LongArray
+    verdict: LongArray
+    notes: tuple[str, ...] = ()
+
+    def partitions(self, most: int | None = None) -> Iterator[PartitionLag]:
+        """In the order of the arrays; not more than `most`, and then those that are furthest behind."""
+        places = np.arange(len(self.lag))
+        if most is not None and len(places) > most:
+            places = np.sort(np.argsort(-self.lag, kind="stable")[:most])
+        topics, firsts = list(self.counts), np.cumsum([0, *self.counts.values()])
+        of = np.searchsorted(firsts, places, side="right") - 1
+        whole = (self.committed, self.end, self.lag, self.lag_ms, self.lag_ms_min)
+        rates = (self.written_per_s, self.consumed_per_s)
+        columns = (
+            *(map(_known, column[places].tolist()) for column in whole),
+            *(map(_rate, column[places].tolist()) for column in rates),
+            map(_known, self.catch_up_ms[places].tolist()),
+            map(VERDICTS.__getitem__, self.verdict[places].tolist()),
+        )
+        names = zip(of.tolist(), (places - firsts[of]).tolist(), places.tolist(), strict=True)
+        rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
+        for (topic, partition, place), values in zip(names, rows, strict=True):
+            committed, end, *_ = values
+            yield PartitionLag(*(topics[topic], partition, self.member[place], *values, _note(committed, end)))
+
+    def by_topic(self) -> dict[str, tuple[int | None, ...]]:
+        """Lags in records, None where they are not known."""
+        lags = iter(map(_known, self.lag.tolist()))
+        return {topic: tuple(islice(lags, count)) for topic, count in self.counts.items()}
+
+    def report(self, most: int | None = None) -> "LagReport":
+        """With not more than `most` partitions, those that are furthest behind."""
+        listed = tuple(self.partitions(most))
+        return LagReport(self.at_ms, self.summary(), listed, len(listed) < len(self.lag))
+
+    def summary(self) -> LagSummary:
+        known, timed = self.lag != UNKNOWN, self.lag_ms != UNKNOWN
+        at_least = np.maximum(self.lag_ms, self.lag_ms_min)
+        behind = self.lag > 0
+        settled = known.all() and (self.catch_up_ms[behind] != UNKNOWN).all() and len(self.lag) > 0
+        tally = np.bincount(self.verdict, minlength=len(VERDICTS)).tolist()
+        worst = self.verdict[known].max() if known.any() else VERDICTS.index(LagVerdict.UNKNOWN)
+        return LagSummary(
+            partitions=len(self.lag),
+            verdict=VERDICTS[worst],
+            lag=int(self.lag[known].sum()) if known.any() else None,
+            lag_max=int(self.lag[known].max()) if known.any() else None,
+            unknown=int((~known).sum()),
+            lag_ms=_known(int(at_least.max(initial=UNKNOWN))),
+            unknown_ms=int((~timed).sum()),
+            written_per_s=_sum(self.written_per_s[known]),
+            consumed_per_s=_sum(self.consumed_per_s[known]),
+            catch_up_ms=int(self.catch_up_ms[behind].max(initial=0)) if settled else None,
+            verdicts={verdict.value: tally[place] for place, verdict in enumerate(VERDICTS)},
+        )
+
+
+def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | None) -> GroupLag:
+    """By at least one look. `owners` are the members that have the partitions, None where that is not known although
+    there are members."""
+    committed, end = history.committed[-1], history.ends[-1]
+    member = _members(history.counts, owners or {})
+    held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
+    known = (committed >= 0) & (end >= committed)
+    lag = np.where(known, end - committed, UNKNOWN)
+    window = history.since(WINDOW_MS)
+    written, consumed = (_per_second(window.at_ms, offsets) for offsets in (window.ends, window.committed))
+    lag_ms, lag_ms_min = _behind_ms(history, known)
+    return GroupLag(
+        at_ms=int(history.at_ms[-1]),
+        counts=history.counts,
+        member=member,
+        committed=committed,
+        end=end,
+        lag=lag,
+        lag_ms=lag_ms,
+        lag_ms_min=lag_ms_min,
+        written_per_s=written,
+        consumed_per_s=consumed,
+        catch_up_ms=_catch_up_ms(lag, written, consumed),
+        verdict=verdicts(window, held),
+    )
+
+
+def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) -> list[str | None]:
+    found: list[str | None] = [None] * sum(counts.values())
+    firsts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    for (topic, partition), member in owners.items():
+        if partition < counts.get(topic, 0):
+            found[firsts[topic] + partition] = member
+    return found
+
+
+def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
+    """For each partition its place in VERDICTS, by the looks of one window; `held`: some member has it.
+
+    A lag of zero anywhere is fine, and so is progress that makes the lag smaller. What else there is to say needs the
+    whole window: no progress is STALLED where a member has the partition and STOPPED where none has; progress beside a
+    lag that never gets smaller, and has grown, is FALLING_BEHIND.
+    """
+    committed, lags = window.committed, window.ends - window.committed
+    known = (committed >= 0) & (lags >= 0)
+    now = known[-1] if len(known) else np.empty(0, dtype=np.bool_)
+    both = known[1:] & known[:-1]
+    whole = known.all(axis=0) & (window.at_ms[-1] - window.at_ms[0] >= WINDOW_MS)
+    moved = (both & (np.diff(committed, axis=0) > 0)).any(axis=0)
+    smaller = (both & (np.diff(lags, axis=0) < 0)).any(axis=0)
+    fine = (known & (lags == 0)).any(axis=0) | (moved & smaller)
+    grown = lags[-1] > lags[0]
+    rules = [
+        (~now, LagVerdict.UNKNOWN),
+        (fine, LagVerdict.OK),
+        (~whole, LagVerdict.UNKNOWN),
+        (~moved & held, LagVerdict.STALLED),
+        (~moved, LagVerdict.STOPPED),
+        (grown, LagVerdict.FALLING_BEHIND),
+    ]
+    places = [VERDICTS.index(verdict) for _, verdict in rules]
+    return np.select([rule for rule, _ in rules], places, VERDICTS.index(LagVerdict.OK)).astype(np.int64)
+
+
+def _behind_ms(history: OffsetHistory, known: BoolArray) -> tuple[LongArray, LongArray]:
+    """How long ago the record was written that is to be read next, and at least how long ago; 0 where all is read."""
+    at_ms, ends, committed = history.at_ms, history.ends, history.committed[-1]
+    rows, columns = len(at_ms), np.arange(len(committed))
+    seen = ends >= 0
+    reached = seen & (ends <= committed)  # the end was not beyond what is committed now: that record came later
+    last = rows - 1 - np.argmax(reached[::-1], axis=0)
+    after = np.minimum(last + 1, rows - 1)
+    step = ends[after, columns] - ends[last, columns]
+    share = (committed - ends[last, columns]) / np.maximum(step, 1)
+    written_at = at_ms[last] + share * (at_ms[after] - at_ms[last])
+    timed = known & reached.any(axis=0)
+    all_read = known & (ends[-1] <= committed)
+    behind = np.where(all_read, 0, np.maximum(0, at_ms[-1] - written_at)).astype(np.int64)
+    watched = at_ms[-1] - at_ms[np.argmax(seen, axis=0)]
+    least = np.where(timed, behind, watched)
+    return np.where(timed, behind, UNKNOWN), np.where(known, least, UNKNOWN)
+
+
+def _per_second(at_ms: LongArray, offsets: LongArray) -> Any:
+    """The mean rate from the first known row to the last, NaN where that is too short or nothing is known."""
+    columns = np.arange(offsets.shape[1])
+    first = np.argmax(offsets >= 0, axis=0)
+    span_ms = at_ms[-1] - at_ms[first]
+    told = (offsets[-1] >= 0) & (span_ms >= RATE_MS_MIN)
+    steps = offsets[-1] - offsets[first, columns]
+    return np.where(told, steps * 1000 / np.maximum(span_ms, 1), np.nan)
+
+
+def _catch_up_ms(lag: LongArray, written_per_s: Any, consumed_per_s: Any) -> LongArray:
+    gain = consumed_per_s - written_per_s
+    gains = np.nan_to_num(gain, nan=0.0) > 0
+    needs = np.where(gains, np.maximum(lag, 0) * 1000 / np.where(gains, gain, 1.0), UNKNOWN)
+    return np.where(lag == 0, 0, np.where(lag > 0, needs, UNKNOWN)).astype(np.int64)
+
+
+def _note(committed: int | None, end: int | None) -> str:
+    if committed is None:
+        return "the group has committed nothing here"
+    if end is None:
+        return "the end is not known"
+    if committed > end:
+        return f"the committed offset {committed} is beyond the end {end}: the topic was made anew or lost records"
+    return ""
+
+
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
+
+
+def _rate(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)
+
+
+def _sum(rates: Any) -> float | None:
+    return None if not len(rates) or np.isnan(rates).any() else round(float(rates.sum()), 3)

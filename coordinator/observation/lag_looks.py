@@ -1,0 +1,89 @@
+"""Looks at the offsets of one group: reads them, remembers them, and says how far behind the group is."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.coordinator.kafka import Counts, OffsetReader, compacted_topics
+from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
+from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+ASK_AGAIN_MS = 600_000  # whether a topic is compacted
+TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones that matter
+
+
+class LagLooks:
+    """Of one group. `clock` is in seconds, epoch; `compacted` says which of some topics are."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        compacted: Callable[[AdminClient, Collection[str], float], Collection[str]] | None = None,
+    ) -> None:
+        self._group_id = group_id
+        self._clock = clock
+        self._compacted = compacted or compacted_topics
+        self._history = OffsetHistory()
+        self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
+
+    @property
+    def counts(self) -> Counts:
+        """The topics of the last look."""
+        return self._history.counts
+
+    async def look(
+        self,
+        offsets: OffsetReader,
+        admin: AdminClient,
+        counts: Counts,
+        owners: Mapping[TopicPartition, str] | None,
+        limit_s: float,
+    ) -> GroupLag:
+        """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
+        sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
+        # Off the event loop: a million partitions take seconds, and heartbeats of groups that we lead must not wait.
+        self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
+        return replace(found, notes=await self._notes(found, admin, limit_s))
+
+    async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:
+        parts = zip(found.counts, np.split(found.lag, np.cumsum([*found.counts.values()])), strict=False)
+        behind = {topic: most for topic, lags in parts if (most := int(lags.max(initial=0)))}
+        due = [t for t in behind if found.at_ms - self._kinds.get(t, (-ASK_AGAIN_MS, False))[0] >= ASK_AGAIN_MS]
+        if due:
+            asked = sorted(due, key=lambda topic: -behind[topic])[:TOPICS_ASKED_MAX]
+            compacted = await asyncio.to_thread(self._compacted, admin, asked, limit_s)
+            self._kinds |= {topic: (found.at_ms, topic in compacted) for topic in asked}
+        compact = [topic for topic in behind if self._kinds.get(topic, (0, False))[1]]
+        text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
+        return tuple(map(text.format, compact))
+
+
+def _judged(
+    history: OffsetHistory, sample: OffsetSample, owners: Mapping[TopicPartition, str] | None
+) -> tuple[OffsetHistory, GroupLag]:
+    longer = history.plus(sample)
+    return longer, group_lag(longer, owners)
+
+
+async def read_sample(
+    offsets: OffsetReader, group_id: str, counts: Counts, limit_s: float, clock: Callable[[], float]
+) -> OffsetSample:
+    """Raises OffsetsError.
+
+    Ends are read first: read the other way round, there would always be records that only seem to be left. Where a
+    commit overtook its end, the end is read again, so that what is beyond it now is truly beyond the end.
+    """
+    ends = await offsets.ends(counts, limit_s)
+    committed = await offsets.committed(group_id, counts, limit_s)
+    at_ms = int(clock() * 1000)
+    overtaken = {t: len(end) for t, end in ends.items() if (committed.get(t, np.full_like(end, UNKNOWN)) > end).any()}
+    if overtaken:
+        ends = ends | await offsets.ends(overtaken, limit_s)
+    return OffsetSample(at_ms, committed, ends)

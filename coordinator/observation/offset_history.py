@@ -1,0 +1,123 @@
+"""What looks at the offsets of a group have shown over time. Kept in memory and thinned out as it ages. Pure.
+
+All times are by the clock of this process, in milliseconds since 1970. Records' own timestamps, which follow the clocks
+of producers, play no part.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import BoolArray, LongArray
+from bellwether_kafka.coordinator.kafka import Offsets
+
+UNKNOWN = -1
+SPACING_MS = 30_000  # between two rows that are kept, the newest aside
+AGE_PER_SPACING = 16  # older rows are a sixteenth to a seventh of their age apart
+AGE_MS_MAX = 86_400_000
+PARTITIONS_MAX = 20_000  # of one group: 80 rows of these are 26 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetSample:
+    """One look: offsets of partitions 0..n-1 by topic, UNKNOWN where nothing is committed or known. No end is older
+    than the committed offset beside it."""
+
+    at_ms: int
+    committed: Offsets
+    ends: Offsets
+
+
+def _none() -> LongArray:
+    return np.empty((0, 0), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetHistory:
+    """The looks at a group, the oldest first. `committed` and `ends` have a row for each time in `at_ms` and a column
+    for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or is forgotten.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    at_ms: LongArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    committed: LongArray = field(default_factory=_none)
+    ends: LongArray = field(default_factory=_none)
+
+    def plus(self, sample: OffsetSample) -> "OffsetHistory":
+        """With this look. Where it shows that an earlier one says nothing any more, that one is forgotten: all of them
+        where our clock went back or the group has more than PARTITIONS_MAX partitions, those of a partition whose end
+        went back, and its committed offsets where the group did."""
+        counts = {topic: len(ends) for topic, ends in sample.ends.items()}
+        committed, ends = (_row(counts, offsets) for offsets in (sample.committed, sample.ends))
+        back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]
+        before = OffsetHistory() if back or len(ends) > PARTITIONS_MAX else self
+        before = _without_what_went_back(_among(before, counts), committed, ends)
+        whole = OffsetHistory(
+            counts,
+            np.append(before.at_ms, sample.at_ms),
+            np.vstack([before.committed, committed]),
+            np.vstack([before.ends, ends]),
+        )
+        return _thinned(whole)
+
+    def since(self, span_ms: int) -> "OffsetHistory":
+        """The rows of the last `span_ms`, and the one before them, if there is one."""
+        newest = int(self.at_ms[-1]) if len(self.at_ms) else 0
+        first = max(0, int(np.searchsorted(self.at_ms, newest - span_ms, side="right")) - 1)
+        return _rows(self, np.arange(len(self.at_ms)) >= first)
+
+
+def _among(history: OffsetHistory, counts: Mapping[str, int]) -> OffsetHistory:
+    """The same looks in the coordinates of these topics."""
+    if history.counts == counts:
+        return history
+    shape = len(history.at_ms), sum(counts.values())
+    committed, ends = (np.full(shape, UNKNOWN, dtype=np.int64) for _ in range(2))
+    at, starts = 0, dict(zip(history.counts, np.cumsum([0, *history.counts.values()]).tolist(), strict=False))
+    for topic, count in counts.items():
+        same = min(count, history.counts.get(topic, 0))
+        if same:
+            here, there = slice(at, at + same), slice(starts[topic], starts[topic] + same)
+            committed[:, here], ends[:, here] = history.committed[:, there], history.ends[:, there]
+        at += count
+    return OffsetHistory(counts, history.at_ms, committed, ends)
+
+
+def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: LongArray) -> OffsetHistory:
+    if not len(history.at_ms):
+        return history
+    new_log = ends < history.ends[-1]
+    other_place = new_log | (committed < history.committed[-1])
+    if not other_place.any():
+        return history
+    kept = np.where(other_place, UNKNOWN, history.committed)
+    return replace(history, committed=kept, ends=np.where(new_log, UNKNOWN, history.ends))
+
+
+def _thinned(history: OffsetHistory) -> OffsetHistory:
+    times = history.at_ms.tolist()
+    newest, keep, last = times[-1], np.zeros(len(times), dtype=np.bool_), None
+    for row, at_ms in enumerate(times):
+        age_ms = newest - at_ms
+        if age_ms > AGE_MS_MAX:
+            continue
+        if row == len(times) - 1 or last is None or at_ms - last >= max(SPACING_MS, age_ms // AGE_PER_SPACING):
+            keep[row], last = True, at_ms
+    return _rows(history, keep)
+
+
+def _rows(history: OffsetHistory, keep: BoolArray) -> OffsetHistory:
+    if keep.all():
+        return history
+    return replace(history, at_ms=history.at_ms[keep], committed=history.committed[keep], ends=history.ends[keep])
+
+
+def _row(counts: Mapping[str, int], offsets: Offsets) -> LongArray:
+    found = np.full(sum(counts.values()), UNKNOWN, dtype=np.int64)
+    at = 0
+    for topic, count in counts.items():
+        known = offsets.get(topic, found[:0])[:count]
+        found[at : at + len(known)] = known
+        at += count
+    return found

@@ -1,0 +1,86 @@
+"""Prometheus metrics of how far groups are behind, of those that we lead and those that are only observed."""
+
+from contextlib import suppress
+
+from prometheus_client import Gauge
+
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import VERDICTS, GroupLag, Observation
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+
+UNKNOWN = float("nan")
+
+
+class LagMetrics:
+    """Give its `on_*` methods to the runtime as observers. What could not be read is NaN."""
+
+    def __init__(self, common: Metrics) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return common.gauge(f"lag_{name}", text)
+
+        self.records = gauge("records", "Records that are not consumed yet, of all partitions whose lag is known.")
+        self.records_max = gauge("max_records", "The same of the partition with the most.")
+        text = "Since when the oldest unread record has waited; at least so long where it is older than our looks."
+        self.seconds = gauge("seconds", text)
+        self.unknown = gauge("unknown_partitions", "Partitions whose lag in records is not known.")
+        self.written = gauge("written_per_second", "Records written, a mean over five minutes.")
+        self.consumed = gauge("consumed_per_second", "Records consumed, a mean over five minutes.")
+        self.catch_up = gauge("catch_up_seconds", "Until all is read, at these rates; NaN where that is never.")
+        self.read_at = gauge("timestamp_seconds", "When offsets were last read.")
+        self.verdicts = common.gauge("lag_partitions", "Partitions by how their lag is judged.", "verdict")
+        self._plain = (self.records, self.records_max, self.seconds, self.unknown, self.written, self.consumed)
+        self._shown: set[str] = set()
+
+    def on_observation(self, seen: Observation) -> None:
+        if seen.kind in ("missing", "other"):
+            self.forget(seen.group_id)
+        else:
+            self.on_lag(seen.group_id, seen.group_lag)
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self.forget(group)
+
+    def on_gone(self, group: str) -> None:
+        """Of a group that is no longer looked at."""
+        self.forget(group)
+
+    def on_lag(self, group: str, found: GroupLag | None) -> None:
+        """Takes one look at a group, None where its offsets could not be read."""
+        self._shown.add(group)
+        if found is None:
+            for gauge in (*self._plain, self.catch_up):
+                gauge.labels(group).set(UNKNOWN)
+            for verdict in VERDICTS:
+                self.verdicts.labels(group, verdict.value).set(UNKNOWN)
+            return
+        said = found.summary()
+        self.records.labels(group).set(_number(said.lag))
+        self.records_max.labels(group).set(_number(said.lag_max))
+        self.seconds.labels(group).set(_seconds(said.lag_ms))
+        self.unknown.labels(group).set(said.unknown)
+        self.written.labels(group).set(_number(said.written_per_s))
+        self.consumed.labels(group).set(_number(said.consumed_per_s))
+        self.catch_up.labels(group).set(_seconds(said.catch_up_ms))
+        self.read_at.labels(group).set(found.at_ms / 1000)
+        for name, count in said.verdicts.items():
+            self.verdicts.labels(group, name).set(count)
+
+    def forget(self, group: str) -> None:
+        """Ends the series of a group that this process looks at no more."""
+        if group not in self._shown:
+            return
+        self._shown.discard(group)
+        for gauge in (*self._plain, self.catch_up, self.read_at):
+            with suppress(KeyError):  # offsets that could never be read have no time
+                gauge.remove(group)
+        for verdict in VERDICTS:
+            self.verdicts.remove(group, verdict.value)
+
+
+def _number(value: float | None) -> float:
+    return UNKNOWN if value is None else value
+
+
+def _seconds(value_ms: int | None) -> float:
+    return UNKNOWN if value_ms is None else value_ms / 1000

@@ -1,0 +1,111 @@
+"""Lags under the names and labels of kafka-lag-exporter, for the dashboards and alerts that people have.
+
+Source: README and Metrics.scala of https://github.com/seglo/kafka-lag-exporter. Not here: the earliest offset, which
+we do not read, and what it says of its own polling. There is a series for each partition, so they are off by default.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import GroupLag, Observation, PartitionLag
+from bellwether_kafka.coordinator.telemetry.metrics import client_of
+
+PARTITIONS_MAX = 20_000  # of one group with series of their own; the group's series count all of them
+UNKNOWN = float("nan")
+GROUP = ("cluster_name", "group")
+PARTITION = (*GROUP, "topic", "partition", "member_host", "consumer_id", "client_id")
+_OF_GROUP, _OF_PARTITION = "kafka_consumergroup_group_", "kafka_partition_"
+FAMILIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    f"{_OF_PARTITION}latest_offset": ("The end of a partition.", ("cluster_name", "topic", "partition")),
+    f"{_OF_GROUP}offset": ("The committed offset.", PARTITION),
+    f"{_OF_GROUP}lag": ("Records that are not consumed yet.", PARTITION),
+    f"{_OF_GROUP}lag_seconds": ("Since when the oldest unread record has waited.", PARTITION),
+    f"{_OF_GROUP}max_lag": ("The largest known lag in records.", GROUP),
+    f"{_OF_GROUP}max_lag_seconds": (
+        "The largest lag in time; at least so long where it is older than our looks.",
+        GROUP,
+    ),
+    f"{_OF_GROUP}sum_lag": ("Records that are not consumed yet, of all partitions whose lag is known.", GROUP),
+    f"{_OF_GROUP}topic_sum_lag": ("The same by topic.", (*GROUP, "topic")),
+}
+
+Members = Mapping[str, tuple[str, str]]  # member_host and client_id by member id
+
+
+class LagExporterMetrics(Collector):
+    """Made when Prometheus asks. Give its `on_*` methods to the runtime as observers and itself to the registry."""
+
+    labelnames = {name: labels for name, (_, labels) in FAMILIES.items()}  # noqa: RUF012 - as mutable as FAMILIES
+
+    def __init__(self, cluster_name: str) -> None:
+        self._cluster = cluster_name
+        self._known: dict[str, tuple[GroupLag, Members]] = {}
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return _families().values()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        families, ends = _families(), dict[tuple[str, str], int | None]()  # groups may read the same topics
+        for group, (found, members) in list(self._known.items()):
+            self._group(families, group, found)
+            for one in found.partitions() if len(found.lag) <= PARTITIONS_MAX else ():
+                place = one.topic, str(one.partition)
+                ends[place] = one.end if one.end is not None else ends.get(place)
+                host, client = members.get(one.member or "", ("", ""))
+                self._partition(families, (group, *place, host, one.member or "", client), one)
+        for place, end in ends.items():
+            families[f"{_OF_PARTITION}latest_offset"].add_metric((self._cluster, *place), _number(end))
+        yield from families.values()
+
+    def on_observation(self, seen: Observation) -> None:
+        members = {m.member_id: (m.client_host.removeprefix("/"), m.client_id) for m in seen.members}
+        self._take(seen.group_id, seen.group_lag, members)
+
+    def on_lag(self, group: str, found: GroupLag | None) -> None:
+        """Takes one look at a group that we lead, None where its offsets could not be read."""
+        named = filter(None, found.member) if found is not None else ()
+        self._take(group, found, {member: ("", client_of(member)) for member in named})
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self._known.pop(group, None)
+
+    def on_gone(self, group: str) -> None:
+        """Of a group that is no longer looked at."""
+        self._known.pop(group, None)
+
+    def _take(self, group: str, found: GroupLag | None, members: Members) -> None:
+        if found is None:
+            self._known.pop(group, None)
+        else:
+            self._known[group] = found, members
+
+    def _group(self, families: Mapping[str, GaugeMetricFamily], group: str, found: GroupLag) -> None:
+        said, labels = found.summary(), (self._cluster, group)
+        families[f"{_OF_GROUP}max_lag"].add_metric(labels, _number(said.lag_max))
+        families[f"{_OF_GROUP}max_lag_seconds"].add_metric(labels, _seconds(said.lag_ms))
+        families[f"{_OF_GROUP}sum_lag"].add_metric(labels, _number(said.lag))
+        for topic, lags in found.by_topic().items():
+            known = [lag for lag in lags if lag is not None]
+            total = sum(known) if known else UNKNOWN
+            families[f"{_OF_GROUP}topic_sum_lag"].add_metric((*labels, topic), total)
+
+    def _partition(self, families: Mapping[str, GaugeMetricFamily], labels: tuple[str, ...], one: PartitionLag) -> None:
+        values = {"offset": _number(one.committed), "lag": _number(one.lag), "lag_seconds": _seconds(one.lag_ms)}
+        for name, value in values.items():
+            families[f"{_OF_GROUP}{name}"].add_metric((self._cluster, *labels), value)
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    return {name: GaugeMetricFamily(name, text, labels=labels) for name, (text, labels) in FAMILIES.items()}
+
+
+def _number(value: float | None) -> float:
+    return UNKNOWN if value is None else value
+
+
+def _seconds(value_ms: int | None) -> float:
+    return UNKNOWN if value_ms is None else value_ms / 1000

@@ -1,0 +1,211 @@
+"""Orders without a control topic: who is heard, what is taken, and what is left when the process ends."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bellwether_kafka.coordinator.control import local
+from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.local import LocalDesk, LocalOrders, LocalProcess, local_processes
+from bellwether_kafka.coordinator.control.records import (
+    Beat,
+    ControlSettings,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    encode,
+)
+from bellwether_kafka.coordinator.control.topic import ControlTopicError
+from bellwether_kafka.coordinator.membership.events import OrdersStand
+from tests.unit.coordinator.control.test_controller import Group
+
+LIMIT_S = 30.0
+BOOTSTRAP = "local-1.test:9092,local-2.test:9092"
+
+
+def order(kind: OrderKind = OrderKind.LEAVE) -> Order:
+    now_ms = int(time.time() * 1000)
+    return Order(kind, "orders", "eve", now_ms, now_ms + 600_000)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(group: Group, bootstrap: str = BOOTSTRAP) -> AsyncIterator[None]:
+    """A process that leads `orders` without a control topic."""
+    controller = Controller(LocalOrders(bootstrap), ControlSettings("", "pod-1"), {"orders": group}, beat_s=0.05)
+    task = asyncio.create_task(controller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await controller.close()
+
+
+async def found(bootstrap: str = BOOTSTRAP) -> list[LocalProcess]:
+    return await asyncio.to_thread(local_processes, bootstrap)
+
+
+async def all_said(reader: asyncio.StreamReader) -> bytes:
+    """Until the other end hangs up, with or without having read what it was sent."""
+    try:
+        return await asyncio.wait_for(reader.read(), LIMIT_S)
+    except ConnectionResetError:
+        return b""
+
+
+async def desk() -> LocalDesk:
+    """To the process, once it can be asked and says what it looks after."""
+    async with asyncio.timeout(LIMIT_S):
+        while not (processes := [one for one in await found() if one.looks_after("orders")]):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    assert len(processes) == 1
+    return LocalDesk(processes)
+
+
+def leading() -> Group:
+    group = Group(standby=False)
+    group.lead()
+    return group
+
+
+def test_an_order_reaches_the_process_stands_there_and_can_be_withdrawn() -> None:
+    async def run() -> None:
+        group = leading()
+        async with running(group):
+            to = await desk()
+            key, value = encode(given := order())
+            await asyncio.to_thread(to.write, key, value)
+            await until(lambda: group.stands() is not None)
+            assert group.stands() == OrdersStand(given.sentence, "")
+            records = await asyncio.to_thread(to.read)
+            assert records[given.key] == given
+            await asyncio.to_thread(to.write, key, None)
+            await until(lambda: group.stands() == OrdersStand("", ""))
+
+    asyncio.run(run())
+
+
+def test_what_is_carried_out_once_is_gone_then() -> None:
+    async def run() -> None:
+        group = leading()
+        async with running(group):
+            to = await desk()
+            await asyncio.to_thread(to.write, *encode(again := order(OrderKind.REBALANCE)))
+            await until(lambda: group.ordered == [again.sentence])
+            assert again.key not in await asyncio.to_thread(to.read)
+
+    asyncio.run(run())
+
+
+def test_the_beat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
+    async def run() -> None:
+        async with running(leading()):
+            (beat,) = (await asyncio.to_thread((await desk()).read)).values()
+            assert isinstance(beat, Beat)
+            assert (beat.sidecar, beat.leads, beat.policies) == ("pod-1", ("orders",), {"orders": "rack-first"})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [PlacementOrder(PlacementKind.PIN, "orders", "orders-1", "rack:az1", "eve", 1, 2), order(OrderKind.DRAIN)],
+    ids=["pin", "drain"],
+)
+def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Record) -> None:
+    async def run() -> None:
+        async with running(leading()):
+            to = await desk()
+            with pytest.raises(ControlTopicError, match="only leave, pause and rebalance"):
+                await asyncio.to_thread(to.write, *encode(refused))
+            assert refused.key not in await asyncio.to_thread(to.read)
+
+    asyncio.run(run())
+
+
+def test_a_process_on_another_cluster_is_not_found_and_one_broker_in_common_is_enough() -> None:
+    async def run() -> None:
+        async with running(leading()):
+            await desk()
+            assert await found("elsewhere.test:9092") == []
+            assert len(await found("local-3.test:9092, LOCAL-2.test:9092")) == 1
+
+    asyncio.run(run())
+
+
+def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_said_to_be_gone() -> None:
+    async def run() -> None:
+        async with running(leading()):
+            to = await desk()
+        assert await found() == []
+        with pytest.raises(ControlTopicError, match="does not answer; see whether it runs"):
+            await asyncio.to_thread(to.read)
+
+    asyncio.run(run())
+
+
+def test_another_user_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with running(leading()):
+            (name,) = (await desk())._names
+            monkeypatch.setattr(local, "is_same_user", lambda _: False)
+            reader, writer = await asyncio.open_unix_connection(f"\0{name}")
+            writer.write(b"{}\n")
+            assert await all_said(reader) == b""
+            writer.close()
+            assert await found() == [], "nor is one that another user has made asked anything"
+
+    asyncio.run(run())
+
+
+def test_the_kernel_says_who_is_at_the_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert local.is_same_user(one)
+        monkeypatch.setattr(local.os, "geteuid", lambda: 4711)
+        assert not local.is_same_user(one)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"nonsense", b"[1]", b'"x"', b'{"key": 1, "value": {}}', b'{"key": "leave/orders", "value": []}', b"\xff"],
+)
+def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> None:
+    async def run() -> None:
+        group = leading()
+        async with running(group):
+            to = await desk()
+            reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
+            writer.write(line + b"\n")
+            answer = json.loads(await asyncio.wait_for(reader.readline(), LIMIT_S))
+            writer.close()
+            assert answer["error"]
+            assert list(await asyncio.to_thread(to.read)) == ["beat/pod-1"]
+            assert group.stands() is None
+
+    asyncio.run(run())
+
+
+def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:
+    async def run() -> None:
+        async with running(leading()):
+            to = await desk()
+            reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
+            writer.write(b"x" * 3 * local.REQUEST_BYTES_MAX)
+            assert await all_said(reader) == b""
+            writer.close()
+            assert await asyncio.to_thread(to.read)
+
+    asyncio.run(run())

@@ -1,0 +1,185 @@
+"""How far behind a group is by what looks at it have shown, and what is said where nobody can know."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, PartitionLag, group_lag
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.coordinator.observation.test_offset_history import history, one, sample
+
+OWNED = {TopicPartition("t", 0): "a-1"}
+V = LagVerdict
+
+
+def lag_of(looks: Sequence[tuple[float, int, int]], owners: Mapping[TopicPartition, str] | None = OWNED) -> GroupLag:
+    """Looks as (seconds, committed, end)."""
+    return group_lag(history(*(one(*look) for look in looks)), owners)
+
+
+def partition(looks: Sequence[tuple[float, int, int]], **more: Mapping[TopicPartition, str] | None) -> PartitionLag:
+    (found,) = lag_of(looks, **more).partitions()
+    return found
+
+
+def steady(committed: Sequence[int], ends: Sequence[int], every_s: float = 30) -> list[tuple[float, int, int]]:
+    return [(number * every_s, at, end) for number, (at, end) in enumerate(zip(committed, ends, strict=True))]
+
+
+class TestRecords:
+    def test_one_look_has_the_lag_in_records_and_nothing_that_needs_two(self) -> None:
+        found = partition([(10, 5, 8)])
+        assert (found.topic, found.partition, found.member) == ("t", 0, "a-1")
+        assert (found.committed, found.end, found.lag) == (5, 8, 3)
+        assert (found.lag_ms, found.lag_ms_min) == (None, 0)
+        assert (found.written_per_s, found.consumed_per_s, found.catch_up_ms) == (None, None, None)
+        assert (found.verdict, found.note) == (V.UNKNOWN, "")
+
+    def test_what_has_all_been_read_is_behind_by_nothing_at_once(self) -> None:
+        found = partition([(10, 8, 8)])
+        assert (found.lag, found.lag_ms, found.catch_up_ms, found.verdict) == (0, 0, 0, V.OK)
+
+    def test_without_a_commit_nothing_is_known(self) -> None:
+        found = partition([(10, -1, 8), (50, -1, 9)])
+        assert (found.committed, found.lag, found.lag_ms, found.lag_ms_min) == (None, None, None, None)
+        assert (found.verdict, found.note) == (V.UNKNOWN, "the group has committed nothing here")
+
+    def test_an_end_that_is_not_known_makes_no_lag(self) -> None:
+        found = partition([(10, 5, -1)])
+        assert (found.lag, found.note) == (None, "the end is not known")
+
+    def test_a_committed_offset_beyond_the_end_is_no_lag_and_says_why(self) -> None:
+        found = partition([(10, 12, 8)])
+        assert (found.lag, found.lag_ms, found.verdict) == (None, None, V.UNKNOWN)
+        assert found.note == "the committed offset 12 is beyond the end 8: the topic was made anew or lost records"
+
+
+class TestTime:
+    def test_a_lag_in_time_lies_between_the_looks_that_saw_the_end_around_it(self) -> None:
+        found = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])
+        assert found.lag_ms == 150_000, "record 150 was written halfway between the looks at 0 and 100 s"
+
+    def test_the_record_after_a_pause_came_after_the_pause(self) -> None:
+        found = partition([(0, 100, 100), (100, 100, 100), (200, 100, 200)])
+        assert found.lag_ms == 100_000
+
+    def test_further_than_we_have_looked_is_known_as_at_least(self) -> None:
+        found = partition([(0, 50, 100), (100, 60, 200)])
+        assert (found.lag_ms, found.lag_ms_min) == (None, 100_000)
+
+    def test_a_topic_made_anew_is_watched_from_then_on(self) -> None:
+        found = partition([(0, 50, 100), (100, 0, 5), (150, 1, 9)])
+        assert (found.lag_ms, found.lag_ms_min) == (None, 50_000)
+
+    def test_a_clock_that_goes_back_makes_nothing_negative(self) -> None:
+        found = partition([(1_000, 50, 100), (100, 60, 200), (200, 200, 300)])
+        assert (found.lag_ms, found.written_per_s) == (100_000, 1.0)
+
+
+class TestRates:
+    def test_rates_are_means_and_tell_when_the_group_has_caught_up(self) -> None:
+        found = partition([(0, 0, 1_000), (50, 500, 1_100), (100, 1_000, 1_200)])
+        assert (found.written_per_s, found.consumed_per_s) == (2.0, 10.0)
+        assert found.catch_up_ms == 25_000
+
+    def test_a_group_that_does_not_gain_does_not_catch_up(self) -> None:
+        assert partition([(0, 0, 100), (100, 100, 200)]).catch_up_ms is None
+
+    def test_looks_too_close_to_one_another_tell_no_rate(self) -> None:
+        assert partition([(0, 0, 100), (1, 10, 200)]).written_per_s is None
+
+    def test_a_group_that_goes_back_has_no_negative_rate(self) -> None:
+        found = partition([(0, 90, 100), (50, 10, 110), (100, 60, 120)])
+        assert (found.consumed_per_s, found.written_per_s) == (1.0, 0.2)
+
+
+class TestVerdict:
+    """Windows of five minutes, a look every 30 s."""
+
+    UP = tuple(range(0, 220, 20))  # eleven looks, 20 more each
+
+    @pytest.mark.parametrize(
+        ("committed", "ends", "verdict"),
+        [
+            (UP, UP, V.OK),
+            ((100,) * 11, (130,) * 11, V.STALLED),
+            ((100,) * 11, [130 + n for n in UP], V.STALLED),
+            (UP, [100 + 2 * n for n in UP], V.FALLING_BEHIND),
+            (UP, [100 + n for n in UP], V.OK),
+            (UP, (500,) * 11, V.OK),
+            ((100,) * 11, [100] * 9 + [120, 140], V.OK),
+            ((*(100,) * 10, 101), [130 + n for n in UP], V.FALLING_BEHIND),
+        ],
+        ids=[
+            "keeps up",
+            "stuck at the end of a quiet topic",
+            "stuck while records arrive",
+            "moves and falls behind",
+            "moves, always as far behind",
+            "catches up",
+            "had read everything within the window",
+            "has moved once and falls behind",
+        ],
+    )
+    def test_by_the_rules(self, committed: Sequence[int], ends: Sequence[int], verdict: LagVerdict) -> None:
+        assert partition(steady(committed, ends)).verdict is verdict
+
+    def test_one_smaller_lag_is_enough_not_to_fall_behind(self) -> None:
+        ends = [100 + 2 * n for n in self.UP]
+        ends[5:] = [end - 30 for end in ends[5:]]
+        assert partition(steady(self.UP, ends)).verdict is V.OK
+
+    def test_without_an_owner_it_has_stopped(self) -> None:
+        looks = steady((100,) * 11, (130,) * 11)
+        assert partition(looks, owners={}).verdict is V.STOPPED
+
+    def test_while_nobody_knows_who_has_what_it_is_stalled_and_not_stopped(self) -> None:
+        looks = steady((100,) * 11, (130,) * 11)
+        assert partition(looks, owners=None).verdict is V.STALLED
+
+    def test_nothing_is_said_before_the_window_is_full(self) -> None:
+        assert partition(steady((100,) * 10, (130,) * 10)).verdict is V.UNKNOWN
+
+    def test_what_visibly_catches_up_needs_no_full_window(self) -> None:
+        assert partition(steady((100, 150), (200, 210))).verdict is V.OK
+
+    def test_a_reset_of_offsets_begins_a_new_window(self) -> None:
+        assert partition(steady((*(100,) * 9, 10, 10), (130,) * 11)).verdict is V.UNKNOWN
+
+    def test_looks_further_apart_than_the_window_are_a_window(self) -> None:
+        assert partition([(0, 100, 130), (900, 100, 130)]).verdict is V.STALLED
+
+
+class TestSummary:
+    def test_what_is_unknown_is_counted_and_never_summed(self) -> None:
+        committed, ends = {"t": [5, -1], "u": [7, 9]}, {"t": [8, 4], "u": [7, 3]}
+        found = group_lag(history(sample(10, committed, ends)), {}).summary()
+        assert (found.partitions, found.lag, found.lag_max, found.unknown) == (4, 3, 3, 2)
+        assert (found.lag_ms, found.unknown_ms, found.catch_up_ms) == (0, 3, None)
+
+    def test_where_nothing_is_known_there_is_no_sum(self) -> None:
+        found = group_lag(history(sample(10, {"t": [-1]}, {"t": [8]})), {}).summary()
+        assert (found.lag, found.lag_max, found.lag_ms, found.unknown) == (None, None, None, 1)
+        assert (found.written_per_s, found.verdict) == (None, V.UNKNOWN)
+
+    def test_of_no_partitions_nothing_is_known(self) -> None:
+        found = group_lag(history(sample(10, {}, {}), sample(50, {}, {})), {}).summary()
+        assert (found.partitions, found.lag, found.verdict, found.catch_up_ms) == (0, None, V.UNKNOWN, None)
+
+    def test_the_worst_partition_speaks_for_the_group(self) -> None:
+        both = [sample(at_s, {"t": [50, 100]}, {"t": [50, 130]}) for at_s in (0, 300)]
+        found = group_lag(history(*both), {TopicPartition("t", 1): "a"}).summary()
+        assert found.verdict is V.STALLED
+        assert {name: count for name, count in found.verdicts.items() if count} == {"ok": 1, "stalled": 1}
+        assert (found.lag_ms, found.unknown_ms) == (300_000, 1), "at least so far behind"
+
+    def test_what_is_too_early_to_judge_keeps_a_group_from_being_fine_and_what_never_committed_does_not(self) -> None:
+        early = group_lag(history(sample(10, {"t": [8, 5]}, {"t": [8, 9]})), {}).summary()
+        never = group_lag(history(sample(10, {"t": [8, -1]}, {"t": [8, 9]})), {}).summary()
+        assert (early.verdict, never.verdict, never.unknown) == (V.UNKNOWN, V.OK, 1)
+
+    def test_rates_add_up_and_the_slowest_partition_catches_up_last(self) -> None:
+        looks = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
+        found = group_lag(history(*looks), {}).summary()
+        assert (found.written_per_s, found.consumed_per_s) == (1.0, 3.5)
+        assert found.catch_up_ms == 150_000

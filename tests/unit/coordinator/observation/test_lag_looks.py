@@ -1,0 +1,155 @@
+"""What a look at offsets asks brokers for, and what it says where their answers do not fit together."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
+from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.observation import lag_looks
+from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict
+from bellwether_kafka.coordinator.observation.lag_looks import ASK_AGAIN_MS, LagLooks
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from tests.unit.coordinator.observation.test_observation import classic
+
+Of = Mapping[str, list[int]]
+
+
+class FakeReader:
+    """In OffsetReader's place. Each read of ends has the next of `ends`, the last one again and again."""
+
+    def __init__(self, committed: Of, *ends: Of, trouble: str = "") -> None:
+        self.committed_now, self.ends_left, self.trouble = committed, list(ends), trouble
+        self.asked: list[tuple[str, ...]] = []
+
+    async def ends(self, topics: Mapping[str, int], _limit_s: float) -> Offsets:
+        if self.trouble:
+            raise OffsetsError(self.trouble)
+        self.asked.append(tuple(topics))
+        ends = self.ends_left.pop(0) if len(self.ends_left) > 1 else self.ends_left[0]
+        return {topic: np.array(ends[topic]) for topic in topics}
+
+    async def committed(self, _group: str, topics: Mapping[str, int], _limit_s: float) -> Offsets:
+        return {topic: np.array(self.committed_now[topic]) for topic in topics}
+
+
+def looked(reader: FakeReader, counts: Mapping[str, int], compacted: Collection[str] = ()) -> GroupLag:
+    looks = LagLooks("g", clock=lambda: 9.0, compacted=lambda *_: compacted)
+    return asyncio.run(looks.look(cast("Any", reader), cast("AdminClient", None), counts, {}, 1.0))
+
+
+def test_a_commit_that_overtakes_its_end_is_read_again_and_no_lag_is_made_of_it() -> None:
+    reader = FakeReader({"t": [12, 3], "u": [0]}, {"t": [10, 5], "u": [0]}, {"t": [13, 6], "u": [0]})
+    found = looked(reader, {"t": 2, "u": 1})
+    assert found.by_topic() == {"t": (1, 3), "u": (0,)}
+    assert reader.asked == [("t", "u"), ("t",)]
+
+
+def test_a_commit_that_stays_beyond_the_end_has_no_lag() -> None:
+    assert looked(FakeReader({"t": [12]}, {"t": [10]}), {"t": 1}).by_topic() == {"t": (None,)}
+
+
+def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:
+    reader = FakeReader({"t": [3], "read": [4]}, {"t": [10], "read": [4]})
+    note = "t is compacted: its lag counts offsets, and some of them have no record any more"
+    assert looked(reader, {"t": 1, "read": 1}, {"t", "read"}).notes == (note,)
+
+
+def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
+    now, asked = [1_000.0], list[list[str]]()
+
+    def compacted(_admin: AdminClient, topics: Collection[str], _limit_s: float) -> Collection[str]:
+        asked.append(list(topics))
+        return topics
+
+    looks = LagLooks("g", clock=lambda: now[0], compacted=compacted)
+    reader: Any = FakeReader({"t": [3]}, {"t": [10]})
+    for _ in range(3):
+        found = asyncio.run(looks.look(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+        now[0] += ASK_AGAIN_MS / 1000 / 2
+    assert asked == [["t"], ["t"]]
+    assert len(found.notes) == 1
+
+
+class FakeTransport:
+    def __init__(self, answer: DescribeAnswer, *committed: str) -> None:
+        self.answer, self.any = answer, AnyCommitted(bool(committed), 0, committed)
+
+    async def describe_group(self, _group: str) -> DescribeAnswer:
+        return self.answer
+
+    async def any_committed(self, _group: str) -> AnyCommitted:
+        return self.any
+
+
+def observer(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> GroupObserver:
+    cluster = ClusterView.of({topic: [[] for _ in range(count)] for topic, count in counts.items()})
+
+    async def snapshot(topics: Collection[str], _age_ms_max: int) -> ClusterView:
+        return cluster
+
+    of_cluster = SimpleNamespace(admin=None, snapshot=snapshot)
+    sources = cast("Sources", SimpleNamespace(transport=transport, reader=of_cluster, offsets=reader))
+    return GroupObserver(MembershipConfig("g"), sources, Policy())
+
+
+def at(state: str, *members: DescribedMember) -> DescribeAnswer:
+    return DescribeAnswer(0, 0, state, "consumer", "range" if members else "", members)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_looks, "compacted_topics", lambda *_: ())
+
+
+def one_look(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> Observation:
+    return asyncio.run(observer(transport, reader, counts).look())
+
+
+def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
+    seen = one_look(FakeTransport(at("Empty"), "t"), FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    assert (seen.lags, seen.lag) == ({"t": (7,)}, 7)
+    assert seen.group_lag is not None
+    assert seen.group_lag.summary().verdict is LagVerdict.UNKNOWN
+
+
+def test_a_topic_that_is_gone_has_no_lag_and_a_sentence() -> None:
+    transport = FakeTransport(at("Empty"), "gone", "t")
+    seen = one_look(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    assert seen.lags == {"t": (7,)}
+    assert seen.lag_notes == ("gone does not exist or may not be described: its lag is not known",)
+
+
+def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
+    transport = FakeTransport(at("Empty"), "t")
+    seen = one_look(transport, FakeReader({}, {}, trouble="end offset of t-0: no answer in time"), {"t": 1})
+    assert (seen.lag, seen.group_lag, seen.lag_notes) == (
+        None,
+        None,
+        ("no lags: end offset of t-0: no answer in time",),
+    )
+
+
+def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_look() -> None:
+    transport = FakeTransport(at("Stable", classic("a", "t-0")))
+    found = observer(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+
+    async def both() -> tuple[Observation, Observation]:
+        before = await found.look()
+        transport.answer = at("PreparingRebalance", DescribedMember("a", None))
+        return before, await found.look()
+
+    before, after = asyncio.run(both())
+    assert before.lags == after.lags == {"t": (7,)}
+    assert after.group_lag is not None
+    assert [(p.member, p.lag) for p in after.group_lag.partitions()] == [(None, 7)]
