@@ -46,7 +46,8 @@ def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tupl
             if settings.group(group) is not None:
                 return settings, True
         except SettingsError as error:
-            fail(str(error))
+            if group != ANY_GROUP:
+                fail(str(error))
     return load_settings(bootstrap, config, {"groups": [{"name": group}]}), False
 
 

@@ -25,8 +25,8 @@ from tests.interop.support.brokers import LOOPBACK, PortLease
 from tests.measure.observed_fleet.brokers import Size, serve
 from tests.paths import ROOT
 
-LIMIT_S = 180.0
-LOOK_S = 1.0
+LIMIT_S = 420.0
+LOOK_S = 5.0
 SEEN = "bellwether_observed_timestamp_seconds"
 Counted = tuple[Mapping[str, int], Mapping[str, int]]
 

@@ -68,7 +68,7 @@ def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:
 class Shared:
     """A group whose look is answered without brokers; what DescribeGroups says, and the topic, can be changed."""
 
-    admin = None
+    admin = SimpleNamespace(describe_configs=lambda *_, **__: {})
 
     def __init__(self) -> None:
         self.cache = MetadataCache()

@@ -3,16 +3,26 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.kafka import ListedGroup, Transport
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.kafka import (
+    ClusterReader,
+    ClusterUnreachableError,
+    GroupList,
+    ListedGroup,
+    Transport,
+    TransportError,
+)
+from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.coordinator.observation import SharedGroups
-from bellwether_kafka.coordinator.runtime.observed_groups import INTERVAL_S, TOGETHER_MIN, Found, ObservedGroups
+from bellwether_kafka.coordinator.runtime.observed_groups import INTERVAL_S, TOGETHER_MIN, Found, ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.process import statuses
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
+from bellwether_kafka.coordinator.settings import GroupSettings
 from bellwether_kafka.coordinator.settings.process import load
 
 NODE = Node(1, "b", 9092)
@@ -222,3 +232,61 @@ def test_a_look_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypatch:
     fleet.groups.observers["a"] = cast("Any", Slow(fleet.selection('name = "a"').named["a"], fleet.looks))
     run_for(fleet, 3, monkeypatch)
     assert fleet.looks == ["a"]
+
+
+class Nodes:
+    """Brokers that list groups, in the place of transport and reader."""
+
+    def __init__(self, *answers: GroupList | Exception) -> None:
+        self.answers = dict(enumerate(answers))
+
+    async def nodes(self) -> tuple[Node, ...]:
+        if not self.answers:
+            raise ClusterUnreachableError("No broker answered.")
+        return tuple(Node(number, "b", 9092) for number in self.answers)
+
+    async def ask(self, request: Any) -> GroupList:
+        answer = self.answers[request.node.node_id]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def found(self) -> Found:
+        reader, transport = cast("ClusterReader", self), cast("Transport", self)
+        return asyncio.run(lister(transport, lambda: reader)())
+
+
+def test_all_nodes_are_asked_for_their_groups() -> None:
+    a, b = ListedGroup("a", "consumer"), ListedGroup("b", "consumer")
+    found = Nodes(GroupList(0, (a,)), GroupList(0, (b,))).found()
+    assert found == Found({"a": (a, Node(0, "b", 9092)), "b": (b, Node(1, "b", 9092))})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (TransportError(Failure.TIMED_OUT, "no answer"), "broker 1 does not list its groups (no answer)"),
+        (GroupList(14, ()), "broker 1 does not list all of its groups (COORDINATOR_LOAD_IN_PROGRESS)"),
+    ],
+)
+def test_a_list_that_is_not_full_says_why(answer: GroupList | Exception, said: str) -> None:
+    a = ListedGroup("a", "consumer")
+    found = Nodes(GroupList(0, (a,)), answer).found()
+    assert (list(found.groups), found.missing) == (["a"], said)
+
+
+def test_brokers_that_are_not_there_list_nothing() -> None:
+    assert Nodes().found() == Found({}, "No broker answered.")
+
+
+def test_the_page_lists_configured_groups_and_behind_them_those_that_were_found(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, 'match = "*"', 'name = "named"')
+    fleet.found("b", "a", "named")
+    observed = {name: SimpleNamespace(last=None) for name in fleet.groups.observers}
+    service = cast("Any", SimpleNamespace(runners={}, observed=observed))
+    named = [GroupSettings(name="named")]
+    assert [(status.group, status.mode) for status in statuses(named, service)] == [
+        ("named", "observe"),
+        ("a", "observe"),
+        ("b", "observe"),
+    ]
