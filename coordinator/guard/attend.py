@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink, GroupRequests
@@ -153,7 +154,7 @@ class Attendance:
             answer = await self._link.describe()
             if answer is not None:
                 self._take(answer)
-                if members.owned(answer, self._belonging().member_ids) == 0:
+                if control.owned(answer, self._belonging().member_ids) == 0:
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
 
