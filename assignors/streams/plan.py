@@ -207,6 +207,9 @@ class TaskPlan:
     def against(self, rules: Sequence[shared.Rule], owner: shared.IntArray) -> shared.IntArray:
         return streams_stages.against(self.view, rules, owner)
 
+    def last_copies(self, rules: Sequence[shared.Rule]) -> shared.IntArray:
+        return streams_stages.last_copies(self.view, rules, self.configs.acceptable_recovery_lag)
+
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):
             if text in (str(process.process_id), *process.members):

@@ -1,7 +1,7 @@
 """How commands look at groups: connected for a while, as configured, joining nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
-from bellwether_kafka.assignors.shared import Rule, UnknownNameError
+from bellwether_kafka.assignors.shared import EVERYTHING, GroupPlan, Rule, UnknownNameError
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
@@ -180,7 +180,10 @@ class Placed:
         seen = self._look(self._rules)
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
-        found = seen.shadow.decision.plan.void(self._rule, self._rules) if self._rule is not None else ""
+        if self._rule is None:
+            return ""
+        plan = seen.shadow.decision.plan
+        found = plan.void(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
         return f"{found[:1].upper()}{found[1:]}." if found else ""
 
     def _look(self, rules: tuple[Rule, ...]) -> Observation:
@@ -200,6 +203,23 @@ class Placed:
         known = self._policy if self._policy in POLICIES else None
         plain = configured(self._settings, self._group, known, rules=rules)
         return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
+
+
+def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
+    """Why an evacuation beside those that stand would leave a task without a copy that has caught up, as a part of a
+    sentence; "" where it would not. One alone waits until warm-ups have; several may stop at the same time."""
+    others = [one for one in standing if _empties(one)]
+    if not others or not _empties(rule):
+        return ""
+    left = plan.last_copies((*others, rule))
+    places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
+    if not len(left):
+        return ""
+    return f"outside {places} nobody has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
+
+
+def _empties(rule: Rule) -> bool:
+    return rule.kind == "ban" and rule.item == EVERYTHING
 
 
 def _why_no_plan(seen: Observation) -> str:

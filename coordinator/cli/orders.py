@@ -5,185 +5,41 @@ permission. An order stays in force through restarts and fail-overs until it exp
 obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
 """
 
-import functools
 import getpass
-import inspect
 import re
 import socket
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import Placed
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail, tell
-from bellwether_kafka.coordinator.cli.plan import show_plan
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.cli.options import Group
+from bellwether_kafka.coordinator.cli.ordering import (
+    AnyOrder,
+    DryRun,
+    For,
+    Force,
+    ItemName,
+    OrdersTopic,
+    Reason,
+    Remove,
+    Terms,
+    Wait,
+    Where,
+    document,
+    now_ms,
+    with_terms,
+    with_topic,
+)
+from bellwether_kafka.coordinator.cli.output import Output, as_json, fail, tell
 
-DEFAULT_TOPIC = "bellwether-control"
-READ_S = 10.0
-POLL_S = 0.3
-LOOK_S = 1.0  # between two looks at a group, which take connections
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
+SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
-
-ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
-Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
-Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
-Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
-For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
-Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
-Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
-AnyOrder = control.Order | control.PlacementOrder
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersTopic:
-    """The topic that a command writes to, and how the command prints. All methods raise ControlTopicError."""
-
-    properties: Mapping[str, Any]
-    name: str
-    output: Output
-    bootstrap: str | None = None
-    config: Path | None = None
-
-    def read(self) -> Mapping[str, control.Record]:
-        return control.read_all(self.properties, self.name, READ_S)
-
-    def withdraw(self, key: str) -> None:
-        control.write_now(self.properties, self.name, key.encode(), None)
-
-    def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
-        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
-        records = self.read()
-        doubt = control.objection(order, records, _now_ms())
-        placed = None
-        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
-            placed = self._placed(order, records)
-            doubt = doubt or placed.doubt
-        if doubt and not force:
-            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
-        if dry_run:
-            assert placed is not None  # noqa: S101 - looked at above
-            show_plan(placed.planned(), self.output)
-            return
-        control.write_now(self.properties, self.name, *control.encode(order))
-        if self.output is Output.TABLE:
-            typer.echo(sentence)
-        if doubt:
-            typer.echo(f"But: {doubt}", err=True)
-        done = self._followed(order, placed, wait_s) if wait_s else None
-        if self.output is Output.JSON:
-            as_json({"order": _document(order), "warning": doubt, "in_effect": done, "said": sentence})
-        if done is False:
-            raise typer.Exit(Exit.UNEXPECTED)
-
-    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
-        standing = control.OrderState()
-        for key, record in records.items():
-            if key != order.key:
-                standing.apply(key, record)
-        settings, named = settings_for(self.bootstrap, self.config, order.target)
-        rules = tuple(one.rule for one in standing.placements(order.target, _now_ms()))
-        rule = order.rule if isinstance(order, control.PlacementOrder) else None
-        policy = control.policy_of(records, order.target, _now_ms())
-        return Placed(settings, order.target, rules, rule, policy, configured=named)
-
-    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
-        """Whether the order is in effect before the time is over; says what is missing when that changes."""
-        began, said = time.monotonic(), ""
-        while True:
-            missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
-            if not missing:
-                typer.echo("It is in effect.", err=True)
-                return True
-            if missing != said:
-                typer.echo(missing, err=True)
-                said = missing
-            if time.monotonic() - began >= wait_s:
-                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
-                return False
-            time.sleep(LOOK_S if placed is not None else POLL_S)
-
-    def _missing(self, order: AnyOrder) -> str:
-        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
-        records = self.read()
-        if order.kind in ONCE:
-            listen = f"see 'bellwether orders' for who listens to the control topic '{self.name}'"
-            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
-        beats = [beat for beat in control.heard(records, _now_ms()) if order.target in beat.groups]
-        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
-        if unheard or not beats:
-            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
-        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
-        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
-
-    for_: str
-    reason: str
-    wait_s: float
-    force: bool
-    dry_run: bool
-
-
-def with_topic(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
-    `to`. An error of the topic ends the process."""
-
-    def options(
-        bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
-    ) -> OrdersTopic:
-        settings = settings_without_group(bootstrap, config)
-        name = topic or settings.control_topic or DEFAULT_TOPIC
-        return OrdersTopic(librdkafka_properties(settings.properties), name, output, bootstrap, config)
-
-    def to_the_end(**given: Any) -> None:
-        try:
-            command(**given)
-        except control.ControlTopicError as error:
-            fail(str(error))
-
-    return _with_options("to", options, functools.wraps(command)(to_the_end))
-
-
-def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
-    long, such as "1d", where --for says nothing."""
-
-    def options(
-        for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
-    ) -> Terms:
-        return Terms(for_, reason, wait, force, dry_run)
-
-    return functools.partial(_with_options, "terms", options)
-
-
-def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
-    gets what `options` makes of them."""
-    shared = inspect.signature(options).parameters
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
-
-    @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        made = options(**{one: given.pop(one) for one in shared})
-        command(**{name: made}, **given)
-
-    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
-    return with_options
 
 
 @with_topic
@@ -259,9 +115,17 @@ def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Wher
 
 @with_topic
 @with_terms("1h")
-def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where) -> None:
+def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: Remove = False) -> None:
     order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
-    _place(to, order, terms, f"{where} is to be empty of {group}")
+    if where.startswith("member:"):
+        order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
+        outcome = "removed from" if remove else "empty until it is back in"
+        sentence = f"{where} is to be {outcome} {group}, for {terms.for_} at most; {_ends(order)} ends that."
+        to.give(order, sentence, **terms.asked)
+    elif remove:
+        fail(f"Only members can be removed from a group, and '{where}' is none; write member:ID.")
+    else:
+        _place(to, order, terms, f"{where} is to be empty of {group}")
 
 
 @with_topic
@@ -283,42 +147,54 @@ def unpin(
     for order in found:
         to.withdraw(order.key)
     sentences = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
-    tell(to.output, sentences, withdrawn=[_document(order) for order in found])
+    tell(to.output, sentences, withdrawn=[document(order) for order in found])
 
 
 @with_topic
 def orders(to: OrdersTopic) -> None:
-    now_ms = _now_ms()
-    records = [record for _, record in sorted(to.read().items())]
+    at_ms, found = now_ms(), to.read()
+    records = [record for _, record in sorted(found.items())]
     beats = [record for record in records if isinstance(record, control.Beat)]
-    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > now_ms]
+    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > at_ms]
     if to.output is Output.JSON:
-        as_json({"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]})
+        listed = [{**document(order), "absence": _stage(order, found)} for order in stand]
+        as_json({"sidecars": [asdict(beat) for beat in beats], "orders": listed})
         return
     for beat in beats:
-        age_s = max(0, now_ms - beat.at_ms) / 1000
+        age_s = max(0, at_ms - beat.at_ms) / 1000
         typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
     for order in stand:
         until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
-        typer.echo(f"{order.sentence}, until {until}")
+        stage = _stage(order, found)
+        typer.echo(f"{order.sentence}, {_sooner(order)}until {until}{f'; it is {stage} now' if stage else ''}")
+
+
+def _sooner(order: AnyOrder) -> str:
+    """What ends the order before it expires, for the middle of a sentence."""
+    until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
+    return SOONER.get(until, "")
+
+
+def _stage(order: AnyOrder, records: Mapping[str, control.Record]) -> str | None:
+    absence = control.absence_of(records, order) if isinstance(order, control.PlacementOrder) else None
+    return absence.stage.value if absence is not None else None
 
 
 def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> control.Order:
-    at_ms = _now_ms()
+    at_ms = now_ms()
     return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
 def _placement(kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms) -> control.PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
-    at_ms = _now_ms()
+    at_ms = now_ms()
     expires_ms = at_ms + _duration_ms(terms.for_)
     return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, expires_ms, terms.reason)
 
 
 def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
-    sentence = f"{outcome} for {terms.for_}; {_ends(order)} ends that."
-    to.give(order, sentence, wait_s=terms.wait_s, force=terms.force, dry_run=terms.dry_run)
+    to.give(order, f"{outcome} for {terms.for_}; {_ends(order)} ends that.", **terms.asked)
 
 
 def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
@@ -332,16 +208,8 @@ def _ends(order: control.PlacementOrder) -> str:
     return f"'bellwether unpin {order.target} {'--all' if item == EVERYTHING else item}'"
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def _owner() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _document(order: control.Order | control.PlacementOrder) -> dict[str, Any]:
-    return {**asdict(order), "kind": order.kind.value, "sentence": order.sentence}
 
 
 def _duration_ms(text: str) -> int:

@@ -28,14 +28,14 @@ from bellwether_kafka.coordinator.control.records import (
 # As in `coordinator.kafka`: these need librdkafka or numpy, which are too large for a guard beside an application.
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "checks": ("heard", "objection", "policy_of"),
+    "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
     "topic": ("ControlTopic", "ControlTopicError", "read_all", "write_now"),
 }
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
-    from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
+    from bellwether_kafka.coordinator.control.checks import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.topic import ControlTopic, ControlTopicError, read_all, write_now
 else:

@@ -1,0 +1,135 @@
+"""The control topic as a command uses it: orders that somebody can obey are written and followed."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.cli.look import Placed
+from bellwether_kafka.coordinator.cli.options import settings_for
+from bellwether_kafka.coordinator.cli.output import Exit, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.plan import show_plan
+
+READ_S = 10.0
+POLL_S = 0.3
+LOOK_S = 1.0  # between two looks at a group, which take connections
+ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
+
+AnyOrder = control.Order | control.PlacementOrder
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersTopic:
+    """The topic that a command writes to, and how the command prints. All methods raise ControlTopicError."""
+
+    properties: Mapping[str, Any]
+    name: str
+    output: Output
+    bootstrap: str | None = None
+    config: Path | None = None
+
+    def read(self) -> Mapping[str, control.Record]:
+        return control.read_all(self.properties, self.name, READ_S)
+
+    def withdraw(self, key: str) -> None:
+        control.write_now(self.properties, self.name, key.encode(), None)
+
+    def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
+        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
+        records = self.read()
+        doubt = control.objection(order, records, now_ms())
+        placed = None
+        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
+            placed = self._placed(order, records)
+            doubt = doubt or placed.doubt or _unemptied(order, placed)
+        if doubt and not force:
+            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
+        if dry_run:
+            assert placed is not None  # noqa: S101 - looked at above
+            show_plan(placed.planned(), self.output)
+            return
+        control.write_now(self.properties, self.name, *control.encode(order))
+        if self.output is Output.TABLE:
+            typer.echo(sentence)
+        if doubt:
+            typer.echo(f"But: {doubt}", err=True)
+        done = self._followed(order, placed, wait_s) if wait_s else None
+        if self.output is Output.JSON:
+            as_json({"order": document(order), "warning": doubt, "in_effect": done, "said": sentence})
+        if done is False:
+            raise typer.Exit(Exit.UNEXPECTED)
+
+    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
+        standing = control.OrderState()
+        for key, record in records.items():
+            if key != order.key:
+                standing.apply(key, record)
+        settings, named = settings_for(self.bootstrap, self.config, order.target)
+        rules = tuple(one.rule for one in standing.placements(order.target, now_ms()))
+        rule = order.rule if isinstance(order, control.PlacementOrder) else None
+        policy = control.policy_of(records, order.target, now_ms())
+        return Placed(settings, order.target, rules, rule, policy, configured=named)
+
+    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
+        """Whether the order is in effect before the time is over; says what is missing when that changes."""
+        began, said = time.monotonic(), ""
+        while True:
+            missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
+            if not missing and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
+                missing = unseen(order, self.read())
+            if not missing:
+                typer.echo("It is in effect.", err=True)
+                return True
+            if missing != said:
+                typer.echo(missing, err=True)
+                said = missing
+            if time.monotonic() - began >= wait_s:
+                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
+                return False
+            time.sleep(LOOK_S if placed is not None else POLL_S)
+
+    def _missing(self, order: AnyOrder) -> str:
+        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
+        records = self.read()
+        if order.kind in ONCE:
+            listen = f"see 'bellwether orders' for who listens to the control topic '{self.name}'"
+            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
+        beats = [beat for beat in control.heard(records, now_ms()) if order.target in beat.groups]
+        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
+        if unheard or not beats:
+            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
+        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
+        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
+
+
+def document(order: AnyOrder) -> dict[str, Any]:
+    return {**{name: said for name, said in order.to_json().items() if name != "v"}, "sentence": order.sentence}
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
+    """What the leader has not seen yet of the absence that an order is tied to, "" for nothing. A member that stopped
+    before that could be back without being known again."""
+    stands = records.get(order.key) == order
+    if order.until is control.Until.REMOVED:
+        return f"{order.where} is still in the group." if stands else ""
+    if not stands:
+        return "the order has ended already: it was withdrawn, or the member is back."
+    absence = control.absence_of(records, order)
+    empty = absence is not None and absence.stage is not control.Stage.EMPTYING
+    return "" if empty else "the leader has not seen it empty yet."
+
+
+def _unemptied(order: AnyOrder, placed: Placed) -> str:
+    """Why a member is not to be removed yet, as a sentence; "" for nothing."""
+    if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
+        return ""
+    command = f"'bellwether evacuate {order.target} {order.where}'"
+    return f"{order.where} still has work; empty it with {command}, and stop it." if placed.missing(0.0) else ""
