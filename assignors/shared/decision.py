@@ -189,6 +189,9 @@ class GroupPlan(Protocol):
     def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
         """The items whose owner here stands against a rule that somebody else could obey."""
 
+    def named(self, where: str) -> BoolArray:
+        """Which of the owners an operator means by a place."""
+
     def last_copies(self, rules: Sequence[Rule]) -> IntArray:
         """The items of whose state only owners that these rules empty have a copy that has caught up; none where items
         have no state."""

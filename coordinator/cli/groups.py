@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
+from bellwether_kafka.coordinator.cli.cost import cost_of, in_words, weights_in_words
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     LISTED_TYPES,
@@ -26,7 +26,6 @@ from bellwether_kafka.coordinator.cli.look import (
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail, ranges
-from bellwether_kafka.coordinator.cli.weights import weights_in_words
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import is_sidecar
 from bellwether_kafka.coordinator.observation import Observation, as_document

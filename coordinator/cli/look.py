@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources, unready
 from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -157,6 +157,14 @@ class Placed:
         if seen.shadow is None:
             fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
         return seen.shadow
+
+    def seen(self) -> Observation:
+        """The group under the rules that stand already, or the end with a sentence where no such group is."""
+        return of_a_group(self._look(self._rules))
+
+    def unready(self, where: str) -> str:
+        """What is missing until this member has its share again, as a sentence; "" for nothing."""
+        return unready(self._look(self._rules), where, self._rules)
 
     def missing(self, elapsed_s: float) -> str:
         """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""

@@ -1,15 +1,16 @@
-"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, ...
+"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
 obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
 """
 
-import getpass
 import re
-import socket
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import Group
 from bellwether_kafka.coordinator.cli.ordering import (
+    LOOK_S,
     AnyOrder,
     DryRun,
     For,
@@ -32,14 +34,41 @@ from bellwether_kafka.coordinator.cli.ordering import (
     Where,
     document,
     now_ms,
+    owner,
     with_terms,
     with_topic,
 )
-from bellwether_kafka.coordinator.cli.output import Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.output import Exit, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.observation import Observation
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
+MEMBER = "{member}"
+# The order outlives each of its waits, so that nothing comes back to a member in the midst of its restart.
+SPARE_S = 60.0
+STANDARD_ERROR = 2  # where the command's output goes, which is no part of our document
+
+Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
+ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
+Command = Annotated[
+    str,
+    typer.Option("--exec", help="What restarts one member and returns when it has; {member} stands for its id."),
+]
+RollWait = Annotated[
+    float, typer.Option(help="Seconds that each step may take: until a member is empty, and until it has its share.")
+]
+Only = Annotated[list[str] | None, typer.Option("--member", help="Only this member, by its id; may be repeated.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """One member's restart: how long it took to empty it, to restart it, and until it had its share again."""
+
+    member: str
+    emptied_s: float
+    restarted_s: float
+    back_s: float
 
 
 @with_topic
@@ -129,6 +158,42 @@ def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: 
 
 
 @with_topic
+def ready(to: OrdersTopic, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
+    if not where.startswith("member:"):
+        fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
+    missing = _until_ready(to, group, where, wait)
+    tell(to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing)
+    if missing:
+        raise typer.Exit(Exit.DIFFERS)
+
+
+@with_topic
+def roll(
+    to: OrdersTopic,
+    group: Group,
+    exec_: Command,
+    member: Only = None,
+    wait: RollWait = 600.0,
+    reason: Reason = "",
+    force: Force = False,
+) -> None:
+    command = shlex.split(exec_)
+    if not any(MEMBER in word for word in command):
+        fail(f"--exec does not say where the member's id goes; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
+    chosen = members_of(to.placed(group).seen(), member)
+    done: list[Restarted] = []
+    for number, name in enumerate(chosen, 1):
+        _say(f"[{number}/{len(chosen)}] {name}")
+        done.append(_restart(to, group, name, command, wait, reason, force=force))
+    if to.output is Output.JSON:
+        as_json({"group": group, "members": [asdict(one) for one in done]})
+        return
+    for one in done:
+        steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
+        typer.echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+
+
+@with_topic
 def unpin(
     to: OrdersTopic,
     group: Group,
@@ -182,7 +247,7 @@ def _stage(order: AnyOrder, records: Mapping[str, control.Record]) -> str | None
 
 def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> control.Order:
     at_ms = now_ms()
-    return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
+    return control.Order(kind, target, owner(), at_ms, at_ms + lasts_ms, reason)
 
 
 def _placement(kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms) -> control.PlacementOrder:
@@ -190,7 +255,7 @@ def _placement(kind: control.PlacementKind, group: str, item: str, where: str, t
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms = now_ms()
     expires_ms = at_ms + _duration_ms(terms.for_)
-    return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, expires_ms, terms.reason)
+    return control.PlacementOrder(kind, group, item, where, owner(), at_ms, expires_ms, terms.reason)
 
 
 def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
@@ -208,12 +273,86 @@ def _ends(order: control.PlacementOrder) -> str:
     return f"'bellwether unpin {order.target} {'--all' if item == EVERYTHING else item}'"
 
 
-def _owner() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
 def _duration_ms(text: str) -> int:
     hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if hit is None or not int(hit[1]):
         fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
     return int(hit[1]) * UNITS_MS[hit[2]]
+
+
+def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
+    """The ids by which the group's members are known before and after a restart: process ids, instance ids, or client
+    ids of their own. Ends the process where one has none, or one that is named is not there."""
+    if seen.shadow is None:
+        fail(f"Nothing can be restarted in {seen.group_id}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+    plan = seen.shadow.decision.plan
+    if plan.words.owner == "process":
+        found = {one.name: one.name for one in plan.owners}
+    else:
+        clients = [one.client_id for one in seen.members]
+        found = {
+            one.member_id: one.instance_id or (one.client_id if clients.count(one.client_id) == 1 else "")
+            for one in seen.members
+        }
+    nameless = [member_id for member_id, name in found.items() if not name]
+    if nameless:
+        remedy = "give each member a client.id of its own, or a group.instance.id"
+        fail(f"Nobody would know {nameless[0]} again when it is back, since others have its client id; {remedy}.")
+    unknown = sorted(set(named or ()) - set(found.values()))
+    if unknown:
+        fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(found.values()))}.")
+    return sorted(set(found.values()) if not named else set(named))
+
+
+def _restart(
+    to: OrdersTopic, group: str, name: str, command: Sequence[str], wait_s: float, reason: str, *, force: bool
+) -> Restarted:
+    where, began, at_ms = f"member:{name}", time.monotonic(), now_ms()
+    expires_ms = at_ms + int((3 * wait_s + SPARE_S) * 1000)
+    kind, until = control.PlacementKind.EVACUATE, control.Until.BACK
+    why = reason or "a rolling restart"
+    order = control.PlacementOrder(kind, group, EVERYTHING, where, owner(), at_ms, expires_ms, why, until=until)
+    quiet = OrdersTopic(to.properties, to.name, Output.TABLE, to.bootstrap, to.config)
+    try:
+        quiet.give(order, "", wait_s=wait_s, force=force)
+    except typer.Exit:
+        _withdraw(to, order)
+        raise
+    empty = time.monotonic()
+    words = [word.replace(MEMBER, name) for word in command]
+    try:
+        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
+    except OSError as error:
+        _withdraw(to, order)
+        fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
+    if ended.returncode:
+        _withdraw(to, order)
+        fail(f"'{shlex.join(words)}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+    restarted = time.monotonic()
+    missing = _until_ready(to, group, where, wait_s)
+    if missing:
+        _say(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
+        raise typer.Exit(Exit.UNEXPECTED)
+    return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
+
+
+def _until_ready(to: OrdersTopic, group: str, where: str, wait_s: float) -> str:
+    """What is missing when the time is over, "" as soon as nothing is; says what changes meanwhile."""
+    began, said = time.monotonic(), ""
+    while True:
+        missing = to.placed(group).unready(where)
+        if not missing or time.monotonic() - began >= wait_s:
+            return missing
+        if missing != said:
+            _say(missing)
+            said = missing
+        time.sleep(LOOK_S)
+
+
+def _withdraw(to: OrdersTopic, order: control.PlacementOrder) -> None:
+    if to.read().get(order.key) == order:
+        to.withdraw(order.key)
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)

@@ -10,4 +10,5 @@ from bellwether_kafka.coordinator.observation.observation import (
     lags_of,
 )
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
+from bellwether_kafka.coordinator.observation.readiness import unready
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance

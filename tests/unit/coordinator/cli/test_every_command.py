@@ -90,6 +90,6 @@ def test_standard_output_is_a_document_or_empty(
     if "{group}" not in ARGUMENTS[name] and group != "stable":
         return
     monkeypatch.setattr(kafka, "Transport", Described)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.weights.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
     judge(name, as_json(name, group, "orders", brokers.bootstrap, files), missing=group == "missing")
     assert capfd.readouterr().out == "", "written past sys.stdout"

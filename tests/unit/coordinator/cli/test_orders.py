@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.look import left_alone
-from bellwether_kafka.coordinator.cli.ordering import topic
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control.records import (
     Absence,
@@ -159,7 +158,7 @@ def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
 
 def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.beat()
-    monkeypatch.setattr(topic.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
+    monkeypatch.setattr(ordering.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
     ended = desk.ordered("leave", "orders", "--wait", "30")
     assert "It is in effect." in ended.stderr
 
@@ -236,7 +235,7 @@ def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_se
         (removal, (removal, emptied), "member:a is still in the group."),
         (removal, (), ""),
     ):
-        assert topic.unseen(given, {record.key: record for record in records}) == missing
+        assert ordering.unseen(given, {record.key: record for record in records}) == missing
 
 
 def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refused() -> None:

@@ -1,24 +1,44 @@
-"""The control topic as a command uses it: orders that somebody can obey are written and followed."""
+"""What commands that order have in common: the control topic as they use it, where orders that somebody can obey are
+written and followed, and their arguments and options.
+"""
 
+import functools
+import getpass
+import inspect
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.look import Placed
-from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.output import Exit, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
 from bellwether_kafka.coordinator.cli.plan import show_plan
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
+DEFAULT_TOPIC = "bellwether-control"
 READ_S = 10.0
 POLL_S = 0.3
 LOOK_S = 1.0  # between two looks at a group, which take connections
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
 
+ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
+Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
+Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
+For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
+Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
+Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
+Remove = Annotated[
+    bool, typer.Option("--remove", help="It has been stopped for good: remove what is left of it from the group.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
 AnyOrder = control.Order | control.PlacementOrder
 
 
@@ -53,7 +73,7 @@ class OrdersTopic:
             show_plan(placed.planned(), self.output)
             return
         control.write_now(self.properties, self.name, *control.encode(order))
-        if self.output is Output.TABLE:
+        if self.output is Output.TABLE and sentence:
             typer.echo(sentence)
         if doubt:
             typer.echo(f"But: {doubt}", err=True)
@@ -63,16 +83,22 @@ class OrdersTopic:
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
+    def placed(self, group: str) -> Placed:
+        """The group under the orders that stand."""
+        return self._under(group, self.read(), None)
+
     def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
+        others = {key: record for key, record in records.items() if key != order.key}
+        return self._under(order.target, others, order.rule if isinstance(order, control.PlacementOrder) else None)
+
+    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> Placed:
         standing = control.OrderState()
         for key, record in records.items():
-            if key != order.key:
-                standing.apply(key, record)
-        settings, named = settings_for(self.bootstrap, self.config, order.target)
-        rules = tuple(one.rule for one in standing.placements(order.target, now_ms()))
-        rule = order.rule if isinstance(order, control.PlacementOrder) else None
-        policy = control.policy_of(records, order.target, now_ms())
-        return Placed(settings, order.target, rules, rule, policy, configured=named)
+            standing.apply(key, record)
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        rules = tuple(one.rule for one in standing.placements(group, now_ms()))
+        policy = control.policy_of(records, group, now_ms())
+        return Placed(settings, group, rules, rule, policy, configured=named)
 
     def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
         """Whether the order is in effect before the time is over; says what is missing when that changes."""
@@ -110,6 +136,11 @@ def document(order: AnyOrder) -> dict[str, Any]:
     return {**{name: said for name, said in order.to_json().items() if name != "v"}, "sentence": order.sentence}
 
 
+def owner() -> str:
+    """Who orders, for the record."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
 def now_ms() -> int:
     return int(time.time() * 1000)
 
@@ -133,3 +164,66 @@ def _unemptied(order: AnyOrder, placed: Placed) -> str:
         return ""
     command = f"'bellwether evacuate {order.target} {order.where}'"
     return f"{order.where} still has work; empty it with {command}, and stop it." if placed.missing(0.0) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
+
+    for_: str
+    reason: str
+    wait_s: float
+    force: bool
+    dry_run: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """For `OrdersTopic.give`."""
+        return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
+
+
+def with_topic(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
+    `to`. An error of the topic ends the process."""
+
+    def options(
+        bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
+    ) -> OrdersTopic:
+        settings = settings_without_group(bootstrap, config)
+        name = topic or settings.control_topic or DEFAULT_TOPIC
+        return OrdersTopic(librdkafka_properties(settings.properties), name, output, bootstrap, config)
+
+    def to_the_end(**given: Any) -> None:
+        try:
+            command(**given)
+        except control.ControlTopicError as error:
+            fail(str(error))
+
+    return _with_options("to", options, functools.wraps(command)(to_the_end))
+
+
+def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
+    long, such as "1d", where --for says nothing."""
+
+    def options(
+        for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
+    ) -> Terms:
+        return Terms(for_, reason, wait, force, dry_run)
+
+    return functools.partial(_with_options, "terms", options)
+
+
+def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
+    gets what `options` makes of them."""
+    shared = inspect.signature(options).parameters
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        made = options(**{one: given.pop(one) for one in shared})
+        command(**{name: made}, **given)
+
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return with_options
