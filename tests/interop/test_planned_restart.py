@@ -15,7 +15,7 @@ PARTITIONS = 6
 SESSION_MS = 60_000  # what a static member that is away holds its place for
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_static_members_are_restarted_one_after_another_and_one_of_them_is_removed(kafka: KafkaCluster) -> None:
     """Static members do not leave when they stop: only the order keeps partitions off one that is away."""
     group, control = "restarted", "restarted-control"
