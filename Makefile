@@ -97,7 +97,7 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
-	$(PYTEST) -m "embedded or slow" tests/unit
+	$(PYTEST) $(PARALLEL) -m "embedded or slow" tests/unit
 
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
 	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz

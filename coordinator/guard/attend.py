@@ -50,6 +50,7 @@ class Attendance:
 
     async def run(self) -> None:
         """Until the process has ended and its memberships with it."""
+        self._process.attach(asyncio.get_running_loop())
         looking = [asyncio.create_task(self._look_at_group())]
         if self._directory is not None:
             looking.append(asyncio.create_task(self._look_at_directory(self._directory)))
@@ -247,7 +248,6 @@ class Attendance:
 async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
     """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
     properties cannot be used."""
-    process.attach(asyncio.get_running_loop())
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our requests report what it would say of connections
     transport = Transport(options.properties)
     connecting = asyncio.create_task(_connect(transport, say))

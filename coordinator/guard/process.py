@@ -57,7 +57,11 @@ class CommandError(Exception):
 
 class Guarded:
     """What both kinds of process share. The first SIGTERM sets `stopping`, a second one `hurried`; `ended` is set when
-    the process is gone. After each `changed` is called."""
+    the process is gone. After each `changed` is called, in the loop that is attached.
+
+    Signals are handled by `signal.signal` throughout. Handlers of an event loop would forget what comes between its
+    last look and its end.
+    """
 
     def __init__(self) -> None:
         self.pid = 0
@@ -65,6 +69,7 @@ class Guarded:
         self.ended_at: float | None = None
         self.stopping = self.hurried = False
         self.changed: Callable[[], object] = lambda: None
+        self._loop: AbstractEventLoop | None = None
 
     @property
     def ended(self) -> bool:
@@ -80,7 +85,7 @@ class Guarded:
 
     def attach(self, loop: "AbstractEventLoop") -> None:
         """From here on the loop learns of signals and of the end."""
-        raise NotImplementedError
+        self._loop = loop
 
     def wait(self) -> None:
         """Blocks until the process has ended, without an event loop."""
@@ -104,11 +109,17 @@ class Guarded:
 
     def _end(self) -> None:
         self.ended_at = time.monotonic()
-        self.changed()
+        self._tell()
 
     def _heard_sigterm(self) -> None:
         self.stopping, self.hurried = True, self.stopping
-        self.changed()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Wakes the loop, which may sleep. One that is closed has nobody left to tell."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self.changed)
 
 
 class Child(Guarded):
@@ -119,6 +130,7 @@ class Child(Guarded):
         self._command = list(command)
         self._status: dict[int, int] = {}
         self._told_to_stop = False
+        self._early: list[int] = []  # signals that came before there was a child
         self._shares_terminal = os.isatty(0)
 
     def start(self) -> None:
@@ -132,6 +144,8 @@ class Child(Guarded):
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             raise CommandError(f"The command {self._command[0]} cannot be run ({error.strerror}).", code) from None
         self.began = time.monotonic()
+        for number in self._early:
+            self._send(number)
         self._reap()
 
     @property
@@ -145,9 +159,7 @@ class Child(Guarded):
         return True
 
     def attach(self, loop: "AbstractEventLoop") -> None:
-        for number in _forwarded():
-            loop.add_signal_handler(number, self._heard, number)
-        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        super().attach(loop)
         self._reap()
 
     def stop(self) -> None:
@@ -155,7 +167,6 @@ class Child(Guarded):
         self._send(signal.SIGTERM)
 
     def wait(self) -> None:
-        self._listen()  # a loop that has closed hears nothing any more
         self._reap()
         if self.stopping and not self._told_to_stop:
             self.stop()
@@ -188,7 +199,9 @@ class Child(Guarded):
             self._send(number)
 
     def _send(self, number: int) -> None:
-        if self.pid and not self.ended:
+        if not self.pid:
+            self._early.append(number)
+        elif not self.ended:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
@@ -214,6 +227,8 @@ class Stranger(Guarded):
             raise CommandError(f"The process {pid} cannot be watched ({error.strerror}); check --pid.", 2) from None
 
     def attach(self, loop: "AbstractEventLoop") -> None:
+        super().attach(loop)
+
         def gone() -> None:
             loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -221,7 +236,7 @@ class Stranger(Guarded):
 
         loop.add_reader(self._descriptor, gone)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._heard_sigterm)
+            signal.signal(number, lambda *_: self._heard_sigterm())
 
     def wait(self) -> None:
         while not self.ended:

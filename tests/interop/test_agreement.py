@@ -134,7 +134,6 @@ def _without(target: Owners, moves: Mapping[str, object]) -> dict[str, str]:
     return {item: owner for item, owner in target.items() if item not in moves}
 
 
-@pytest.mark.smoke
 @pytest.mark.timeout(600)
 def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: Path) -> None:
     group, control = "agreed-orders", "agreed-control"

@@ -75,6 +75,25 @@ def test_signals_are_passed_on() -> None:
         assert process.stdout.read() == "usr1\n"
 
 
+def test_a_signal_that_comes_between_the_loops_last_look_and_its_end_is_passed_on() -> None:
+    script = """if True:
+        import asyncio, os, signal
+        from bellwether_kafka.coordinator.guard.process import Child
+
+        child = Child(["sh", "-c", "trap 'exit 3' USR1; echo here; while :; do sleep 0.1; done"])
+        child.start()
+        loop = asyncio.new_event_loop()
+        child.attach(loop)
+        loop.run_until_complete(asyncio.sleep(1))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        loop.close()
+        child.wait()
+        raise SystemExit(child.exit_code)
+    """
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "here\n"), ended.stderr
+
+
 def test_where_nobody_can_be_asked_to_empty_it_the_process_is_stopped_at_once_and_that_is_said() -> None:
     with guarding("trap 'exit 5' TERM; echo here; while :; do sleep 0.1; done", "--grace", "60") as process:
         began = time.monotonic()

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from asyncio import AbstractEventLoop
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,8 +115,6 @@ class Process(Guarded):
     @property
     def stops_by_us(self) -> bool:
         return self._ours
-
-    def attach(self, loop: AbstractEventLoop) -> None: ...
 
     def stop(self) -> None:
         self.stopped = True
