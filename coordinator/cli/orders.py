@@ -146,7 +146,9 @@ def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Wher
 @with_terms("1h")
 def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: Remove = False) -> None:
     order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
-    if where.startswith("member:"):
+    if remove and _has_gone(to, order):
+        tell(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
+    elif where.startswith("member:"):
         order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
         outcome = "removed from" if remove else "empty until it is back in"
         sentence = f"{where} is to be {outcome} {group}, for {terms.for_} at most; {_ends(order)} ends that."
@@ -256,6 +258,17 @@ def _placement(kind: control.PlacementKind, group: str, item: str, where: str, t
     at_ms = now_ms()
     expires_ms = at_ms + _duration_ms(terms.for_)
     return control.PlacementOrder(kind, group, item, where, owner(), at_ms, expires_ms, terms.reason)
+
+
+def _has_gone(to: OrdersTopic, order: control.PlacementOrder) -> bool:
+    """Whether the leader has seen a member away that stood to be emptied; the order on it is withdrawn then."""
+    records = to.read()
+    standing = records.get(order.key)
+    absence = control.absence_of(records, standing) if isinstance(standing, control.PlacementOrder) else None
+    if absence is None or absence.stage is not control.Stage.AWAY:
+        return False
+    to.withdraw(order.key)
+    return True
 
 
 def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:

@@ -242,6 +242,8 @@ class Controller:
         log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
         state.placed = standing
         state.runner.rule(rules, "; ".join(_news(before, standing, now_ms, self._ended)))
+        for order in before:
+            self._ended.pop(order.key, None)
 
     def _done(self, order: records.Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""

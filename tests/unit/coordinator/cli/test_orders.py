@@ -217,6 +217,10 @@ def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(desk: De
     said = desk.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
     assert "member:a is to be removed from orders, for 1h at most" in said
     assert evacuation(desk, "member:a").until is Until.REMOVED
+    order = evacuation(desk, "member:a")
+    desk.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
+    assert "not in orders any more" in desk.ordered("evacuate", "orders", "member:a", "--remove").stdout
+    assert not any(isinstance(record, PlacementOrder) for record in desk.read().values())
     assert "Only members can be removed" in desk.refused("evacuate", "orders", "rack:az1", "--remove", "--force")
 
 

@@ -159,6 +159,17 @@ def test_an_order_that_is_given_anew_begins_anew() -> None:
     assert desk.group.rules
 
 
+def test_how_one_order_ended_is_not_said_of_the_next() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.looks_at(plain("a"))
+    desk.looks_at(plain("a2"))
+    again = replace(ORDER, at_ms=desk.now_ms)
+    desk.hears(again)
+    desk.controller._heard(again.key, None)
+    assert [said.rpartition(": ")[2] for said in desk.group.ordered[1::2]] == ["it is back", "withdrawn"]
+
+
 def test_what_was_seen_for_an_order_that_has_been_withdrawn_meanwhile_counts_for_nothing() -> None:
     desk = Desk()
     desk.hears(ORDER)
