@@ -146,7 +146,7 @@ def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Wher
 @with_terms("1h")
 def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: Remove = False) -> None:
     order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
-    if remove and _has_gone(to, order):
+    if remove and not terms.dry_run and _has_gone(to, order):
         tell(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
     elif where.startswith("member:"):
         order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
@@ -179,20 +179,23 @@ def roll(
     reason: Reason = "",
     force: Force = False,
 ) -> None:
-    command = shlex.split(exec_)
+    try:
+        command = shlex.split(exec_)
+    except ValueError as error:
+        fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
     if not any(MEMBER in word for word in command):
         fail(f"--exec does not say where the member's id goes; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
     chosen = members_of(to.placed(group).seen(), member)
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
         _say(f"[{number}/{len(chosen)}] {name}")
-        done.append(_restart(to, group, name, command, wait, reason, force=force))
+        one = _restart(to, group, name, command, wait, reason, force=force)
+        done.append(one)
+        if to.output is Output.TABLE:  # at once, since the next one may end it
+            steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
+            typer.echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
     if to.output is Output.JSON:
         as_json({"group": group, "members": [asdict(one) for one in done]})
-        return
-    for one in done:
-        steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
-        typer.echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
 
 
 @with_topic

@@ -142,9 +142,22 @@ def test_a_member_that_cannot_be_emptied_is_not_restarted(monkeypatch: pytest.Mo
     assert not desk.records
 
 
+@pytest.mark.parametrize(
+    ("command", "said"), [("restart-all", "write {member}"), ("restart '{member}", "no closing quotation")]
+)
 def test_a_command_that_does_not_say_whom_it_restarts_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(typer.Exit):
-        Desk(monkeypatch).roll("restart-all")
-    assert "write {member}" in capsys.readouterr().err
+        Desk(monkeypatch).roll(command)
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_done_is_said_before_the_next_one_begins(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch)
+    only_one = f"{sys.executable} -c 'import sys; sys.exit(sys.argv[1] != \"one\")' {{member}}"
+    with pytest.raises(typer.Exit):
+        desk.roll(only_one)
+    assert capfd.readouterr().out.startswith("one: empty after ")
