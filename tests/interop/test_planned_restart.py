@@ -8,11 +8,11 @@ import pytest
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import GroupMember, describe
 
 PARTITIONS = 6
-SESSION_MS = 300_000  # for this long a static member that is away is counted
+SESSION_MS = 120_000  # for this long a static member that is away is counted
 
 
 @pytest.mark.timeout(900)
@@ -45,14 +45,13 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         former = listed("app-1")
         assert former is not None, "a static member is counted while it is away"
 
-        passing = flock.member("confluent", group, [group], ["cooperative-sticky"])
-        wait_until(lambda: bool(passing.owned()), 60, lambda: lead.said_of(group))
-        passing.stop()
         wait_settled(others, expected, spread=0, limit_s=60)
         away = listed("app-1")
         assert away is not None
         assert away.member_id == former.member_id
-        assert not ConsumerProtocolAssignment.decode(away.assignment).partitions, "two rounds have given it nothing"
+        assert not ConsumerProtocolAssignment.decode(away.assignment).partitions, (
+            "nothing is given to it while it is away"
+        )
         assert "it is empty now" in told("orders").text
 
         began = time.monotonic()
