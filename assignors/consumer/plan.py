@@ -157,6 +157,12 @@ class PartitionPlan:
     def against(self, rules: Sequence[shared.Rule], owner: IntArray) -> IntArray:
         return operator_rules.against(Problem(self.group, self.cluster, self.before), rules, owner)
 
+    def named(self, where: str) -> BoolArray:
+        return np.array([operator_rules.matches(member, where) for member in self.group.members], dtype=np.bool_)
+
+    def last_copies(self, rules: Sequence[shared.Rule]) -> IntArray:  # noqa: ARG002 - the interface of all plans
+        return np.zeros(0, dtype=np.int32)
+
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:
             return [int(flat) for flat in np.flatnonzero(self.owner == self.group.members.ids.index(text))]

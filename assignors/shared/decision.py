@@ -192,6 +192,13 @@ class GroupPlan(Protocol):
     def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
         """The items whose owner here stands against a rule that somebody else could obey."""
 
+    def named(self, where: str) -> BoolArray:
+        """Which of the owners an operator means by a place."""
+
+    def last_copies(self, rules: Sequence[Rule]) -> IntArray:
+        """The items of whose state only owners that these rules empty have a copy that has caught up; none where items
+        have no state."""
+
     def find(self, text: str) -> list[int]:
         """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""
 

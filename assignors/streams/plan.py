@@ -210,6 +210,12 @@ class TaskPlan:
     def against(self, rules: Sequence[shared.Rule], owner: shared.IntArray) -> shared.IntArray:
         return streams_stages.against(self.view, rules, owner)
 
+    def named(self, where: str) -> shared.BoolArray:
+        return np.array([streams_stages.means(process, where) for process in self.view.processes], dtype=np.bool_)
+
+    def last_copies(self, rules: Sequence[shared.Rule]) -> shared.IntArray:
+        return streams_stages.last_copies(self.view, rules, self.configs.acceptable_recovery_lag)
+
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):
             if text in (str(process.process_id), *process.members):

@@ -92,13 +92,23 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
         LazyCommand(
             "orders:evacuate",
-            "Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere.",
+            "Empty a member until it is back, or a rack; tasks with state move when they have caught up elsewhere.",
+        ),
+        LazyCommand(
+            "orders:ready",
+            "Say whether a member has its share of a group again, and its state has caught up. Exits 4 while something"
+            " is missing.",
+        ),
+        LazyCommand(
+            "orders:roll",
+            "Restart all members of a group, one after another, with a command of yours; each is empty before and has"
+            " its share again before the next one.",
         ),
         LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
     ],
     "Pipeline": [
         LazyCommand(
-            "weights:weights",
+            "cost:weights",
             "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
         ),
         LazyCommand(

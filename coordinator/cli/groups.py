@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
+from bellwether_kafka.coordinator.cli.cost import cost_of, in_words, weights_in_words
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     LISTED_TYPES,
@@ -35,7 +35,6 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
-from bellwether_kafka.coordinator.cli.weights import weights_in_words
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, MembershipConfig, is_sidecar
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Sources, as_document, short_ids

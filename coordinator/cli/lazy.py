@@ -35,7 +35,8 @@ EXIT_CODES: Mapping[Exit, str] = {
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
     " missing ACLs, bytes that do not decode",
     Exit.FENCED: "fenced, another instance runs with our group.instance.id; do not restart this one while it does",
-    Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today",
+    Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today;"
+    " of `ready`: something is missing yet",
     Exit.INTERRUPTED: "ended by Ctrl-C",
     Exit.UNREAD: "nobody reads our output any more, as behind `| head`",
 }

@@ -13,8 +13,8 @@ from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
 from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import group_settings
-from bellwether_kafka.coordinator.cli.weights import group_weights
 from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, read_all
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.planning import Application, load_application

@@ -10,7 +10,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
-from bellwether_kafka.assignors.shared import GroupPlan, Rule, UnknownNameError
+from bellwether_kafka.assignors.shared import EVERYTHING, GroupPlan, Rule, UnknownNameError
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources, full_ids
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources, full_ids, unready
 from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -207,6 +207,14 @@ class Placed:
             fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
         return seen, seen.shadow
 
+    def seen(self) -> Observation:
+        """The group under the rules that stand already, or the end with a sentence where no such group is."""
+        return of_a_group(self._look(self._rules))
+
+    def unready(self, where: str) -> str:
+        """What is missing until this member has its share again, as a sentence; "" for nothing."""
+        return unready(self._look(self._rules), where, self._rules)
+
     def missing(self, elapsed_s: float) -> str:
         """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""
         shadow = self._look(self._all).shadow
@@ -229,7 +237,10 @@ class Placed:
         seen = self._look(self._rules)
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
-        found = seen.shadow.decision.plan.void(self._rule, self._rules) if self._rule is not None else ""
+        if self._rule is None:
+            return ""
+        plan = seen.shadow.decision.plan
+        found = plan.void(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
         return f"{found[:1].upper()}{found[1:]}." if found else ""
 
     def _look(self, rules: tuple[Rule, ...]) -> Observation:
@@ -249,6 +260,23 @@ class Placed:
         known = self._policy if self._policy in POLICIES else None
         plain = configured(self._settings, self._group, known, rules=rules)
         return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
+
+
+def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
+    """Why an evacuation beside those that stand would leave a task without a copy that has caught up, as a part of a
+    sentence; "" where it would not. One alone waits until warm-ups have; several may stop at the same time."""
+    others = [one for one in standing if _empties(one)]
+    if not others or not _empties(rule):
+        return ""
+    left = plan.last_copies((*others, rule))
+    places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
+    if not len(left):
+        return ""
+    return f"outside {places} nobody has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
+
+
+def _empties(rule: Rule) -> bool:
+    return rule.kind == "ban" and rule.item == EVERYTHING
 
 
 def _why_no_plan(seen: Observation) -> str:

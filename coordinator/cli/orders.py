@@ -1,242 +1,76 @@
-"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, ...
+"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
 obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
-
-Where no topic is named, orders on a whole group go to the process on this machine that looks after it
-(`control.local`).
 """
 
-import functools
-import getpass
-import inspect
 import re
-import socket
+import shlex
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import AT_MEMBER, Placed, look
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, tell
-from bellwether_kafka.coordinator.cli.plan import show_plan
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.cli.look import AT_MEMBER
+from bellwether_kafka.coordinator.cli.options import Group
+from bellwether_kafka.coordinator.cli.ordering import (
+    LOOK_S,
+    AnyOrder,
+    DryRun,
+    For,
+    Force,
+    ItemName,
+    OrdersTopic,
+    Reason,
+    Remove,
+    Terms,
+    Wait,
+    Where,
+    document,
+    now_ms,
+    owner,
+    with_terms,
+    with_topic,
+    with_topic_or_locally,
+)
+from bellwether_kafka.coordinator.cli.output import Exit, Output, fail, print_document, tell
+from bellwether_kafka.coordinator.observation import Observation
 
-DEFAULT_TOPIC = "bellwether-control"
-POLL_S = 0.3
-LOOK_S = 1.0  # between two looks at a group, which take connections
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
-FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart where there is no control topic
+SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
+MEMBER = "{member}"
+# The order outlives each of its waits, so that nothing comes back to a member in the midst of its restart.
+SPARE_S = 60.0
+STANDARD_ERROR = 2  # where the command's output goes, which is no part of our document
 
-ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
-Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
-Topic = Annotated[
-    str | None,
-    typer.Option(
-        help="The control topic, else the file's. Where neither is named, orders on a whole group go to the process on"
-        f" this machine that looks after it, all others to {DEFAULT_TOPIC}."
-    ),
+Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
+ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
+Command = Annotated[
+    str,
+    typer.Option("--exec", help="What restarts one member and returns when it has; {member} stands for its id."),
 ]
-Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
-For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
-Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
-Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
-AnyOrder = control.Order | control.PlacementOrder
+RollWait = Annotated[
+    float, typer.Option(help="Seconds that each step may take: until a member is empty, and until it has its share.")
+]
+Only = Annotated[list[str] | None, typer.Option("--member", help="Only this member, by its id; may be repeated.")]
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersTopic:
-    """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
-    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. All methods raise
-    ControlTopicError."""
+class Restarted:
+    """One member's restart: how long it took to empty it, to restart it, and until it had its share again."""
 
-    desk: control.TopicDesk | control.LocalDesk
-    name: str
-    named: bool
-    servers: str
-    output: Output
-    bootstrap: str | None = None
-    config: Path | None = None
-    local: bool = False
-
-    def or_local(self, group: str | None) -> "OrdersTopic":
-        """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
-        processes = [] if self.named else control.local_processes(self.servers)
-        mine = [process for process in processes if group is None or process.looks_after(group)]
-        return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
-
-    def read(self) -> Mapping[str, control.Record]:
-        return self.desk.read()
-
-    def withdraw(self, key: str) -> None:
-        self.desk.write(key.encode(), None)
-
-    def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
-        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
-        records = self.read()
-        doubt = control.objection(order, records, _now_ms())
-        placed = None
-        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
-            placed = self._placed(order, records)
-            doubt = doubt or placed.doubt
-        if doubt and not force:
-            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
-        if dry_run:
-            assert placed is not None  # noqa: S101 - looked at above
-            show_plan(*placed.planned(), self.output)
-            return
-        self.desk.write(*control.encode(order))
-        if self.local and order.kind in FORGOTTEN:
-            sentence += " So does a restart of the process: without control_topic orders stand in its memory only."
-        if not self.output.is_document:
-            typer.echo(sentence)
-        if doubt:
-            typer.echo(f"But: {doubt}", err=True)
-        done = self._followed(order, placed, wait_s) if wait_s else None
-        if self.output.is_document:
-            print_document(
-                {"order": _document(order), "warning": doubt, "in_effect": done, "said": sentence}, self.output
-            )
-        if done is False:
-            raise typer.Exit(Exit.UNEXPECTED)
-
-    def in_full(self, group: str, where: str) -> str:
-        """A place as leaders know it, where people say it in short."""
-        settings, named = settings_for(self.bootstrap, self.config, group)
-        policy = None if named else control.policy_of(self.read(), group, _now_ms())
-        return Placed(settings, group, (), None, policy, configured=named).in_full(where)
-
-    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
-        standing = control.OrderState()
-        for key, record in records.items():
-            if key != order.key:
-                standing.apply(key, record)
-        settings, named = settings_for(self.bootstrap, self.config, order.target)
-        rules = tuple(one.rule for one in standing.placements(order.target, _now_ms()))
-        rule = order.rule if isinstance(order, control.PlacementOrder) else None
-        policy = control.policy_of(records, order.target, _now_ms())
-        return Placed(settings, order.target, rules, rule, policy, configured=named)
-
-    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
-        """Whether the order is in effect before the time is over; says what is missing when that changes."""
-        began, said = time.monotonic(), ""
-        while True:
-            missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
-            if not missing:
-                typer.echo("It is in effect.", err=True)
-                return True
-            if missing != said:
-                typer.echo(missing, err=True)
-                said = missing
-            if time.monotonic() - began >= wait_s:
-                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
-                return False
-            time.sleep(LOOK_S if placed is not None else POLL_S)
-
-    def _missing(self, order: AnyOrder) -> str:
-        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
-        records = self.read()
-        if order.kind in ONCE:
-            where = "on this machine" if self.local else f"to the control topic '{self.name}'"
-            listen = f"see 'bellwether orders' for who listens {where}"
-            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
-        beats = [beat for beat in control.heard(records, _now_ms()) if order.target in beat.groups]
-        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
-        if unheard or not beats:
-            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
-        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
-        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
-
-    for_: str
-    reason: str
-    wait_s: float
-    force: bool
-    dry_run: bool
-
-
-def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
-    `to`. `local`: a process on this machine will do where none is named. An error of the topic ends the process."""
-
-    def options(
-        bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
-    ) -> OrdersTopic:
-        settings = settings_without_group(bootstrap, config)
-        name = topic or settings.control_topic
-        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC)
-        servers = settings.properties["bootstrap.servers"]
-        return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
-
-    def to_the_end(to: OrdersTopic, **given: Any) -> None:
-        group = given.get("group")
-        try:
-            command(to=to.or_local(group) if local else to, **given)
-        except control.NoControlTopicError as error:
-            fail(str(error) if to.named or not local or group is None else _nobody_here(to, group))
-        except control.ControlTopicError as error:
-            fail(str(error))
-
-    return _with_options("to", options, functools.wraps(command)(to_the_end))
-
-
-with_topic_or_locally = functools.partial(with_topic, local=True)
-
-
-def _nobody_here(to: OrdersTopic, group: str) -> str:
-    """Why an order reaches nobody where no control topic is named and no process of this machine has the group."""
-    settings, _ = settings_for(to.bootstrap, to.config, group)
-    leading = look(settings, group).sidecars
-    if not leading:
-        return f"No Bellwether leads '{group}', and none of this user on this machine is to. Nothing was ordered."
-    host = leading[0].client_host.lstrip("/")
-    return (
-        f"Bellwether leads '{group}' from {host}, but in no process of this user on this machine, and no control topic"
-        " is named. Run the command there as the user of that process (in its container, if it has one), or set"
-        " control_topic for both. Nothing was ordered."
-    )
-
-
-def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
-    long, such as "1d", where --for says nothing."""
-
-    def options(
-        for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
-    ) -> Terms:
-        return Terms(for_, reason, wait, force, dry_run)
-
-    return functools.partial(_with_options, "terms", options)
-
-
-def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
-    gets what `options` makes of them."""
-    shared = inspect.signature(options).parameters
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
-
-    @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        made = options(**{one: given.pop(one) for one in shared})
-        command(**{name: made}, **given)
-
-    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
-    return with_options
+    member: str
+    emptied_s: float
+    restarted_s: float
+    back_s: float
 
 
 @with_topic_or_locally
@@ -312,9 +146,60 @@ def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Wher
 
 @with_topic
 @with_terms("1h")
-def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where) -> None:
+def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: Remove = False) -> None:
     order = _placement(to, control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
-    _place(to, order, terms, f"{order.where} is to be empty of {group}")
+    where = order.where
+    if remove and not terms.dry_run and _has_gone(to, order):
+        tell(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
+    elif where.startswith(AT_MEMBER):
+        order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
+        outcome = "removed from" if remove else "empty until it is back in"
+        sentence = f"{where} is to be {outcome} {group}, for {terms.for_} at most; {_ends(order)} ends that."
+        to.give(order, sentence, **terms.asked)
+    elif remove:
+        fail(f"Only members can be removed from a group, and '{where}' is none; write member:ID.")
+    else:
+        _place(to, order, terms, f"{where} is to be empty of {group}")
+
+
+@with_topic
+def ready(to: OrdersTopic, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
+    if not where.startswith(AT_MEMBER):
+        fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
+    where = to.in_full(group, where)
+    missing = _until_ready(to, group, where, wait)
+    tell(to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing)
+    if missing:
+        raise typer.Exit(Exit.DIFFERS)
+
+
+@with_topic
+def roll(
+    to: OrdersTopic,
+    group: Group,
+    exec_: Command,
+    member: Only = None,
+    wait: RollWait = 600.0,
+    reason: Reason = "",
+    force: Force = False,
+) -> None:
+    try:
+        command = shlex.split(exec_)
+    except ValueError as error:
+        fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
+    if not any(MEMBER in word for word in command):
+        fail(f"--exec does not say where the member's id goes; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
+    chosen = members_of(to.placed(group).seen(), member)
+    done: list[Restarted] = []
+    for number, name in enumerate(chosen, 1):
+        _say(f"[{number}/{len(chosen)}] {name}")
+        one = _restart(to, group, name, command, wait, reason, force=force)
+        done.append(one)
+        if not to.output.is_document:  # at once, since the next one may end it
+            steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
+            typer.echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+    if to.output.is_document:
+        print_document({"group": group, "members": [asdict(one) for one in done]}, to.output)
 
 
 @with_topic
@@ -337,33 +222,44 @@ def unpin(
     for order in found:
         to.withdraw(order.key)
     sentences = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
-    tell(to.output, sentences, withdrawn=[_document(order) for order in found])
+    tell(to.output, sentences, withdrawn=[document(order) for order in found])
 
 
 @with_topic_or_locally
 def orders(to: OrdersTopic) -> None:
-    now_ms = _now_ms()
-    records = [record for _, record in sorted(to.read().items())]
+    at_ms, found = now_ms(), to.read()
+    records = [record for _, record in sorted(found.items())]
     beats = [record for record in records if isinstance(record, control.Beat)]
-    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > now_ms]
+    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > at_ms]
     if to.output.is_document:
-        print_document(
-            {"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]}, to.output
-        )
+        listed = [{**document(order), "absence": _stage(order, found)} for order in stand]
+        print_document({"sidecars": [asdict(beat) for beat in beats], "orders": listed}, to.output)
         return
     if not beats and not stand:
         typer.echo("No order stands, and no sidecar has been heard.", err=True)
     for beat in beats:
-        age_s = max(0, now_ms - beat.at_ms) / 1000
+        age_s = max(0, at_ms - beat.at_ms) / 1000
         typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
     for order in stand:
         until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
-        typer.echo(f"{order.sentence}, until {until}")
+        stage = _stage(order, found)
+        typer.echo(f"{order.sentence}, {_sooner(order)}until {until}{f'; it is {stage} now' if stage else ''}")
+
+
+def _sooner(order: AnyOrder) -> str:
+    """What ends the order before it expires, for the middle of a sentence."""
+    until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
+    return SOONER.get(until, "")
+
+
+def _stage(order: AnyOrder, records: Mapping[str, control.Record]) -> str | None:
+    absence = control.absence_of(records, order) if isinstance(order, control.PlacementOrder) else None
+    return absence.stage.value if absence is not None else None
 
 
 def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> control.Order:
-    at_ms = _now_ms()
-    return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
+    at_ms = now_ms()
+    return control.Order(kind, target, owner(), at_ms, at_ms + lasts_ms, reason)
 
 
 def _placement(
@@ -373,14 +269,24 @@ def _placement(
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     lasts_ms = _duration_ms(terms.for_)
     place = to.in_full(group, where) if where.startswith(AT_MEMBER) else where
-    at_ms = _now_ms()
+    at_ms = now_ms()
     expires_ms = at_ms + lasts_ms
-    return control.PlacementOrder(kind, group, item, place, _owner(), at_ms, expires_ms, terms.reason)
+    return control.PlacementOrder(kind, group, item, place, owner(), at_ms, expires_ms, terms.reason)
+
+
+def _has_gone(to: OrdersTopic, order: control.PlacementOrder) -> bool:
+    """Whether the leader has seen a member away that stood to be emptied; the order on it is withdrawn then."""
+    records = to.read()
+    standing = records.get(order.key)
+    absence = control.absence_of(records, standing) if isinstance(standing, control.PlacementOrder) else None
+    if absence is None or absence.stage is not control.Stage.AWAY:
+        return False
+    to.withdraw(order.key)
+    return True
 
 
 def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
-    sentence = f"{outcome} for {terms.for_}; {_ends(order)} ends that."
-    to.give(order, sentence, wait_s=terms.wait_s, force=terms.force, dry_run=terms.dry_run)
+    to.give(order, f"{outcome} for {terms.for_}; {_ends(order)} ends that.", **terms.asked)
 
 
 def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
@@ -405,20 +311,86 @@ def _ends(order: control.PlacementOrder) -> str:
     return f"'bellwether unpin {order.target} {'--all' if item == EVERYTHING else item}'"
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-def _owner() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _document(order: control.Order | control.PlacementOrder) -> dict[str, Any]:
-    return {**asdict(order), "kind": order.kind.value, "sentence": order.sentence}
-
-
 def _duration_ms(text: str) -> int:
     hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if hit is None or not int(hit[1]):
         fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
     return int(hit[1]) * UNITS_MS[hit[2]]
+
+
+def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
+    """The ids by which the group's members are known before and after a restart: process ids, instance ids, or client
+    ids of their own. Ends the process where one has none, or one that is named is not there."""
+    if seen.shadow is None:
+        fail(f"Nothing can be restarted in {seen.group_id}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+    plan = seen.shadow.decision.plan
+    if plan.words.owner == "process":
+        found = {one.name: one.name for one in plan.owners}
+    else:
+        clients = [one.client_id for one in seen.members]
+        found = {
+            one.member_id: one.instance_id or (one.client_id if clients.count(one.client_id) == 1 else "")
+            for one in seen.members
+        }
+    nameless = [member_id for member_id, name in found.items() if not name]
+    if nameless:
+        remedy = "give each member a client.id of its own, or a group.instance.id"
+        fail(f"Nobody would know {nameless[0]} again when it is back, since others have its client id; {remedy}.")
+    unknown = sorted(set(named or ()) - set(found.values()))
+    if unknown:
+        fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(found.values()))}.")
+    return sorted(set(found.values()) if not named else set(named))
+
+
+def _restart(
+    to: OrdersTopic, group: str, name: str, command: Sequence[str], wait_s: float, reason: str, *, force: bool
+) -> Restarted:
+    where, began, at_ms = f"member:{name}", time.monotonic(), now_ms()
+    expires_ms = at_ms + int((3 * wait_s + SPARE_S) * 1000)
+    kind, until = control.PlacementKind.EVACUATE, control.Until.BACK
+    why = reason or "a rolling restart"
+    order = control.PlacementOrder(kind, group, EVERYTHING, where, owner(), at_ms, expires_ms, why, until=until)
+    quiet = replace(to, output=Output.TABLE)
+    try:
+        quiet.give(order, "", wait_s=wait_s, force=force)
+    except typer.Exit:
+        _withdraw(to, order)
+        raise
+    empty = time.monotonic()
+    words = [word.replace(MEMBER, name) for word in command]
+    try:
+        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
+    except OSError as error:
+        _withdraw(to, order)
+        fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
+    if ended.returncode:
+        _withdraw(to, order)
+        fail(f"'{shlex.join(words)}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+    restarted = time.monotonic()
+    missing = _until_ready(to, group, where, wait_s)
+    if missing:
+        _say(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
+        raise typer.Exit(Exit.UNEXPECTED)
+    return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
+
+
+def _until_ready(to: OrdersTopic, group: str, where: str, wait_s: float) -> str:
+    """What is missing when the time is over, "" as soon as nothing is; says what changes meanwhile."""
+    began, said = time.monotonic(), ""
+    while True:
+        missing = to.placed(group).unready(where)
+        if not missing or time.monotonic() - began >= wait_s:
+            return missing
+        if missing != said:
+            _say(missing)
+            said = missing
+        time.sleep(LOOK_S)
+
+
+def _withdraw(to: OrdersTopic, order: control.PlacementOrder) -> None:
+    if to.read().get(order.key) == order:
+        to.withdraw(order.key)
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)

@@ -3,9 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bellwether_kafka.coordinator.control.absence import owned
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARD_MS,
+    Absence,
     Beat,
     ControlSettings,
     Order,
@@ -15,6 +17,9 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementOrder,
     Record,
     RecordError,
+    Stage,
+    Until,
+    absence_key,
     decode,
     encode,
     order_key,
@@ -22,14 +27,16 @@ from bellwether_kafka.coordinator.control.records import (
 
 # As in `coordinator.kafka`: these need librdkafka or numpy, which are too large for a guard beside an application.
 _HEAVY = {
-    "checks": ("heard", "objection", "policy_of"),
+    "absence_watch": ("AbsenceWatch",),
+    "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
     "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes"),
     "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "TopicDesk", "read_all"),
 }
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
+    from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
+    from bellwether_kafka.coordinator.control.checks import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.local import LocalDesk, LocalOrders, LocalProcess, local_processes
     from bellwether_kafka.coordinator.control.topic import (

@@ -7,11 +7,13 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARD_MS,
+    Absence,
     Beat,
     Order,
     OrderKind,
     PlacementOrder,
     Record,
+    absence_key,
 )
 
 NEEDS_A_LEADER = (OrderKind.REBALANCE,)
@@ -21,6 +23,12 @@ HEARD = f"within {HEARD_MS // 1000} s"
 def heard(records: Mapping[str, Record], now_ms: int) -> list[Beat]:
     """The beats of processes that live."""
     return [beat for beat in records.values() if isinstance(beat, Beat) and beat.at_ms >= now_ms - HEARD_MS]
+
+
+def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
+    """How far the absence has come that the order is tied to; None where no leader has said so yet."""
+    found = records.get(absence_key(order.target, order.where))
+    return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
 
 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:

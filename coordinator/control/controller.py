@@ -16,6 +16,7 @@ import structlog
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
+from bellwether_kafka.coordinator.control.absence import Look
 from bellwether_kafka.coordinator.control.active_role import Sidecars
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
@@ -112,6 +113,7 @@ class Controller:
         self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
+        self._ended: dict[str, str] = {}  # why an order has ended, by its key
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -155,6 +157,33 @@ class Controller:
     async def close(self) -> None:
         self._topic.withdraw(records.beat_key(self.sidecar_id))
         await self._topic.close()
+
+    # ---- evacuations that end with an absence --------------------------------------------------------------------
+
+    def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
+        """Orders on groups that we lead that end with an absence, and how far each has come."""
+        if not self._caught_up.is_set():
+            return ()
+        now_ms = int(self._wall_clock() * 1000)
+        led = [group for group, state in self._groups.items() if leads(state.runner)]
+        standing = [order for group in led for order in self._orders.placements(group, now_ms)]
+        tied = [order for order in standing if order.until is not records.Until.EXPIRY]
+        return tuple((order, self._orders.absence(order)) for order in tied)
+
+    def absence_seen(self, order: records.PlacementOrder, found: Look) -> None:
+        """What a look at the group has shown; a look that came too late for the order changes nothing."""
+        state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
+        if order not in self._orders.placements(order.target, now_ms) or not leads(state.runner):
+            return
+        if found.ended:
+            self._ended[order.key] = found.ended
+            self._withdraw(order.key)
+            self._withdraw(records.absence_key(order.target, order.where))
+            self.review()
+        elif found.absence is not None and found.absence != self._orders.absence(order):
+            log.info("absence", group=order.target, where=order.where, stage=found.absence.stage.value)
+            self._orders.apply(found.absence.key, found.absence)
+            self._topic.write(found.absence)
 
     def _report(self) -> None:
         orders = self._orders.all_standing(int(self._wall_clock() * 1000))
@@ -223,12 +252,17 @@ class Controller:
             return
         log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
         state.placed = standing
-        state.runner.rule(rules, "; ".join(_news(before, standing, now_ms)))
+        state.runner.rule(rules, "; ".join(_news(before, standing, now_ms, self._ended)))
+        for order in before:
+            self._ended.pop(order.key, None)
 
     def _done(self, order: records.Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""
-        self._orders.apply(order.key, None)
-        self._topic.withdraw(order.key)
+        self._withdraw(order.key)
+
+    def _withdraw(self, key: str) -> None:
+        self._orders.apply(key, None)
+        self._topic.withdraw(key)
 
     def _update_role(self, group: str, state: _GroupState) -> None:
         member, leading = state.runner.membership, leads(state.runner)
@@ -319,16 +353,23 @@ class Controller:
         for sidecar in self._sidecars.forgotten():
             self._sidecars.gone(sidecar)
             self._topic.withdraw(records.beat_key(sidecar))
+        for absence in self._orders.left_over(int(self._wall_clock() * 1000)):
+            if absence.target in self._groups and leads(self._groups[absence.target].runner):
+                self._withdraw(absence.key)
 
 
 def _news(
-    before: Sequence[records.PlacementOrder], standing: Sequence[records.PlacementOrder], now_ms: int
+    before: Sequence[records.PlacementOrder],
+    standing: Sequence[records.PlacementOrder],
+    now_ms: int,
+    why: Mapping[str, str],
 ) -> list[str]:
-    """What is ordered anew, and what has ended and how."""
+    """What is ordered anew, and what has ended and how; `why` has the reason by key, of orders that we have ended."""
     known, kept = {order.rule for order in before}, {order.key for order in standing}
     said = [order.sentence for order in standing if order.rule not in known]
     ended = [order for order in before if order.key not in kept]
-    return said + [f"{order.sentence}: {'expired' if order.expires_ms <= now_ms else 'withdrawn'}" for order in ended]
+    how = {order: "expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended}
+    return said + [f"{order.sentence}: {end}" for order, end in how.items()]
 
 
 def given_up(runner: Runner) -> bool:

@@ -22,6 +22,7 @@ TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: whoever leads
 BEAT = "beat"
+ABSENCE = "absence"
 HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
@@ -91,9 +92,26 @@ class PlacementKind(Enum):
     EVACUATE = "evacuate"  # a ban of everything
 
 
+class Until(Enum):
+    """What ends an order on placement before it expires (`absence` says how that is seen)."""
+
+    EXPIRY = "expiry"  # nothing
+    BACK = "back"  # the member was emptied, went away and is back
+    REMOVED = "removed"  # the member has been stopped for good: once it is empty it is removed from the group
+
+
+class Stage(Enum):
+    """How far an absence has come."""
+
+    EMPTYING = "emptying"
+    EMPTY = "empty"  # in the group, without work
+    AWAY = "away"  # not in the group
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementOrder:
-    """One order on placement. `item` and `where` are written as in `assignors.rules`; an item has one pin."""
+    """One order on placement. `item` and `where` are written as in `assignors.rules`; an item has one pin. `until` is
+    EXPIRY but for evacuations of members."""
 
     kind: PlacementKind
     target: str
@@ -103,6 +121,7 @@ class PlacementOrder:
     at_ms: int
     expires_ms: int
     reason: str = ""
+    until: Until = Until.EXPIRY
 
     @property
     def key(self) -> str:
@@ -124,7 +143,30 @@ class PlacementOrder:
         return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
 
     def to_json(self) -> Mapping[str, Any]:
-        return {"v": VERSION, **asdict(self), "kind": self.kind.value}
+        return {"v": VERSION, **asdict(self), "kind": self.kind.value, "until": self.until.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """How far the leader has seen the absence of `where` in the group `target` come, for the order that was given at
+    `order_ms`, and since when. `members` are the ids under which it was in the group before it went away, `names` what
+    tells it when it is back: instance ids, process ids, client ids that nobody else has."""
+
+    target: str
+    where: str
+    order_ms: int
+    expires_ms: int  # with its order
+    stage: Stage
+    since_ms: int
+    members: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return absence_key(self.target, self.where)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"v": VERSION, "kind": ABSENCE, **asdict(self), "stage": self.stage.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +222,10 @@ def beat_key(sidecar: str) -> str:
     return f"{BEAT}/{sidecar}"
 
 
+def absence_key(group: str, where: str) -> str:
+    return f"{ABSENCE}/{group}/{where}"
+
+
 def encode(record: Record) -> tuple[bytes, bytes]:
     """(key, value) as they go to the topic."""
     return record.key.encode(), json.dumps(record.to_json(), separators=(",", ":")).encode()
@@ -219,7 +265,30 @@ def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
     if not where.startswith(("rack:", "member:")):
         raise RecordError('"where" is neither rack:NAME nor member:NAME')
     target, item = _text(fields, "target"), _text(fields, "item")
-    return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields))
+    return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields), until=_until(fields))
+
+
+def _until(fields: Mapping[str, Any]) -> Until:
+    """Older versions do not say; what only a newer one knows ends when the order expires."""
+    known = [until for until in Until if until.value == fields.get("until")]
+    return known[0] if known else Until.EXPIRY
+
+
+def _absence(fields: Mapping[str, Any]) -> Absence:
+    stages = [stage for stage in Stage if stage.value == fields.get("stage")]
+    if not stages:
+        raise RecordError('"stage" is none that is known')
+    order_ms, expires_ms, since_ms = (_number(fields, name) for name in ("order_ms", "expires_ms", "since_ms"))
+    return Absence(
+        _text(fields, "target"),
+        _text(fields, "where"),
+        order_ms,
+        expires_ms,
+        stages[0],
+        since_ms,
+        _names(fields, "members"),
+        _names(fields, "names"),
+    )
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,6 +315,7 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     **{kind.value: _order for kind in OrderKind},
     **{kind.value: _placement for kind in PlacementKind},
+    ABSENCE: _absence,
     BEAT: _beat,
 }
 
@@ -279,7 +349,7 @@ def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = fields.get(name, [])
     listed = isinstance(value, list) and len(value) <= NAMES_MAX
     if not listed or not all(isinstance(item, str) and _is_unicode(item) for item in value):
-        raise RecordError(f'"{name}" is not a list of group names')
+        raise RecordError(f'"{name}" is not a list of names')
     return tuple(value)
 
 
@@ -292,7 +362,7 @@ def _texts(fields: Mapping[str, Any], name: str) -> Mapping[str, str]:
 
 
 class OrderState:
-    """The fold: the last readable order of every key. Beats are not kept here (`active_role` follows them)."""
+    """The fold: the last readable order or absence of every key. Beats are not kept (`active_role` follows them)."""
 
     def __init__(self) -> None:
         self._orders: dict[str, Record] = {}
@@ -313,6 +383,17 @@ class OrderState:
         """Every pin, ban and evacuation of a group that has not expired, in the order of their keys."""
         standing = self.all_standing(now_ms)
         return tuple(o for o in standing if isinstance(o, PlacementOrder) and o.target == group)
+
+    def absence(self, order: PlacementOrder) -> Absence | None:
+        """How far the absence has come that this order is tied to; None where no leader has said so yet."""
+        found = self._orders.get(absence_key(order.target, order.where))
+        return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
+
+    def left_over(self, now_ms: int) -> list[Absence]:
+        """Absences whose order has expired or is gone."""
+        absences = [record for record in self._orders.values() if isinstance(record, Absence)]
+        tied = {(o.target, o.where, o.at_ms) for o in self.all_standing(now_ms) if isinstance(o, PlacementOrder)}
+        return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
 
     def all_standing(self, now_ms: int) -> Iterator[Record]:
         return (self._orders[key] for key in sorted(self._orders) if now_ms < self._orders[key].expires_ms)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink, GroupRequests
@@ -44,6 +45,7 @@ class Attendance:
         self._process_id: str | None = None  # read while the process held its directory
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
+        self._empty_seen = False
         process.changed = self._changed.set
 
     async def run(self) -> None:
@@ -154,7 +156,8 @@ class Attendance:
             answer = await self._link.describe()
             if answer is not None:
                 self._take(answer)
-                if members.owned(answer, self._belonging().member_ids) == 0:
+                if control.owned(answer, self._belonging().member_ids) == 0:
+                    self._empty_seen = True
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
 
@@ -179,7 +182,8 @@ class Attendance:
         except TimeoutError:
             why = f" ({self._link.trouble})" if self._link.trouble else ""
             self._say(f"Its memberships are not ended within {END_S:g} s{why}; they end with their sessions.")
-        if self._order is not None:
+        # The order on one that was emptied stands until it is back: the leader sees that.
+        if self._order is not None and not self._empty_seen:
             with suppress(evacuation.NotOrderedError, TimeoutError):
                 async with asyncio.timeout(END_S):
                     await self._order.withdraw()

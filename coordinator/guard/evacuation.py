@@ -1,5 +1,5 @@
-"""The order to empty this process before it stops: given through the control topic, as `bellwether evacuate` gives it,
-and withdrawn when the process is gone. It expires by itself, should the guard not live to withdraw it.
+"""The order to empty this process before it stops: given through the control topic, as `bellwether evacuate` gives it.
+It ends when the process is back in the group, or expires; the guard withdraws it where the process was not emptied.
 """
 
 import getpass
@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.membership import Node
 RECORDS_READ = 500
 ONE_RECORD_BYTES = 1
 OFFSET_OUT_OF_RANGE = 1
-# A process may take long to close its stores, and must not get its tasks back meanwhile.
-CLOSING_MS = 600_000
+# A process may take long to close its stores and to come back, and must not get its tasks back meanwhile.
+AWAY_MS = 600_000
 EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
 OWNER_UNKNOWN = "guard"
 
@@ -133,9 +133,12 @@ def _stands(record: control.Record | None, now_ms: int) -> bool:
 
 
 def _order(group_id: str, where: Where, now_ms: int, grace_s: float) -> control.PlacementOrder:
-    expires_ms = now_ms + int(grace_s * 1000) + CLOSING_MS
+    expires_ms = now_ms + int(grace_s * 1000) + AWAY_MS
     kind = control.PlacementKind.EVACUATE
-    return control.PlacementOrder(kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, "it stops")
+    until = control.Until.BACK
+    return control.PlacementOrder(
+        kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, "it stops", until=until
+    )
 
 
 def _owner() -> str:

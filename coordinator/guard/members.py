@@ -15,16 +15,11 @@ Static members are nobody's: they replace themselves.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
-from bellwether_kafka.protocol.primitives import RemoteProtocolError
+from bellwether_kafka.protocol.messages import reported_process
 
 STABLE = "Stable"
 # In these states every dynamic member has come back for the generation: who is listed was alive a moment ago.
@@ -33,7 +28,6 @@ FINISHED = (STABLE, "CompletingRebalance")
 SETTLED_S = 10.0
 
 _THREAD = re.compile(r"(?P<client>.+)-StreamThread-(?P<thread>\d+)-consumer")
-_NO_PROCESS = str(SubscriptionInfo().process_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +91,6 @@ def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts))
 
 
-def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> int | None:
-    """How many partitions these members have, of an application its active tasks' partitions; None while the group is
-    not at rest, or an assignment cannot be read."""
-    if answer.error or answer.state != STABLE:
-        return None
-    wanted = set(member_ids)
-    try:
-        held = [
-            ConsumerProtocolAssignment.decode(m.assignment).partitions
-            for m in answer.members
-            if m.member_id in wanted and m.assignment
-        ]
-    except RemoteProtocolError:
-        return None
-    return sum(len(partitions) for partitions in held)
-
-
 def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
     known = seen.members.get(member.member_id)
     reported = known.process_id if known is not None else None  # which a member never changes
@@ -122,21 +99,9 @@ def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
         client_id=member.client_id,
         client_host=member.client_host,
         static=member.instance_id is not None,
-        process_id=reported or _reported(member.metadata),
+        process_id=reported or reported_process(member.metadata),
         at_first=known.at_first if known is not None else seen.looks == 0,
     )
-
-
-def _reported(metadata: bytes) -> str | None:
-    """The process id in a subscription of Kafka Streams; None in every other."""
-    if not metadata:
-        return None
-    try:
-        user_data = ConsumerProtocolSubscription.decode(metadata).user_data
-        info = SubscriptionInfo.decode(user_data) if user_data else None
-    except RemoteProtocolError:
-        return None
-    return None if info is None or info.future or str(info.process_id) == _NO_PROCESS else str(info.process_id)
 
 
 def _is_of(member: SeenMember, identity: Identity) -> bool:

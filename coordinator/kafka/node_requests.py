@@ -66,7 +66,8 @@ class RemovedMembers:
 
 @dataclass(frozen=True, slots=True)
 class RemoveMembers:
-    """LeaveGroup on behalf of others: removes these dynamic members, each with a reason for the broker's log.
+    """LeaveGroup on behalf of others: removes these members, static ones too, each with a reason for the broker's
+    log.
 
     READ on the group is all that a broker asks for (docs/reference/broker-behaviour.md#leavegroup), so members are
     removed only with proof.

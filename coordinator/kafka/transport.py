@@ -185,6 +185,14 @@ class Transport:
         except TransportError as error:
             return RequestFailed(0, error.failure, str(error))
 
+    async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers:
+        """LeaveGroup for members of others, each with its reason, by the group's coordinator node. Raises
+        TransportError; an error code of the broker is in the answer."""
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return RemovedMembers(error, {})
+        return await self._ask(RemoveMembers(node, group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS))
+
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
         Empty without the ACL DESCRIBE on the cluster."""

@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     as_document,
 )
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
+from bellwether_kafka.coordinator.observation.readiness import unready
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids

@@ -16,7 +16,14 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import GroupPlan, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka, membership, planning
-from bellwether_kafka.coordinator.control import Controller, ControlSettings, ControlTopic, LocalOrders, OnControl
+from bellwether_kafka.coordinator.control import (
+    AbsenceWatch,
+    Controller,
+    ControlSettings,
+    ControlTopic,
+    LocalOrders,
+    OnControl,
+)
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
@@ -173,6 +180,7 @@ class Service:
                 self._orders(self._control.topic), self._control, self.runners, on_control=hear_control
             )
             watching.append(asyncio.create_task(self._controller.run()))
+            watching.append(asyncio.create_task(AbsenceWatch(self._controller, transport).run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
         self.connected = True

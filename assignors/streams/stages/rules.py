@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.shared import (
     known_racks,
     ordered,
 )
-from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable
+from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable, is_caught_up
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 NAME = "operator's rules"
@@ -73,6 +73,16 @@ def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArr
     held = np.flatnonzero(owner != NOBODY)
     wrong = ~allowed[held, owner[held]] & allowed[held].any(axis=1)
     found: IntArray = held[wrong].astype(np.int32)
+    return found
+
+
+def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
+    """Tasks of whose state only processes that these rules empty have a copy that has caught up."""
+    bans = [rule for rule in rules if rule.kind == "ban" and rule.item == EVERYTHING]
+    emptied = np.array([any(means(p, rule.where) for rule in bans) for p in view.processes], dtype=np.bool_)
+    task, process = view.report.values, view.report.row
+    caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
+    found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~emptied[process]]).astype(np.int32)
     return found
 
 

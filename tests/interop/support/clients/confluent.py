@@ -59,7 +59,7 @@ class ConfluentMember(HostedMember):
             "partition.assignment.strategy": fields["assignors"],
             "session.timeout.ms": int(fields["session_ms"]),
             "heartbeat.interval.ms": int(fields.get("heartbeat_ms", "500")),
-            "max.poll.interval.ms": 30_000,
+            "max.poll.interval.ms": max(30_000, int(fields["session_ms"])),
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
             "enable.auto.offset.store": False,

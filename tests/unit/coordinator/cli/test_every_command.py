@@ -96,7 +96,7 @@ def test_standard_output_is_a_document_or_empty(
     if "{group}" not in ARGUMENTS[name] and group != "stable":
         return
     monkeypatch.setattr(kafka, "Transport", Described)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.weights.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
     ended = printed(name, group, "orders", brokers.bootstrap, files)
     judge(name, ended, missing=group == "missing")
     assert capfd.readouterr().out == "", "written past sys.stdout"
@@ -108,7 +108,7 @@ def test_yaml_holds_what_json_holds_and_wide_is_for_people(
     name: str, brokers: EmbeddedCluster, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "Transport", Described)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.weights.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
     ended = {one: printed(name, "stable", "orders", brokers.bootstrap, files, one) for one in ("json", "yaml", "wide")}
     assert len({one.returncode for one in ended.values()}) == 1, ended
     if ended["json"].returncode not in WITH_A_DOCUMENT:

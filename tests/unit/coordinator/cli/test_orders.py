@@ -8,27 +8,34 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
+from bellwether_kafka.coordinator.cli.look import left_alone
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
+    Absence,
     Beat,
     ControlSettings,
     Order,
     PlacementKind,
     PlacementOrder,
     Record,
+    Stage,
+    Until,
     encode,
 )
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
 from tests.unit.coordinator.control.test_controller import Group
@@ -234,7 +241,7 @@ def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
 
 def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.beat()
-    monkeypatch.setattr(orders.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
+    monkeypatch.setattr(ordering.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
     ended = desk.ordered("leave", "orders", "--wait", "30")
     assert "It is in effect." in ended.stderr
 
@@ -267,6 +274,67 @@ def test_hints_are_commands_that_a_shell_takes() -> None:
     assert orders._ends(placed(PlacementKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
     assert orders._ends(placed(PlacementKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
     assert orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
+
+
+def evacuation(desk: Desk, where: str) -> PlacementOrder:
+    found = desk.read()[f"evacuate/orders/*/{where}"]
+    assert isinstance(found, PlacementOrder)
+    return found
+
+
+def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(desk: Desk) -> None:
+    said = desk.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
+    assert "member:a is to be empty until it is back in orders, for 20m at most" in said
+    desk.ordered("evacuate", "orders", "rack:az1", "--force")
+    assert (evacuation(desk, "member:a").until, evacuation(desk, "rack:az1").until) == (Until.BACK, Until.EXPIRY)
+    order = evacuation(desk, "member:a")
+    desk.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
+    listed = desk.ordered("orders").stdout
+    assert "until it is back, at most until" in listed
+    assert listed.count("; it is away now") == 1
+    documents = json.loads(desk.ordered("orders", "-o", "json").stdout)["orders"]
+    assert [(one["until"], one["absence"]) for one in documents] == [("back", "away"), ("expiry", None)]
+
+
+def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(desk: Desk) -> None:
+    said = desk.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
+    assert "member:a is to be removed from orders, for 1h at most" in said
+    assert evacuation(desk, "member:a").until is Until.REMOVED
+    order = evacuation(desk, "member:a")
+    desk.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
+    assert "not in orders any more" in desk.ordered("evacuate", "orders", "member:a", "--remove").stdout
+    assert not any(isinstance(record, PlacementOrder) for record in desk.read().values())
+    assert "Only members can be removed" in desk.refused("evacuate", "orders", "rack:az1", "--remove", "--force")
+
+
+def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_seen_it() -> None:
+    """A member that stopped before that could be back without being known again."""
+    order = replace(placed(PlacementKind.EVACUATE, "*", "member:a"), until=Until.BACK)
+    seen = Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.EMPTYING, order.at_ms)
+    emptied = replace(seen, stage=Stage.EMPTY)
+    removal = replace(order, until=Until.REMOVED)
+    for given, records, missing in (
+        (order, (order,), "the leader has not seen it empty yet."),
+        (order, (order, seen), "the leader has not seen it empty yet."),
+        (order, (order, replace(emptied, order_ms=1)), "the leader has not seen it empty yet."),
+        (order, (order, emptied), ""),
+        (order, (), "the order has ended already: it was withdrawn, or the member is back."),
+        (removal, (removal, emptied), "member:a is still in the group."),
+        (removal, (), ""),
+    ):
+        assert ordering.unseen(given, {record.key: record for record in records}) == missing
+
+
+def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refused() -> None:
+    first = led(group(Thread("a", 1), Thread("b", 2)))
+    running = (Thread("a", 1).after(first), Thread("b", 2).after(first))
+    plan = led(group(*running, generation=2), memory=first.plan.memory).plan
+    one, two, rack = (Rule("ban", "*", where) for where in ("member:a", "member:b", "rack:az9"))
+    assert left_alone(plan, (), one) == "", "one alone waits for warm-ups"
+    assert left_alone(plan, (replace(two, item="1_0"),), one) == "", "what is banned in part is not empty"
+    refusal = left_alone(plan, (rack,), one)
+    assert refusal.startswith("outside rack:az9 and member:a nobody has a caught-up copy of 1_")
+    assert refusal.endswith("; wait until one of them is back")
 
 
 @pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])

@@ -7,6 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control.records import (
+    Absence,
     Beat,
     Order,
     OrderKind,
@@ -15,6 +16,8 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementOrder,
     Record,
     RecordError,
+    Stage,
+    Until,
     decode,
     encode,
 )
@@ -101,3 +104,25 @@ def test_placement_orders_are_rules_of_their_group_until_they_expire() -> None:
     ], "a later pin of an item takes the place of the earlier one"
     assert book.placements("orders", 5_000) == ()
     assert EVACUATION.sentence == "eve@desk has ordered evacuate of rack:az1 in 'orders' (new disks)"
+
+
+def test_an_evacuation_says_what_ends_it_and_an_older_one_ends_when_it_expires() -> None:
+    tied = replace(EVACUATION, where="member:a", until=Until.BACK)
+    assert decode(*encode(tied)) == tied
+    for said in ({}, {"until": "doomsday"}):
+        key, value = encode(tied)
+        fields = {name: field for name, field in json.loads(value).items() if name != "until"}
+        assert decode(key, json.dumps({**fields, **said}).encode()) == replace(tied, until=Until.EXPIRY)
+
+
+def test_an_absence_belongs_to_one_order_and_is_left_over_when_that_is_gone() -> None:
+    tied = replace(EVACUATION, where="member:a", until=Until.BACK)
+    absence = Absence("orders", "member:a", tied.at_ms, tied.expires_ms, Stage.EMPTY, 2_000)
+    book = OrderState()
+    book.apply(absence.key, absence)
+    assert book.left_over(1_000) == [absence]
+    book.apply(tied.key, tied)
+    assert book.absence(tied) == absence
+    assert book.absence(replace(tied, at_ms=1_500)) is None
+    assert book.left_over(4_999) == []
+    assert book.left_over(5_000) == [absence]

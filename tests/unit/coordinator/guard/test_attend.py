@@ -237,7 +237,7 @@ def orders(brokers: Brokers) -> list[tuple[str, bool]]:
     return [(key.decode(), value is not None) for key, value in brokers.log if not key.startswith(b"beat/")]
 
 
-def test_it_is_empty_before_it_is_stopped_and_the_order_is_withdrawn() -> None:
+def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back() -> None:
     on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
     on.brokers.say(beat())
 
@@ -248,8 +248,10 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_is_withdrawn() -> None:
         on.brokers.show(plain("a"), plain("b", "app-2"))
 
     said = on.play(emptied)
-    key = f"evacuate/{GROUP}/*/member:a"
-    assert orders(on.brokers) == [(key, True), (key, False)]
+    assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True)]
+    (given,) = [control.decode(*record) for record in on.brokers.log if record[0].startswith(b"evacuate/")]
+    assert isinstance(given, control.PlacementOrder)
+    assert given.until is control.Until.BACK
     assert said[0].startswith("It is empty after ")
     assert on.process.stopped
     assert on.brokers.removed == ["a"]
@@ -283,6 +285,15 @@ def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() 
     said = on.play(stopped)
     assert said[0] == "It is not empty after 0.2 s, and is stopped."
     assert [given for _, given in orders(on.brokers)] == [True, False]
+
+
+def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() -> None:
+    """A static member that is back before it was seen to be empty would not be known again."""
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.play(stopped)
+    key = f"evacuate/{GROUP}/*/member:a"
+    assert orders(on.brokers) == [(key, True), (key, False)]
 
 
 def test_a_second_sigterm_is_passed_on_at_once() -> None:

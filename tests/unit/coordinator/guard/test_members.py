@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.members import SETTLED_S, Belonging, Identity, Seen, belonging, look, owned
+from bellwether_kafka.coordinator.guard.members import SETTLED_S, Belonging, Identity, Seen, belonging, look
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread, thread_id
 
 LONG_S = 60.0
@@ -122,13 +120,3 @@ def test_an_error_tells_nothing() -> None:
 
 def test_without_an_identity_nobody_belongs_to_it() -> None:
     assert found(Identity(GROUP), answer(thread("a"), plain("b", ""))) == Belonging()
-
-
-def test_what_members_own_is_counted_at_rest() -> None:
-    held = ConsumerProtocolAssignment(0, (TopicPartition("in", 0), TopicPartition("in", 1))).encode()
-    with_work = replace(plain("a"), assignment=held)
-    assert owned(answer(with_work, plain("b")), ["a", "b"]) == 2
-    assert owned(answer(with_work, plain("b")), ["b"]) == 0
-    assert owned(answer(with_work, state="PreparingRebalance"), ["a"]) is None
-    assert owned(answer(replace(plain("a"), assignment=b"\0")), ["a"]) is None
-    assert owned(DescribeAnswer(0, 15), ["a"]) is None

@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from bellwether_kafka.coordinator.cli.weights import weights_in_words
+from bellwether_kafka.coordinator.cli.cost import weights_in_words
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weights import WeightReader, key_of
 from bellwether_kafka.pipeline.records.codec import SchemaSet

@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
 from bellwether_kafka.assignors.streams.stages.chain import RackTraffic, TaskProblem, run
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import _named
+from bellwether_kafka.assignors.streams.stages.rules import _named, last_copies
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
@@ -339,6 +339,15 @@ class TestOperatorRules:
         application = with_copies(running([(2, 100)], [[0], [1]]))
         rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))
         assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed
+
+    def test_what_only_emptied_processes_have_a_caught_up_copy_of_is_known(self) -> None:
+        one, two = (Rule("ban", "*", f"member:{process_id(n)}") for n in (1, 2))
+        bare, copied = (running([(4, 100_000)], [[0, 1], [2, 3], []]) for _ in range(2))
+        assert last_copies(bare.view(), (one,), 0).tolist() == [0, 1]
+        assert last_copies(bare.view(), (one, two), 0).tolist() == [0, 1, 2, 3]
+        in_part = replace(one, item="0")
+        assert last_copies(bare.view(), (in_part,), 0).tolist() == []
+        assert last_copies(with_copies(copied).view(), (one, two), 0).tolist() == []
 
 
 def test_configs_are_equal_whatever_clock_measures_the_stages() -> None:

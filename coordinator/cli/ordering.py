@@ -1,0 +1,282 @@
+"""What commands that order have in common: the control topic as they use it, where orders that somebody can obey are
+written and followed, and their arguments and options.
+
+Where no topic is named, orders on a whole group go to the process on this machine that looks after it
+(`control.local`).
+"""
+
+import functools
+import getpass
+import inspect
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.cli.look import Placed, look
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document
+from bellwether_kafka.coordinator.cli.plan import show_plan
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
+
+DEFAULT_TOPIC = "bellwether-control"
+POLL_S = 0.3
+LOOK_S = 1.0  # between two looks at a group, which take connections
+ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
+FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart where there is no control topic
+
+ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
+Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        help="The control topic, else the file's. Where neither is named, orders on a whole group go to the process on"
+        f" this machine that looks after it, all others to {DEFAULT_TOPIC}."
+    ),
+]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
+For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
+Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
+Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
+Remove = Annotated[
+    bool, typer.Option("--remove", help="It has been stopped for good: remove what is left of it from the group.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
+AnyOrder = control.Order | control.PlacementOrder
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersTopic:
+    """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
+    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. All methods raise
+    ControlTopicError."""
+
+    desk: control.TopicDesk | control.LocalDesk
+    name: str
+    named: bool
+    servers: str
+    output: Output
+    bootstrap: str | None = None
+    config: Path | None = None
+    local: bool = False
+
+    def or_local(self, group: str | None) -> "OrdersTopic":
+        """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
+        processes = [] if self.named else control.local_processes(self.servers)
+        mine = [process for process in processes if group is None or process.looks_after(group)]
+        return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
+
+    def read(self) -> Mapping[str, control.Record]:
+        return self.desk.read()
+
+    def withdraw(self, key: str) -> None:
+        self.desk.write(key.encode(), None)
+
+    def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
+        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
+        records = self.read()
+        doubt = control.objection(order, records, now_ms())
+        placed = None
+        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
+            placed = self._placed(order, records)
+            doubt = doubt or placed.doubt or _unemptied(order, placed)
+        if doubt and not force:
+            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
+        if dry_run:
+            assert placed is not None  # noqa: S101 - looked at above
+            show_plan(*placed.planned(), self.output)
+            return
+        self.desk.write(*control.encode(order))
+        if self.local and order.kind in FORGOTTEN:
+            sentence += " So does a restart of the process: without control_topic orders stand in its memory only."
+        if sentence and not self.output.is_document:
+            typer.echo(sentence)
+        if doubt:
+            typer.echo(f"But: {doubt}", err=True)
+        done = self._followed(order, placed, wait_s) if wait_s else None
+        if self.output.is_document:
+            print_document(
+                {"order": document(order), "warning": doubt, "in_effect": done, "said": sentence}, self.output
+            )
+        if done is False:
+            raise typer.Exit(Exit.UNEXPECTED)
+
+    def in_full(self, group: str, where: str) -> str:
+        """A place as leaders know it, where people say it in short."""
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        policy = None if named else control.policy_of(self.read(), group, now_ms())
+        return Placed(settings, group, (), None, policy, configured=named).in_full(where)
+
+    def placed(self, group: str) -> Placed:
+        """The group under the orders that stand."""
+        return self._under(group, self.read(), None)
+
+    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
+        others = {key: record for key, record in records.items() if key != order.key}
+        return self._under(order.target, others, order.rule if isinstance(order, control.PlacementOrder) else None)
+
+    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> Placed:
+        standing = control.OrderState()
+        for key, record in records.items():
+            standing.apply(key, record)
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        rules = tuple(one.rule for one in standing.placements(group, now_ms()))
+        policy = control.policy_of(records, group, now_ms())
+        return Placed(settings, group, rules, rule, policy, configured=named)
+
+    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
+        """Whether the order is in effect before the time is over; says what is missing when that changes."""
+        began, said = time.monotonic(), ""
+        while True:
+            missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
+            if not missing and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
+                missing = unseen(order, self.read())
+            if not missing:
+                typer.echo("It is in effect.", err=True)
+                return True
+            if missing != said:
+                typer.echo(missing, err=True)
+                said = missing
+            if time.monotonic() - began >= wait_s:
+                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
+                return False
+            time.sleep(LOOK_S if placed is not None else POLL_S)
+
+    def _missing(self, order: AnyOrder) -> str:
+        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
+        records = self.read()
+        if order.kind in ONCE:
+            where = "on this machine" if self.local else f"to the control topic '{self.name}'"
+            listen = f"see 'bellwether orders' for who listens {where}"
+            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
+        beats = [beat for beat in control.heard(records, now_ms()) if order.target in beat.groups]
+        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
+        if unheard or not beats:
+            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
+        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
+        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
+
+
+def document(order: AnyOrder) -> dict[str, Any]:
+    return {**{name: said for name, said in order.to_json().items() if name != "v"}, "sentence": order.sentence}
+
+
+def owner() -> str:
+    """Who orders, for the record."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
+    """What the leader has not seen yet of the absence that an order is tied to, "" for nothing. A member that stopped
+    before that could be back without being known again."""
+    stands = records.get(order.key) == order
+    if order.until is control.Until.REMOVED:
+        return f"{order.where} is still in the group." if stands else ""
+    if not stands:
+        return "the order has ended already: it was withdrawn, or the member is back."
+    absence = control.absence_of(records, order)
+    empty = absence is not None and absence.stage is not control.Stage.EMPTYING
+    return "" if empty else "the leader has not seen it empty yet."
+
+
+def _unemptied(order: AnyOrder, placed: Placed) -> str:
+    """Why a member is not to be removed yet, as a sentence; "" for nothing."""
+    if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
+        return ""
+    command = f"'bellwether evacuate {order.target} {order.where}'"
+    return f"{order.where} still has work; empty it with {command}, and stop it." if placed.missing(0.0) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
+
+    for_: str
+    reason: str
+    wait_s: float
+    force: bool
+    dry_run: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """For `OrdersTopic.give`."""
+        return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
+
+
+def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
+    `to`. `local`: a process on this machine will do where none is named. An error of the topic ends the process."""
+
+    def options(
+        bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
+    ) -> OrdersTopic:
+        settings = settings_without_group(bootstrap, config)
+        name = topic or settings.control_topic
+        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC)
+        servers = settings.properties["bootstrap.servers"]
+        return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
+
+    def to_the_end(to: OrdersTopic, **given: Any) -> None:
+        group = given.get("group")
+        try:
+            command(to=to.or_local(group) if local else to, **given)
+        except control.NoControlTopicError as error:
+            fail(str(error) if to.named or not local or group is None else _nobody_here(to, group))
+        except control.ControlTopicError as error:
+            fail(str(error))
+
+    return _with_options("to", options, functools.wraps(command)(to_the_end))
+
+
+with_topic_or_locally = functools.partial(with_topic, local=True)
+
+
+def _nobody_here(to: OrdersTopic, group: str) -> str:
+    """Why an order reaches nobody where no control topic is named and no process of this machine has the group."""
+    settings, _ = settings_for(to.bootstrap, to.config, group)
+    leading = look(settings, group).sidecars
+    if not leading:
+        return f"No Bellwether leads '{group}', and none of this user on this machine is to. Nothing was ordered."
+    host = leading[0].client_host.lstrip("/")
+    return (
+        f"Bellwether leads '{group}' from {host}, but in no process of this user on this machine, and no control topic"
+        " is named. Run the command there as the user of that process (in its container, if it has one), or set"
+        " control_topic for both. Nothing was ordered."
+    )
+
+
+def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
+    long, such as "1d", where --for says nothing."""
+
+    def options(
+        for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
+    ) -> Terms:
+        return Terms(for_, reason, wait, force, dry_run)
+
+    return functools.partial(_with_options, "terms", options)
+
+
+def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
+    gets what `options` makes of them."""
+    shared = inspect.signature(options).parameters
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        made = options(**{one: given.pop(one) for one in shared})
+        command(**{name: made}, **given)
+
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return with_options

@@ -1,0 +1,47 @@
+"""Whether a member that was away has its share again, by one look at the group. Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import EVERYTHING, BoolArray, GroupPlan, IntArray, Rule
+from bellwether_kafka.coordinator.observation.observation import Observation
+
+STABLE = "Stable"
+NAMES_SHOWN = 4
+
+
+def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
+    """What is missing until the member named by `where` ("member:ID") has everything that the plan gives it, and its
+    state has caught up, as a sentence; "" where nothing is. `rules` are the operator's that stand."""
+    if seen.state != STABLE:
+        return f"The group is not at rest ({seen.state or 'it is not there'})."
+    if seen.shadow is None:
+        return f"Nothing is known of its plan: {seen.trouble or seen.obstacle or 'it has no members'}."
+    plan, held = seen.shadow.decision.plan, seen.shadow.held
+    its = plan.named(where)
+    if not its.any():
+        return f"{where} is not in the group."
+    if any(rule.kind == "ban" and rule.item == EVERYTHING and (plan.named(rule.where) & its).any() for rule in rules):
+        return f"{where} is being emptied, or the order has not ended yet; see 'bellwether orders'."
+    coming = np.flatnonzero(_among(plan.owner, its) & ~_among(held, its))
+    if len(coming):
+        names = plan.names(coming)
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        return f"{where} is still to get {', '.join(names[:NAMES_SHOWN])}{more}."
+    return _warming_up(plan, its, where)
+
+
+def _warming_up(plan: GroupPlan, its: BoolArray, where: str) -> str:
+    processes = {plan.owners[i].name for i in np.flatnonzero(its).tolist()}
+    behind = {str(c.task): c.lag for c in plan.copies if c.warmup and str(c.process_id) in processes}
+    if not behind:
+        return ""
+    task, lag = max(behind.items(), key=lambda one: one[1])
+    return f"{where} restores {plan.words.items(len(behind))}; {task} is {max(0, lag)} records behind."
+
+
+def _among(owner: IntArray, owners: BoolArray) -> BoolArray:
+    """Of each item, whether one of these owners has it."""
+    found: BoolArray = np.isin(owner, np.flatnonzero(owners))
+    return found

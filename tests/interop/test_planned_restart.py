@@ -1,0 +1,76 @@
+"""Restarts and a scale-in that are planned, of real members: empty before they stop, without work while they are away,
+and with their share when they are back."""
+
+import time
+
+import pytest
+
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.raw import GroupMember, describe
+
+PARTITIONS = 6
+SESSION_MS = 120_000  # for this long a static member that is away is counted
+
+
+@pytest.mark.timeout(900)
+def test_static_members_are_restarted_one_after_another_and_one_of_them_is_removed(kafka: KafkaCluster) -> None:
+    """Static members do not leave when they stop: only the order keeps partitions off one that is away."""
+    group, control = "restarted", "restarted-control"
+    kafka.create_topic(group, PARTITIONS)
+    expected = partitions_of({group: PARTITIONS})
+
+    def told(*arguments: str) -> Ended:
+        return run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
+
+    def listed(instance: str) -> GroupMember | None:
+        return next((m for m in describe(kafka.bootstrap, group).members if m.instance_id == instance), None)
+
+    with Bellwether(kafka, [group], control_topic=control) as lead, Flock(kafka.bootstrap) as flock:
+
+        def member(number: int) -> Member:
+            protocols, name = ["cooperative-sticky"], f"app-{number}"
+            return flock.member("confluent", group, [group], protocols, instance=name, session_ms=SESSION_MS)
+
+        members = [member(number) for number in (1, 2, 3)]
+        wait_settled(members, expected, spread=0, limit_s=120)
+        leaving, others = members[0], members[1:]
+
+        ended = told("evacuate", group, "member:app-1", "--wait", "60")
+        assert ended.code == 0, ended.text + lead.said_of(group)
+        assert not leaving.owned(), "nothing runs on it when the command returns"
+        leaving.stop()
+        former = listed("app-1")
+        assert former is not None, "a static member is counted while it is away"
+
+        wait_settled(others, expected, spread=0, limit_s=60)
+        away = listed("app-1")
+        assert away is not None
+        assert away.member_id == former.member_id
+        assert not ConsumerProtocolAssignment.decode(away.assignment).partitions, (
+            "nothing is given to it while it is away"
+        )
+        assert "it is empty now" in told("orders").text
+
+        began = time.monotonic()
+        leaving.start()
+        wait_settled(members, expected, spread=0, limit_s=60)
+        print(f"its share was back {time.monotonic() - began:.1f} s after its start")
+        assert "app-1" not in told("orders").text
+        assert any("member:app-1 in 'restarted': it is back" in one["cause"] for one in lead.log("decision"))
+
+        refused = told("evacuate", group, "member:app-2", "--remove")
+        assert refused.code == 2
+        assert "member:app-2 still has work" in refused.text
+        assert told("evacuate", group, "member:app-2", "--wait", "60").code == 0
+        members[1].stop()
+        began = time.monotonic()
+        removed = told("evacuate", group, "member:app-2", "--remove", "--wait", "30")
+        assert removed.code == 0, removed.text + lead.said_of(group)
+        took_s = time.monotonic() - began
+        assert listed("app-2") is None
+        print(f"removed {took_s:.1f} s after the order, with a session of {SESSION_MS // 1000} s")
+        wait_settled([members[0], members[2]], expected, spread=0, limit_s=60)
+        assert [m.errors for m in members] == [[], [], []]

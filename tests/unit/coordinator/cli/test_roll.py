@@ -1,0 +1,163 @@
+"""A rolling restart: who is restarted and by which name, what is refused, and where it stops."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import typer
+
+from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli.ordering import OrdersTopic
+from bellwether_kafka.coordinator.cli.output import Output
+from bellwether_kafka.coordinator.control.records import PlacementOrder, Record, Until, encode
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.coordinator.web.test_picture import decided, member
+
+OK, FAILS = (f"{sys.executable} -c 'import sys; sys.exit({code})' {{member}}" for code in (0, 3))
+
+
+def consumers(*members: tuple[str, str | None, str]) -> Observation:
+    """Members by member id, instance id and client id."""
+    decision = decided(*(member(name, None) for name, _, _ in members))
+    listed = tuple(ObservedMember(name, instance, client, "/h") for name, instance, client in members)
+    return Observation("g", "classic", "Stable", "range", 0, listed, shadow=shadow_of(decision, decision.plan.owner))
+
+
+def test_members_are_known_by_what_outlives_a_restart() -> None:
+    named = consumers(("a-1", "one", "app"), ("b-1", None, "two"), ("c-1", "three", "app"))
+    assert orders.members_of(named, None) == ["one", "three", "two"]
+    assert orders.members_of(named, ["two"]) == ["two"]
+    application = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2)))
+    plan = application.plan
+    streams = replace(named, shadow=shadow_of(application, plan.owner))
+    assert orders.members_of(streams, None) == sorted(one.name for one in plan.owners)
+
+
+@pytest.mark.parametrize(
+    ("members", "named", "said"),
+    [
+        ((("a-1", None, "app"), ("b-1", None, "app")), None, "Nobody would know a-1 again"),
+        ((("a-1", "one", "app"),), ["two"], "There is no member two in g; members are one."),
+    ],
+)
+def test_members_that_cannot_be_restarted_are_refused(
+    members: tuple[tuple[str, str | None, str], ...],
+    named: list[str] | None,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        orders.members_of(consumers(*members), named)
+    assert ended.value.exit_code == Exit.INPUT
+    assert said in capsys.readouterr().err
+
+
+class Desk:
+    """The control topic and the group as the command meets them. `back`: members have their share after a restart."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, back: bool = True, empties: bool = True) -> None:
+        self.records: dict[str, Record] = {}
+        self.given: list[PlacementOrder] = []
+        self._back, self._empties = back, empties
+        monkeypatch.setattr(OrdersTopic, "read", lambda _: self.records)
+        monkeypatch.setattr(OrdersTopic, "withdraw", lambda _, key: self.records.pop(key))
+        monkeypatch.setattr(OrdersTopic, "give", lambda _, order, *__, **___: self._give(order))
+        monkeypatch.setattr(OrdersTopic, "placed", lambda *_: self)
+        monkeypatch.setattr(orders, "LOOK_S", 0.01)
+
+    def seen(self) -> Observation:
+        return consumers(("a-1", "one", "app"), ("b-1", "two", "app"))
+
+    def unready(self, where: str) -> str:
+        if not self._back:
+            return f"{where} is not in the group."
+        self.records.clear()  # as the leader ends the order
+        return ""
+
+    def _give(self, order: PlacementOrder) -> None:
+        self.given.append(order)
+        self.records[order.key] = order
+        if not self._empties:
+            raise typer.Exit(Exit.UNEXPECTED)
+
+    def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
+        to = OrdersTopic({}, "control", output)
+        given: Mapping[str, Any] = {"member": None, "wait": 0.05, "reason": "", "force": False, **asked}
+        orders.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
+
+
+def test_each_member_is_emptied_restarted_and_back_before_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch)
+    desk.roll(f"{sys.executable} -c 'print(\"restarts {{member}}\")' {{member}}", Output.JSON)
+    assert [(order.where, order.until, order.reason) for order in desk.given] == [
+        ("member:one", Until.BACK, "a rolling restart"),
+        ("member:two", Until.BACK, "a rolling restart"),
+    ]
+    assert all(order.expires_ms > time.time() * 1000 for order in desk.given)
+    printed = capfd.readouterr()
+    assert [one["member"] for one in json.loads(printed.out)["members"]] == ["one", "two"]
+    assert "[2/2] two" in printed.err
+    assert encode(desk.given[0])
+
+
+def test_a_member_that_does_not_come_back_ends_it_and_its_order_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch, back=False)
+    with pytest.raises(typer.Exit) as ended:
+        desk.roll(OK)
+    assert ended.value.exit_code == Exit.UNEXPECTED
+    assert [order.where for order in desk.given] == ["member:one"]
+    assert desk.records, "nothing goes to it while it is away"
+    assert "It is not back within 0.05 s: member:one is not in the group. The others" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(FAILS, "has ended with 3"), ("/no/such/command {member}", "cannot be run: No such file or directory")],
+)
+def test_a_command_that_fails_ends_it_and_withdraws_the_order(
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch)
+    with pytest.raises(typer.Exit):
+        desk.roll(command)
+    assert said in capsys.readouterr().err
+    assert not desk.records
+    assert len(desk.given) == 1
+
+
+def test_a_member_that_cannot_be_emptied_is_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(monkeypatch, empties=False)
+    with pytest.raises(typer.Exit):
+        desk.roll(OK)
+    assert not desk.records
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("restart-all", "write {member}"), ("restart '{member}", "no closing quotation")]
+)
+def test_a_command_that_does_not_say_whom_it_restarts_is_refused(
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit):
+        Desk(monkeypatch).roll(command)
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_done_is_said_before_the_next_one_begins(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch)
+    only_one = f"{sys.executable} -c 'import sys; sys.exit(sys.argv[1] != \"one\")' {{member}}"
+    with pytest.raises(typer.Exit):
+        desk.roll(only_one)
+    assert capfd.readouterr().out.startswith("one: empty after ")

@@ -1,0 +1,233 @@
+"""Evacuations that end with one absence: how far it has come by what the group shows, and what ends it."""
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator.control.absence import Look, look, owned
+from bellwether_kafka.coordinator.control.records import (
+    Absence,
+    PlacementKind,
+    PlacementOrder,
+    Stage,
+    Until,
+    decode,
+    encode,
+)
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import PROTOCOL, StatefulSubscription
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
+
+WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0), TopicPartition("in", 1))).encode()
+OTHER = plain("other", "app-2")
+
+
+def order(where: str, until: Until = Until.BACK) -> PlacementOrder:
+    return PlacementOrder(PlacementKind.EVACUATE, GROUP, "*", where, "eve", 1_000, 601_000, until=until)
+
+
+def working(member: DescribedMember) -> DescribedMember:
+    return replace(member, assignment=WORK)
+
+
+def static(member_id: str, instance_id: str) -> DescribedMember:
+    return DescribedMember(member_id, instance_id, client_id="rdkafka", client_host="/10.0.0.1")
+
+
+def stateful(member_id: str, process: str) -> DescribedMember:
+    data = StatefulSubscription(ProcessId.of_bytes(bytes.fromhex(process.replace("-", "")))).encode()
+    metadata = ConsumerProtocolSubscription(version=3, topics=("in",), user_data=data).encode()
+    return DescribedMember(member_id, None, metadata, client_id="python")
+
+
+class Story:
+    """An order and what has been seen since; each look is a second after the one before."""
+
+    def __init__(self, given: PlacementOrder, protocol: str = "range") -> None:
+        self.order, self.protocol = given, protocol
+        self.last = Look(None)
+        self.now_ms = 1_000
+
+    @property
+    def stage(self) -> Stage | None:
+        return self.last.absence.stage if self.last.absence is not None else None
+
+    def shows(self, *members: DescribedMember, state: str = "Stable") -> Look:
+        self.now_ms += 1_000
+        shown = members
+        if state != "Stable":
+            shown = tuple(replace(member, metadata=b"", assignment=b"") for member in members)
+        answer = DescribeAnswer(0, 0, state, "consumer", self.protocol, (*shown, OTHER))
+        self.last = look(self.order, self.last.absence, answer, self.now_ms)
+        return self.last
+
+
+def test_a_member_is_emptied_goes_away_and_the_order_ends_when_it_is_back() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    assert story.stage is Stage.EMPTYING
+    story.shows(plain("a"))
+    assert story.stage is Stage.EMPTY
+    story.shows(state="PreparingRebalance")
+    assert story.stage is Stage.EMPTY, "a group that moves shows no absence"
+    story.shows()
+    assert story.stage is Stage.AWAY
+    assert not story.shows(plain("b", "app-3")).ended, "another one has joined"
+    assert story.shows(plain("a2")).ended == "it is back"
+
+
+def test_it_is_known_since_when_a_stage_lasts() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    story.shows(working(plain("a")))
+    assert story.last.absence is not None
+    assert story.last.absence.since_ms == 2_000
+    story.shows(plain("a"))
+    assert story.last.absence is not None
+    assert story.last.absence.since_ms == 4_000
+
+
+def test_one_that_is_back_is_seen_while_the_group_moves_so_that_this_round_is_planned_with_it() -> None:
+    story = Story(order(f"member:{P1}"), "stream")
+    story.shows(working(thread("a")))
+    story.shows(thread("a"))
+    assert story.shows(thread("a"), thread("a2"), state="PreparingRebalance").ended == "it is back"
+
+
+def test_a_static_member_that_stays_in_the_group_is_back_under_another_id() -> None:
+    story = Story(order("member:orders-1"))
+    story.shows(working(static("orders-1-x", "orders-1")))
+    story.shows(static("orders-1-x", "orders-1"))
+    assert not story.shows(static("orders-1-x", "orders-1")).ended
+    assert story.shows(static("orders-1-y", "orders-1")).ended == "it is back"
+
+
+def test_threads_that_have_not_left_are_the_former_ones() -> None:
+    """Kafka Streams does not leave its group when it stops."""
+    story = Story(order(f"member:{P1}"), "stream")
+    ghosts = (thread("a"), thread("b", number=2))
+    story.shows(*map(working, ghosts), thread("c", P2))
+    story.shows(*ghosts, thread("c", P2))
+    assert not story.shows(*ghosts, thread("c", P2)).ended
+    assert story.shows(*ghosts, thread("a2"), thread("c", P2)).ended == "it is back"
+
+
+def test_a_thread_stands_for_all_threads_of_its_process() -> None:
+    story = Story(order("member:a"), "stream")
+    story.shows(thread("a"), working(thread("b", number=2)))
+    assert story.stage is Stage.EMPTYING
+
+
+def test_one_that_was_named_by_its_member_id_is_known_again_by_a_client_id_of_its_own() -> None:
+    story = Story(order("member:a"))
+    story.shows(working(plain("a")))
+    story.shows(plain("a"))
+    story.shows()
+    assert story.shows(plain("a2")).ended == "it is back"
+
+
+def test_where_nothing_would_tell_it_the_order_ends_when_it_is_gone() -> None:
+    story = Story(order("member:a"))
+    story.shows(working(plain("a", "app-2")))
+    story.shows(plain("a", "app-2"))
+    assert story.shows().ended == "it is gone, and nothing would tell it when it comes back"
+
+
+def test_one_that_loses_its_session_while_it_is_emptied_is_emptied_under_its_new_id() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    assert not story.shows(working(plain("a2"))).ended
+    assert story.stage is Stage.EMPTYING
+    story.shows(plain("a2"))
+    assert story.stage is Stage.EMPTY
+    assert story.shows(plain("a3")).ended == "it is back"
+
+
+def test_one_that_was_killed_before_it_was_empty_is_back_too() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    story.shows()
+    assert story.stage is Stage.AWAY
+    assert story.shows(working(plain("a2"))).ended == "it is back"
+
+
+def test_one_that_was_emptied_and_restarted_between_two_looks_is_back() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    assert story.shows(plain("a2")).ended == "it is back"
+
+
+def test_one_that_gets_work_again_is_not_empty_any_more() -> None:
+    """As when another leader has had the group meanwhile."""
+    story = Story(order("member:app-1"))
+    story.shows(plain("a"))
+    assert story.stage is Stage.EMPTY
+    story.shows(working(plain("a")))
+    assert story.stage is Stage.EMPTYING
+
+
+def test_one_that_is_not_there_when_the_order_is_given_is_away() -> None:
+    story = Story(order("member:app-1"))
+    story.shows()
+    assert story.stage is Stage.AWAY
+    assert story.shows(plain("a")).ended == "it is back"
+
+
+def test_stateful_members_are_known_by_their_process() -> None:
+    story = Story(order(f"member:{P1}"), PROTOCOL)
+    story.shows(working(stateful("a", P1)), working(stateful("b", P2)))
+    story.shows(stateful("a", P1), working(stateful("b", P2)))
+    assert story.stage is Stage.EMPTY
+    story.shows(working(stateful("b", P2)))
+    assert story.stage is Stage.AWAY
+    assert story.shows(stateful("a2", P1), working(stateful("b", P2))).ended == "it is back"
+
+
+def test_what_tells_nothing_changes_nothing() -> None:
+    story = Story(order("member:app-1"))
+    story.shows(working(plain("a")))
+    before = story.last.absence
+    broken = replace(plain("a"), assignment=b"\0")
+    for answer in (
+        DescribeAnswer(0, 15),
+        DescribeAnswer(0, 0, "Dead"),
+        DescribeAnswer(0, 0, "CompletingRebalance", "consumer", "range", (plain("a"),)),
+        DescribeAnswer(0, 0, "Stable", "consumer", "range", (broken,)),
+    ):
+        assert look(story.order, before, answer, 9_000) == Look(before)
+
+
+def test_one_that_is_stopped_for_good_is_removed_when_it_is_empty_and_the_order_ends() -> None:
+    story = Story(order("member:orders-1", Until.REMOVED))
+    gone = static("orders-1-x", "orders-1")
+    assert story.shows(working(gone)).remove == ()
+    assert story.shows(gone).remove == ("orders-1-x",)
+    assert story.shows(gone).remove == ("orders-1-x",), "until it is gone"
+    assert story.shows().ended == "it is removed"
+
+
+def test_one_that_was_said_to_be_stopped_and_joins_again_is_not_removed_twice() -> None:
+    story = Story(order("member:app-1", Until.REMOVED))
+    story.shows(plain("a"))
+    found = story.shows(plain("a2"))
+    assert (found.ended, found.remove) == ("it is back", ())
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_an_absence_is_read_as_it_was_written(stage: Stage) -> None:
+    absence = Absence(GROUP, "member:a", 1_000, 601_000, stage, 2_000, ("a",), ("app-1",))
+    assert decode(*encode(absence)) == absence
+
+
+def test_what_members_own_is_counted_at_rest() -> None:
+    def answer(*members: DescribedMember, state: str = "Stable") -> DescribeAnswer:
+        return DescribeAnswer(0, 0, state, "consumer", "range", members)
+
+    with_work = working(plain("a"))
+    assert owned(answer(with_work, plain("b")), ["a", "b"]) == 2
+    assert owned(answer(with_work, plain("b")), ["b"]) == 0
+    assert owned(answer(with_work, state="PreparingRebalance"), ["a"]) is None
+    assert owned(answer(replace(plain("a"), assignment=b"\0")), ["a"]) is None
+    assert owned(DescribeAnswer(0, 15), ["a"]) is None

@@ -1,0 +1,198 @@
+"""The watch over absences and the controller that keeps them: when groups are asked, what is written, what ends."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.coordinator.control.absence import Look
+from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
+from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.records import (
+    Absence,
+    Beat,
+    ControlSettings,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    Stage,
+    Until,
+)
+from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
+from tests.unit.coordinator.control.test_absence import OTHER, working
+from tests.unit.coordinator.control.test_controller import Group
+from tests.unit.coordinator.ghosts.test_proof import plain
+
+ORDER = PlacementOrder(
+    PlacementKind.EVACUATE, "orders", "*", "member:app-1", "eve", 1_000, 601_000, "new disks", until=Until.BACK
+)
+
+
+class Topic:
+    """The control topic without Kafka: what is written comes back when `deliver` is called, or not at all."""
+
+    topic = "control"
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, Record | None]] = []
+
+    def write(self, record: Record) -> None:
+        self.written.append((record.key, record))
+
+    def withdraw(self, key: str) -> None:
+        self.written.append((key, None))
+
+    @property
+    def told(self) -> list[tuple[str, Record | None]]:
+        return [(key, record) for key, record in self.written if not isinstance(record, Beat)]
+
+
+class Brokers:
+    """What the watch asks for."""
+
+    def __init__(self) -> None:
+        self.members: tuple[DescribedMember, ...] = ()
+        self.looks = 0
+        self.removed: list[str] = []
+        self.down = False
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self.looks += 1
+        if self.down:
+            raise TransportError(Failure.DISCONNECTED, "no broker")
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", (*self.members, OTHER))
+
+    async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers:
+        self.removed += reasons
+        return RemovedMembers(0, dict.fromkeys(reasons, 0))
+
+
+class Desk:
+    """A process that leads the group."""
+
+    def __init__(self, *, leads: bool = True) -> None:
+        self.now_ms = 2_000
+        self.topic, self.brokers, self.group = Topic(), Brokers(), Group(standby=False)
+        if leads:
+            self.group.lead()
+        settings = ControlSettings("control", "pod-1")
+        topic: Any = self.topic  # it does what the controller asks of a topic, without Kafka
+        self.controller = Controller(topic, settings, {"orders": self.group}, wall_clock=self._wall_clock)
+        self.controller._all_read()
+        self.watch = AbsenceWatch(self.controller, self.brokers, self._wall_clock)
+
+    def _wall_clock(self) -> float:
+        return self.now_ms / 1000
+
+    def hears(self, record: Record) -> None:
+        self.controller._heard(record.key, record)
+
+    def looks_at(self, *members: DescribedMember) -> None:
+        self.now_ms += 1_000
+        self.brokers.members = members
+        asyncio.run(self.watch.turn())
+
+    @property
+    def stages(self) -> list[Stage]:
+        return [record.stage for _, record in self.topic.told if isinstance(record, Absence)]
+
+
+def test_the_leader_writes_how_far_an_absence_has_come_and_withdraws_the_order_when_the_member_is_back() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    assert [rule.where for rule in desk.group.rules] == ["member:app-1"]
+    for members in ((working(plain("a")),), (working(plain("a")),), (plain("a"),), ()):
+        desk.looks_at(*members)
+    assert desk.stages == [Stage.EMPTYING, Stage.EMPTY, Stage.AWAY]
+    assert desk.group.rules, "nothing is given to it while it is away"
+    desk.looks_at(plain("a2"))
+    assert desk.group.rules == ()
+    assert desk.topic.told[-2:] == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
+    assert desk.group.ordered[-1] == f"{ORDER.sentence}: it is back"
+
+
+def test_a_successor_goes_on_where_the_leader_was() -> None:
+    first, second = Desk(), Desk()
+    first.hears(ORDER)
+    for members in ((working(plain("a")),), (plain("a"),)):
+        first.looks_at(*members)
+    second.hears(ORDER)
+    for _, record in first.topic.told:
+        assert record is not None
+        second.hears(record)
+    second.looks_at(plain("a"), plain("a2"))
+    assert second.group.rules == ()
+
+
+def test_nobody_is_asked_without_such_an_order_nor_by_who_does_not_lead() -> None:
+    for desk, order in ((Desk(), replace(ORDER, until=Until.EXPIRY)), (Desk(leads=False), ORDER)):
+        desk.hears(order)
+        desk.looks_at(plain("a"))
+        assert desk.brokers.looks == 0
+        assert desk.group.rules
+
+
+def test_a_member_that_does_not_come_back_is_waited_for_until_the_order_expires() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.looks_at(plain("a"))
+    desk.now_ms = ORDER.expires_ms
+    desk.controller.review()
+    desk.controller._housekeeping()
+    assert desk.group.rules == ()
+    assert desk.group.ordered[-1].endswith(": expired")
+    assert desk.topic.told[-1] == ("absence/orders/member:app-1", None)
+
+
+def test_an_order_that_is_given_anew_begins_anew() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.looks_at(plain("a"))
+    again = replace(ORDER, at_ms=desk.now_ms, expires_ms=desk.now_ms + 600_000)
+    desk.hears(again)
+    desk.looks_at(working(plain("a2")))
+    assert desk.stages == [Stage.EMPTY, Stage.EMPTYING]
+    assert desk.group.rules
+
+
+def test_how_one_order_ended_is_not_said_of_the_next() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.looks_at(plain("a"))
+    desk.looks_at(plain("a2"))
+    again = replace(ORDER, at_ms=desk.now_ms)
+    desk.hears(again)
+    desk.controller._heard(again.key, None)
+    assert [said.rpartition(": ")[2] for said in desk.group.ordered[1::2]] == ["it is back", "withdrawn"]
+
+
+def test_what_was_seen_for_an_order_that_has_been_withdrawn_meanwhile_counts_for_nothing() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.controller._heard(ORDER.key, None)
+    desk.controller.absence_seen(ORDER, Look(None, "it is back"))
+    assert desk.topic.told == []
+
+
+def test_one_that_has_been_stopped_for_good_is_removed() -> None:
+    desk = Desk()
+    desk.hears(replace(ORDER, until=Until.REMOVED))
+    desk.looks_at(plain("a"))
+    assert desk.brokers.removed == ["a"]
+    desk.looks_at()
+    assert desk.group.rules == ()
+    assert desk.group.ordered[-1].endswith(": it is removed")
+
+
+def test_brokers_that_do_not_answer_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.brokers.down = True
+    desk.looks_at()
+    desk.looks_at()
+    assert desk.group.rules
+    assert capsys.readouterr().out.count("absence_not_seen") == 1

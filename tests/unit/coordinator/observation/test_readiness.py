@@ -1,0 +1,64 @@
+"""Whether a member that was away has its share again."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.decision import Decision, GroupPlan
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from bellwether_kafka.coordinator.observation.readiness import unready
+from bellwether_kafka.protocol.primitives.types import ProcessId
+from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+from tests.unit.coordinator.web.test_picture import decided, member
+
+A, B = Thread("a", 1), Thread("b", 2)
+
+
+def seen(decision: Decision[GroupPlan], held: object = None, state: str = "Stable") -> Observation:
+    owner = decision.plan.owner if held is None else np.array(held, dtype=np.int32)
+    return Observation("g", "classic", state, "range", 0, shadow=shadow_of(decision, owner))
+
+
+def test_a_member_with_all_that_the_plan_gives_it_is_ready() -> None:
+    decision = decided(member("a-1", None), member("b-1", None))
+    assert unready(seen(decision), "member:a-1", ()) == ""
+
+
+def test_what_is_still_to_come_is_named() -> None:
+    decision = decided(member("a-1", None), member("b-1", None))
+    its = np.flatnonzero(decision.plan.owner == 0)
+    held = decision.plan.owner.copy()
+    held[its] = (1, NOBODY)
+    names = ", ".join(decision.plan.names(its))
+    assert unready(seen(decision, held), "member:a-1", ()) == f"member:a-1 is still to get {names}."
+
+
+def test_one_that_is_not_there_or_whose_order_has_not_ended_is_not_ready() -> None:
+    decision = decided(member("a-1", None), member("b-1", None))
+    assert unready(seen(decision), "member:c-1", ()) == "member:c-1 is not in the group."
+    empties = Rule("ban", "*", "member:a-1")
+    assert "is being emptied" in unready(seen(decision), "member:a-1", (empties,))
+    assert unready(seen(decision), "member:b-1", (empties, Rule("ban", "t-0", "member:b-1"))) == ""
+
+
+def test_of_a_group_that_moves_or_has_no_plan_nothing_is_known() -> None:
+    decision = decided(member("a-1", None))
+    assert "is not at rest" in unready(seen(decision, state="PreparingRebalance"), "member:a-1", ())
+    bare = replace(seen(decision), shadow=None, trouble="its topics are unknown")
+    assert unready(bare, "member:a-1", ()) == "Nothing is known of its plan: its topics are unknown."
+
+
+def test_state_that_warms_up_is_not_back_yet() -> None:
+    first = led(group(A, B), assignors=always(placed([0] * 8)))
+    warming = placed([0] * 8, [(4, 1), (5, 1)])
+    warming = replace(warming, warmup=np.array([True, False]))
+    decision = led(
+        group(A.after(first), B.after(first), generation=2), memory=first.plan.memory, assignors=always(warming)
+    )
+    process = str(ProcessId(0, 2))
+    assert unready(seen(decision), f"member:{process}", ()) == (
+        f"member:{process} restores 1 task; 1_0 is 1000 records behind."
+    )
+    assert unready(seen(decision), "member:a", ()) == ""
