@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.cli.ordering import OrdersTopic
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.records import PlacementOrder, Record, Until, encode
+from bellwether_kafka.coordinator.control.topic import TopicDesk
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -69,6 +70,7 @@ class Desk:
         monkeypatch.setattr(OrdersTopic, "withdraw", lambda _, key: self.records.pop(key))
         monkeypatch.setattr(OrdersTopic, "give", lambda _, order, *__, **___: self._give(order))
         monkeypatch.setattr(OrdersTopic, "placed", lambda *_: self)
+        monkeypatch.setattr(OrdersTopic, "in_full", lambda _self, _group, where: where)
         monkeypatch.setattr(orders, "LOOK_S", 0.01)
 
     def seen(self) -> Observation:
@@ -87,7 +89,7 @@ class Desk:
             raise typer.Exit(Exit.UNEXPECTED)
 
     def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
-        to = OrdersTopic({}, "control", output)
+        to = OrdersTopic(TopicDesk({}, "control"), "control", True, "brokers:9092", output)
         given: Mapping[str, Any] = {"member": None, "wait": 0.05, "reason": "", "force": False, **asked}
         orders.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
 

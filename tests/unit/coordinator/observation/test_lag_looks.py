@@ -99,7 +99,10 @@ def observer(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, 
         return cluster
 
     of_cluster = SimpleNamespace(admin=None, snapshot=snapshot)
-    sources = cast("Sources", SimpleNamespace(transport=transport, reader=of_cluster, offsets=reader))
+    sources = cast(
+        "Sources",
+        SimpleNamespace(transport=transport, groups=transport, reader=of_cluster, offsets=reader, shared=None),
+    )
     return GroupObserver(MembershipConfig("g"), sources, Policy())
 
 
