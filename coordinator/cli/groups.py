@@ -189,7 +189,8 @@ def _draw_lags(console: Console, seen: Observation) -> None:
     if report is not None:
         columns = ("committed", "end", "lag", "behind", "written/s", "read/s", "caught up in", "verdict")
         table = Table("partition", *columns)
-        for one in report.partitions:
+        read = [one for one in report.partitions if one.committed is not None]
+        for one in read:
             times = _seconds(one.lag_ms), _seconds(one.catch_up_ms)
             rates = _rate(one.written_per_s), _rate(one.consumed_per_s)
             known = (
@@ -202,10 +203,13 @@ def _draw_lags(console: Console, seen: Observation) -> None:
                 one.verdict.words,
             )
             table.add_row(f"{one.topic}-{one.partition}", *known)
-        if report.partitions:
+        if read:
             console.print(table)
-        if report.truncated:
-            console.print(Text(f"These {len(report.partitions)} of {report.summary.partitions} are furthest behind."))
+        if read and report.truncated:
+            console.print(Text(f"These {len(read)} of {report.summary.partitions} are furthest behind."))
+        if report.summary.unknown:
+            of = f"{report.summary.unknown} of {report.summary.partitions} partitions"
+            console.print(Text(f"lag unknown of {of}: nothing is committed there, or what is cannot be right"))
     beyond = [p for p in (report.partitions if report is not None else ()) if p.note and p.committed is not None]
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
         console.print(Text(note))

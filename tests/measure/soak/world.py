@@ -56,9 +56,8 @@ class SoakGroup:
 TOPICS: Mapping[str, int] = {"soak-orders": 8, "soak-payments": 6, "soak-clicks": 4}
 ORDERS, PAYMENTS, CLICKS = TOPICS
 GROUPS = (
-    SoakGroup(
-        "soak-cooperative", ("java", "confluent", "franz-go"), ("cooperative-sticky",), (ORDERS, PAYMENTS), left=True
-    ),
+    # A member leads it for a while, and librdkafka does not lead franz-go to rest (client-quirks.md#librdkafka).
+    SoakGroup("soak-cooperative", ("java", "confluent"), ("cooperative-sticky",), (ORDERS, PAYMENTS), left=True),
     SoakGroup(
         "soak-range",
         ("java", "confluent", "franz-go", "sarama"),

@@ -170,7 +170,7 @@ def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
 ) -> None:
     members = tuple(ObservedMember("bellwether-1", "bellwether", "bellwether", host) for host in leaders)
     seen = Observation("orders", "classic", "Stable", "range", 0, (), sidecars=members)
-    monkeypatch.setattr(orders, "look", lambda _settings, _group: seen)
+    monkeypatch.setattr(ordering, "look", lambda _settings, _group: seen)
     for command in ("leave", "pause", "resume", "rebalance"):
         ended = in_process.bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
         assert ended.returncode == Exit.INPUT
@@ -282,6 +282,13 @@ def evacuation(desk: Desk, where: str) -> PlacementOrder:
     return found
 
 
+@pytest.fixture
+def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No id is short: the embedded brokers cannot say who is in the group."""
+    monkeypatch.setattr(ordering.OrdersTopic, "in_full", lambda _to, _group, where: where)
+
+
+@pytest.mark.usefixtures("whole_ids")
 def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(desk: Desk) -> None:
     said = desk.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
     assert "member:a is to be empty until it is back in orders, for 20m at most" in said
@@ -296,6 +303,7 @@ def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_
     assert [(one["until"], one["absence"]) for one in documents] == [("back", "away"), ("expiry", None)]
 
 
+@pytest.mark.usefixtures("whole_ids")
 def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(desk: Desk) -> None:
     said = desk.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
     assert "member:a is to be removed from orders, for 1h at most" in said
