@@ -1,7 +1,6 @@
 """Orders of operators, through the control topic or on the same machine, and which of several instances is active."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.absence import owned
 from bellwether_kafka.coordinator.control.records import (
@@ -24,8 +23,8 @@ from bellwether_kafka.coordinator.control.records import (
     encode,
     order_key,
 )
+from bellwether_kafka.coordinator.on_demand import on_demand
 
-# As in `coordinator.kafka`: these need librdkafka or numpy, which are too large for a guard beside an application.
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "checks": ("absence_of", "heard", "objection", "policy_of"),
@@ -47,9 +46,4 @@ if TYPE_CHECKING:
         read_all,
     )
 else:
-
-    def __getattr__(name: str) -> Any:
-        for module, names in _HEAVY.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{module}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = on_demand(__name__, _HEAVY)

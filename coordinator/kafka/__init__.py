@@ -1,7 +1,8 @@
 """Everything that talks to brokers: group requests, metadata, offsets, logins and rights."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether_kafka.coordinator.on_demand import on_demand
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, grant, with_remedy
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
     )
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
-    # The module of each name, imported when somebody asks for it: librdkafka and numpy are too large for the guard
-    # beside an application, and kafka-python takes longer to import than an application may wait for its start.
     _HOMES = {
         "acls": ("DENIED", "IRRELEVANT_TO_READERS", "grant", "with_remedy"),
         "certificates": ("CertificateFiles", "Renewed"),
@@ -90,9 +89,4 @@ else:
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
         "transport": ("Transport", "TransportError", "UnreachableError"),
     }
-
-    def __getattr__(name: str) -> Any:
-        for module, names in _HOMES.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{module}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = on_demand(__name__, _HOMES)
