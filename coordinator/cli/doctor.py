@@ -45,7 +45,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
         error = await _heartbeat(sources.transport, group)
         racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
         version = sources.transport.broker_version
-        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams, found.client_ids_unique)
+        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams, found.ghost_options)
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:

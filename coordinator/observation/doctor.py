@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bellwether_kafka.coordinator.ghosts import process_of
+from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
 from bellwether_kafka.coordinator.membership import (
     PROVEN_FROM,
     STREAMS_PROTOCOL,
@@ -52,7 +52,8 @@ class Check:
 class Facts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
     whether we may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be read.
-    `broker_version` is () where it is not known; `streams` what is configured of an application."""
+    `broker_version` is () where it is not known; `streams` what is configured of an application; `ghosts` what may be
+    removed from the group, None for nothing."""
 
     seen: Observation
     config: MembershipConfig
@@ -62,7 +63,7 @@ class Facts:
     limits: dict[str, int]
     broker_version: tuple[int, ...] = ()
     streams: StreamsConfig | None = None
-    client_ids_unique: bool = False
+    ghosts: GhostOptions | None = None
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
@@ -180,13 +181,36 @@ def _takeover(facts: Facts) -> list[Check]:
 
 
 def _ghosts(facts: Facts) -> list[Check]:
-    """Of an application: whether the death of a restarted process can be proven."""
+    """Of an application: whether the death of a restarted process can be proven, and what follows from it."""
     seen = facts.seen
     if seen.protocol != STREAMS_PROTOCOL:
         return []
+    return [*_proofs(facts), *_waits(facts)]
+
+
+def _waits(facts: Facts) -> list[Check]:
+    """Streams commits nothing during a rebalance, so a round that waits for a ghost for longer than the transaction
+    timeout aborts the transactions of all instances (docs/reference/client-quirks.md#java-streams-threads). Sessions of
+    members are not on the wire."""
+    if facts.streams is None or not facts.streams.exactly_once:
+        return []
+    if facts.ghosts is not None and facts.ghosts.remove:
+        return [Check("exactly once", Verdict.PASS, "Rounds do not wait for ghosts whose death can be proven.")]
+    said = (
+        "Nobody removes ghosts, so a round waits for a restarted instance's session (session.timeout.ms, 45 s unless"
+        " set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each restores"
+        " its state."
+    )
+    remedy = 'Set mode = "assist", or "lead" without ghosts = false; or run instances under bellwether guard.'
+    return [Check("exactly once", Verdict.WARN, said, remedy)]
+
+
+def _proofs(facts: Facts) -> list[Check]:
+    seen = facts.seen
     named = [m for m in seen.members if m.instance_id is None and m.topics and m.client_id]
     odd = sorted({m.client_id for m in named if process_of(m.client_id, seen.group_id) is None})
-    if odd and not facts.client_ids_unique:
+    vouched = facts.ghosts is not None and facts.ghosts.client_ids_unique
+    if odd and not vouched:
         said = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
         remedy = "Set client_ids_unique = true if no two live members on a host share a client id."
         return [Check("ghosts", Verdict.WARN, said, remedy)]

@@ -4,6 +4,7 @@ tests/interop/test_plan_and_doctor.py."""
 from dataclasses import replace
 from pathlib import Path
 
+from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import is_sidecar, subscription
@@ -103,8 +104,22 @@ def test_an_application_that_sets_client_id_is_told_what_lets_its_ghosts_be_prov
         ("mine-StreamThread-1-consumer", True, Verdict.PASS),
     ):
         members = (ObservedMember("a", None, client_id, "/10.0.0.1", topics=("orders",)),)
-        found = check(replace(facts, seen=replace(facts.seen, members=members), client_ids_unique=vouched), "ghosts")
+        options = GhostOptions(client_ids_unique=vouched)
+        found = check(replace(facts, seen=replace(facts.seen, members=members), ghosts=options), "ghosts")
         assert (found.verdict, "client_ids_unique" in found.remedy) == (verdict, verdict is Verdict.WARN)
+
+
+def test_under_exactly_once_rounds_that_wait_for_ghosts_are_warned_of() -> None:
+    facts = application(replace(SHOP, exactly_once=True))
+    assert check(replace(facts, ghosts=GhostOptions()), "exactly once").verdict is Verdict.PASS
+    for ghosts in (None, GhostOptions(remove=False)):
+        found = check(replace(facts, ghosts=ghosts), "exactly once")
+        assert (found.verdict, "transaction.timeout.ms" in found.said, "guard" in found.remedy) == (
+            Verdict.WARN,
+            True,
+            True,
+        )
+    assert not [one for one in examine(application(SHOP)) if one.name == "exactly once"]
 
 
 def test_the_arithmetic_of_our_own_session_is_checked() -> None:
