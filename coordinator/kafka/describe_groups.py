@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 
 from bellwether_kafka.coordinator.kafka import schemas
@@ -100,20 +99,6 @@ class DescribeByBroker:
 
     def answer(self, response: Any) -> BrokerGroup:
         return described_by_broker(response.groups[0], self.protocol)
-
-
-@dataclass(frozen=True, slots=True)
-class ListGroups:
-    """The groups of one node."""
-
-    node: Node
-    timeout_ms: int
-
-    def message(self) -> Any:
-        return ListGroupsRequest(states_filter=[], types_filter=[])
-
-    def answer(self, response: Any) -> tuple[ListedGroup, ...]:
-        return listed(response)
 
 
 def listed(response: Any) -> tuple[ListedGroup, ...]:

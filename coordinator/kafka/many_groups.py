@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     listed,
 )
 from bellwether_kafka.coordinator.kafka.group_messages import described
-from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, NO_OFFSET, FetchedOffsets
+from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, FetchedOffsets, fetched
 from bellwether_kafka.coordinator.membership import Node
 
 GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
@@ -44,7 +44,7 @@ class GroupList:
 
 @dataclass(frozen=True, slots=True)
 class ListAllGroups:
-    """As `ListGroups`, with the error code: brokers that have just started list what they have loaded so far."""
+    """ListGroups, with the error code: brokers that have just started list what they have loaded so far."""
 
     node: Node
     timeout_ms: int
@@ -112,20 +112,8 @@ class FetchOffsetsOfMany:
         )
 
     def answer(self, response: Any) -> dict[str, FetchedOffsets]:
-        return {group.group_id: self._of_group(group) for group in response.groups if group.group_id in self.groups}
-
-    def _of_group(self, group: Any) -> FetchedOffsets:
-        found = {topic: [NO_OFFSET] * count for topic, count in self.groups[group.group_id].items()}
-        if group.error_code:
-            return FetchedOffsets(found, group.error_code)
-        for topic in group.topics:
-            offsets = found.get(topic.name, [])
-            for partition in topic.partitions:
-                if partition.error_code:
-                    return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
-                if 0 <= partition.partition_index < len(offsets):
-                    offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
-        return FetchedOffsets(found)
+        wanted = self.groups
+        return {g.group_id: fetched(g, wanted[g.group_id]) for g in response.groups if g.group_id in wanted}
 
 
 @dataclass(frozen=True, slots=True)

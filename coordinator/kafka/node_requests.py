@@ -126,19 +126,23 @@ class FetchOffsets:
         )
 
     def answer(self, response: Any) -> FetchedOffsets:
-        found = {topic: [NO_OFFSET] * count for topic, count in self.topics.items()}
-        group = response.groups[0] if response.API_VERSION >= 8 else response
-        error = getattr(group, "error_code", 0) or 0
-        if error:
-            return FetchedOffsets(found, error)
-        for topic in group.topics:
-            offsets = found.get(topic.name, [])
-            for partition in topic.partitions:
-                if partition.error_code:
-                    return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
-                if 0 <= partition.partition_index < len(offsets):
-                    offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
-        return FetchedOffsets(found)
+        return fetched(response.groups[0] if response.API_VERSION >= 8 else response, self.topics)
+
+
+def fetched(group: Any, topics: Mapping[str, int]) -> FetchedOffsets:
+    """What OffsetFetch says of one group; in old versions the response itself is the group's, without an error."""
+    found = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
+    error = getattr(group, "error_code", 0) or 0
+    if error:
+        return FetchedOffsets(found, error)
+    for topic in group.topics:
+        offsets = found.get(topic.name, [])
+        for partition in topic.partitions:
+            if partition.error_code:
+                return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
+            if 0 <= partition.partition_index < len(offsets):
+                offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
+    return FetchedOffsets(found)
 
 
 @dataclass(frozen=True, slots=True)

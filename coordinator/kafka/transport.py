@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
 from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
+from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
     FetchedOffsets,
@@ -171,7 +171,7 @@ class Transport:
 
     async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
-        return await self._ask(describe_groups.ListGroups(node, REQUEST_TIMEOUT_MS))
+        return (await self._ask(ListAllGroups(node, REQUEST_TIMEOUT_MS))).groups
 
     async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, membership.DescribeAnswer]:
         """By id, what `describe_group` says of classic groups that this node coordinates, in one request. Raises
