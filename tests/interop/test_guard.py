@@ -203,6 +203,7 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         wait_until(lambda: two.running == common.tasks, 60, app.tell)
         (given,) = (entry["rules"] for entry in lead.log("rules_stand"))
         assert "has ordered evacuate of member:" in given[0], "and it stands while the instance is away"
+        one.stop()  # which has ended already: its pipes are closed
         app.start("one", settings=DEFAULT_CLIENT_ID)
         wait_until(lambda: bool(one.running) and app.complete(), SETTLE_S, app.tell)
         ended = [entry["rules"] for entry in lead.log("rules_stand")][1:]
