@@ -26,7 +26,7 @@ from tests.interop.support.members import (
 from tests.interop.support.raw import describe
 from tests.interop.support.rounds import rounds
 
-LIFE_TIMEOUT_S = 240
+LIFE_TIMEOUT_S = 480  # a bound on hanging; each step has its own, and forty clients share the machine
 # "00 00 | 00 00 00 00 | ff ff ff ff": a version, no topics, null userData.
 SHORTEST_ASSIGNMENT = 10
 
