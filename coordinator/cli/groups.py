@@ -99,7 +99,7 @@ def observe(
 def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:
     seen = look(settings, group)
     if seen.kind == "missing":
-        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
+        fail(f"The group {group} cannot be shown: {seen.trouble}.")
     cost = cost_of(settings, seen)
     if output.is_document:
         weights: dict[str, Any] = {"weights": cost and cost.pop("weights"), "traffic": cost}

@@ -98,7 +98,7 @@ def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]
     """One look at a group and its shadow plan, or the end with a sentence."""
     seen = look(settings, group)
     if seen.kind == "missing":
-        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
+        fail(f"The group {group} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     return seen, seen.shadow

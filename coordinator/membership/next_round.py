@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
-# Where the broker itself does not wait for the first members: so long we do, or each of them would be a round.
+# The least that we wait where the broker itself does not wait: otherwise each of the first members would be a round.
 QUIET_MS_LEAST = 500
 HELD_MS_LEAST = 250  # after we have heard of the round
 

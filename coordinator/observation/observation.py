@@ -135,7 +135,7 @@ def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
 
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
     """An observation as JSON's values; bytes and the decision itself are left out. `most` limits the partitions whose
-    lags are told in detail."""
+    lags are given in detail."""
     plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
     shadow = seen.shadow
     return {

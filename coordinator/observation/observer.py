@@ -1,4 +1,4 @@
-"""Looks at one group whenever it is told to and never joins it: the IO around `observation`."""
+"""Looks at one group on request and never joins it: the IO around `observation`."""
 
 import time
 from collections.abc import Callable, Sequence

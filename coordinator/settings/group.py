@@ -43,7 +43,7 @@ KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 class GroupSettings(StreamsSettings):
     """One consumer group to observe or to lead, or all groups that a pattern selects, to observe them. Times are
-    milliseconds; what they mean is told in `MembershipConfig`.
+    milliseconds; `MembershipConfig` says what they mean.
 
     What a Streams application adds is in `streams`.
     """

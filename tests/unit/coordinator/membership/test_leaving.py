@@ -28,7 +28,7 @@ def cold_start(growth: list[int | None]) -> float:
 
 
 def test_a_cold_start_is_held_open_until_nobody_comes_any_more() -> None:
-    assert cold_start([2]) == pytest.approx(0.6), "for whoever has come since our last heartbeat"
+    assert cold_start([2]) == pytest.approx(0.6), "a member may have come since our last heartbeat"
     assert cold_start([2, 10, 50, 50]) == pytest.approx(1.5)
 
 
