@@ -97,7 +97,7 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
-	$(PYTEST) $(PARALLEL) -m "embedded or slow" tests/unit
+	$(PYTEST) -n 4 --dist worksteal -m "embedded or slow" tests/unit  # these wait more than they compute
 
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
 	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz

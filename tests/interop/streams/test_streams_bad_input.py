@@ -249,11 +249,17 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         app.wait_counted(load.expected)
         assert strangers(kafka, name) == []
         assert lead.logged("streams_decision", lags_known=False)
-        with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
-            member.round()
-            led_round = member.generation
-        # The line is written after the broker has the assignment, so a member may know its generation before.
-        wait_until(lambda: lags_known_in(lead, led_round), 30, lambda: lead.said_of(name))
+
+        def a_round_knows_lags() -> bool:
+            with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
+                member.round()
+                generation = member.generation
+            # The line is written after the broker has the assignment, so a member may know its generation before.
+            lead.logged("streams_decision", generation=generation)
+            return lags_known_in(lead, generation)
+
+        # A node that is back does not answer for all of its partitions at once.
+        wait_until(a_round_knows_lags, 60, lambda: lead.said_of(name))
         assert failures(app) == []
 
 
