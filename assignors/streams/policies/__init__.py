@@ -9,3 +9,4 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     assign_fallback_prior,
     assign_streams,
 )
+from bellwether_kafka.assignors.streams.policies.broker_side import BROKER_STICKY, assign_broker_sticky

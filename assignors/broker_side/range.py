@@ -1,0 +1,23 @@
+"""KIP-848's RangeAssignor: of each topic a contiguous share for each subscriber, whatever anybody has now."""
+
+from collections.abc import Sequence
+
+from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, unowned
+
+
+def assign_range(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """The index of each partition's owner, by topic. Static members come first, by instance id, then the others by
+    member id; the first of them have one partition more."""
+    owner = unowned(partitions)
+    order = sorted(range(len(members)), key=lambda m: _place(members[m]))
+    for topic, count in enumerate(partitions):
+        heirs = [m for m in order if topic in members[m].topics]
+        if not heirs:
+            continue
+        quota, extras = divmod(count, len(heirs))
+        owner[topic] = [m for i, m in enumerate(heirs) for _ in range(quota + (i < extras))]
+    return owner
+
+
+def _place(member: Subscriber) -> tuple[bool, str]:
+    return (member.instance_id is None, member.instance_id or member.member_id)

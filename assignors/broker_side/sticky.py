@@ -1,0 +1,240 @@
+"""KIP-1071's StickyTaskAssignor: tasks stay with the members that had them, within an even share, then with those that
+had a copy, then wherever least is done. It knows neither lags nor warm-ups nor racks; client tags are ignored.
+
+Processes and members are kept in Java's hash order, and the least loaded comes from a heap as Java builds it, because
+both decide between equals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bellwether_kafka.assignors.java import JavaHeap, hash_map_order, string_hash
+
+BrokerTask = tuple[str, int]  # subtopology and partition
+_LEAST_BUCKETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    """A thread: what it runs and what it keeps a copy of."""
+
+    member_id: str
+    process_id: str
+    active: frozenset[BrokerTask] = frozenset()
+    standby: frozenset[BrokerTask] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Tasks of each member, by its index."""
+
+    active: tuple[frozenset[BrokerTask], ...]
+    standby: tuple[frozenset[BrokerTask], ...]
+
+
+def assign_sticky(
+    members: Sequence[StreamsMember], stateless: Sequence[BrokerTask], stateful: Sequence[BrokerTask], standbys: int
+) -> Copies:
+    """`standbys` copies of each stateful task, never two in one process."""
+    return _Sticky(members, [*stateless, *stateful], stateful, standbys).assign() if members else Copies((), ())
+
+
+@dataclass(slots=True)
+class _Share:
+    """What a member may still have: what is left over those that are not full, rounded up."""
+
+    tasks: int
+    members: int
+    each: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.each = -(-self.tasks // self.members) if self.members else 0
+
+    def now_has(self, count: int) -> None:
+        if count == self.each:
+            self.members -= 1
+            self.tasks -= count
+            self.each = -(-self.tasks // self.members) if self.members else 0
+
+
+class _Process:
+    """One instance. `members` are in Java's order."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        self.members, self.tasks, self.count = members, set[BrokerTask](), 0
+        self._heap: JavaHeap | None = None
+
+    @property
+    def load(self) -> float:
+        return self.count / len(self.members)
+
+    def least(self, count: list[int]) -> int:
+        """Takes the least loaded member off the heap. It comes back by `back`."""
+        if self._heap is None:
+            self._heap = JavaHeap(count, numbered=False)
+            for member in self.members:
+                self._heap.add(member)
+        return self._heap.poll()
+
+    def back(self, member: int) -> None:
+        if self._heap is not None:
+            self._heap.add(member)
+
+    def forget(self) -> None:
+        """Counts have changed without the heap."""
+        self._heap = None
+
+
+class _Sticky:
+    def __init__(
+        self,
+        members: Sequence[StreamsMember],
+        tasks: Sequence[BrokerTask],
+        stateful: Sequence[BrokerTask],
+        standbys: int,
+    ) -> None:
+        self._tasks, self._stateful, self._standbys = tasks, stateful, standbys
+        self._count = [0] * len(members)
+        self._active: list[set[BrokerTask]] = [set() for _ in members]
+        self._copies: list[set[BrokerTask]] = [set() for _ in members]
+        self._processes, self._process_of = _processes(members)
+        self._load = [0.0] * len(self._processes)
+        self._ran: dict[BrokerTask, int] = {}
+        self._kept: dict[BrokerTask, list[int]] = {}
+        for m, member in enumerate(members):
+            self._ran |= dict.fromkeys(member.active, m)
+            for task in member.standby:
+                self._kept.setdefault(task, []).append(m)
+        self._active_share = _Share(len(tasks), len(members))
+        self._share = _Share(len(tasks) + len(stateful) * standbys, len(members))
+
+    def assign(self) -> Copies:
+        self._assign_actives()
+        if self._standbys:
+            self._assign_standbys()
+        return Copies(tuple(map(frozenset, self._active)), tuple(map(frozenset, self._copies)))
+
+    def _assign_actives(self) -> None:
+        left = sorted(self._tasks, key=lambda task: (task[1], task[0]))
+        left = [task for task in left if not self._stays(task, self._ran.get(task))]
+        left = [task for task in left if not self._stays(task, self._calmest(self._kept.get(task, ())))]
+        queue = self._queue()
+        for task in sorted(left):
+            process = queue.poll()
+            self._active_share.now_has(self._give(process, task, self._active))
+            queue.add(process)
+
+    def _stays(self, task: BrokerTask, member: int | None) -> bool:
+        if member is None or self._count[member] >= self._active_share.each:
+            return False
+        count = self._add(member, task, self._active)
+        self._active_share.now_has(count)
+        self._share.now_has(count)
+        return True
+
+    def _assign_standbys(self) -> None:
+        rest: list[tuple[BrokerTask, int]] = []
+        for task in sorted(self._stateful, key=lambda task: (task[1], task[0]), reverse=True):
+            missing = self._standbys
+            while missing and self._copy_stays(task):
+                missing -= 1
+            if missing:
+                rest.append((task, missing))
+        queue = self._queue()
+        for task, missing in sorted(rest, key=lambda one: one[0], reverse=True):
+            for _ in range(missing):
+                if not self._copy_to_least(queue, task):
+                    break
+
+    def _copy_stays(self, task: BrokerTask) -> bool:
+        """With the process that ran it, else with one that had a copy."""
+        ran = self._ran.get(task)
+        if ran is not None and not self._holds(ran, task) and self._count[ran] < self._share.each:
+            self._share.now_has(self._add(ran, task, self._copies))
+            return True
+        kept = self._calmest(self._kept.get(task, ()), task)
+        if kept is not None and self._count[kept] < self._share.each:
+            self._share.now_has(self._add(kept, task, self._copies))
+            return True
+        return False
+
+    def _copy_to_least(self, queue: JavaHeap, task: BrokerTask) -> bool:
+        """To the least loaded process without it. Those passed over go back from the last to the first, as Java's
+        recursion puts them back."""
+        passed = []
+        found = False
+        while len(queue) and not found:
+            process = queue.poll()
+            passed.append(process)
+            if task not in self._processes[process].tasks:
+                self._give(process, task, self._copies)
+                found = True
+        for process in reversed(passed):
+            queue.add(process)
+        return found
+
+    def _calmest(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
+        """Of those that had a copy the first, unless a later one does less in its process and itself. With a task: None
+        where the first one's process has it already, even if another one could take it (as 4.3.0 does)."""
+        if not members:
+            return None
+        best = members[0]
+        for member in members[1:]:
+            calmer = self._load_of(member) < self._load_of(best) and self._count[member] < self._count[best]
+            if calmer and (task is None or not self._holds(member, task)):
+                best = member
+        return None if task is not None and self._holds(members[0], task) else best
+
+    def _give(self, process: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
+        """To the least loaded member of a process; returns how many tasks that has now."""
+        one = self._processes[process]
+        member = one.members[0] if len(one.members) == 1 else one.least(self._count)
+        count = self._put(member, task, to)
+        if len(one.members) > 1:
+            one.back(member)
+        self._share.now_has(count)
+        return count
+
+    def _add(self, member: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
+        count = self._put(member, task, to)
+        self._processes[self._process_of[member]].forget()
+        return count
+
+    def _put(self, member: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
+        process = self._process_of[member]
+        one = self._processes[process]
+        one.tasks.add(task)
+        one.count += 1
+        self._load[process] = one.load
+        to[member].add(task)
+        self._count[member] += 1
+        return self._count[member]
+
+    def _queue(self) -> JavaHeap:
+        queue = JavaHeap(self._load, numbered=False)
+        for process in range(len(self._processes)):
+            queue.add(process)
+        return queue
+
+    def _holds(self, member: int, task: BrokerTask) -> bool:
+        return task in self._processes[self._process_of[member]].tasks
+
+    def _load_of(self, member: int) -> float:
+        return self._load[self._process_of[member]]
+
+
+def _processes(members: Sequence[StreamsMember]) -> tuple[list[_Process], list[int]]:
+    """The processes in Java's order, and the index of each member's."""
+    of: dict[str, list[int]] = {}
+    for m, member in enumerate(members):
+        of.setdefault(member.process_id, []).append(m)
+    names = [*of]
+    ordered = [names[i] for i in hash_map_order([string_hash(name) for name in names], len(members))]
+    found, process_of = [], [0] * len(members)
+    for number, name in enumerate(ordered):
+        mine = of[name]
+        order = hash_map_order([string_hash(members[m].member_id) for m in mine], _LEAST_BUCKETS)
+        found.append(_Process([mine[i] for i in order]))
+        for m in mine:
+            process_of[m] = number
+    return found, process_of

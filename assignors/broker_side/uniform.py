@@ -1,0 +1,41 @@
+"""KIP-848's UniformAssignor: even counts, then as few moves as one pass over the members allows."""
+
+from collections.abc import Sequence
+
+from bellwether_kafka.assignors.broker_side.general import assign_general
+from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, alike, unowned
+
+
+def assign_uniform(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """The index of each partition's owner, by topic. `partitions` is how many each topic has."""
+    if not members:
+        return unowned(partitions)
+    return _alike(members, partitions) if alike(members) else assign_general(members, partitions)
+
+
+def _alike(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
+    """All subscribe to the same topics. Not all can have one partition more: who has as many now keeps it, and of the
+    others the last in the order of members get one."""
+    topics = sorted(members[0].topics)
+    quota, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
+    owner, room = unowned(partitions), [0] * len(members)
+    has = {(topic, p) for member in members for topic, owned in member.owned.items() for p in owned}
+    free = [(topic, p) for topic in topics for p in range(partitions[topic]) if (topic, p) not in has]
+    for m, member in enumerate(members):
+        left, more = quota + bool(extras), bool(extras)
+        for topic, owned in member.owned.items():
+            if topic not in member.topics:
+                continue
+            kept = min(len(owned), left)
+            left -= kept
+            for p in owned[:kept]:
+                owner[topic][p] = m
+            free += [(topic, p) for p in owned[kept:]]
+        if more and left and len(members) - m > extras:
+            left, more = left - 1, False
+        extras -= more
+        room[m] = left
+    heirs = (m for m, left in enumerate(room) for _ in range(left))
+    for (topic, p), m in zip(free, heirs, strict=True):
+        owner[topic][p] = m
+    return owner

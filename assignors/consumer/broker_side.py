@@ -1,0 +1,42 @@
+"""The broker's assignors of partitions as policies to compare with; never offered for leading
+(`assignors/broker_side` says why)."""
+
+import numpy as np
+
+from bellwether_kafka.assignors.broker_side import OF_PARTITIONS, Subscriber
+from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray
+
+BROKER_SIDE = tuple(OF_PARTITIONS)
+
+
+def broker_side(name: str) -> Policy:
+    """The policy with one of the names `BROKER_SIDE`."""
+    return Policy(name, {name: BrokerSide(name)})
+
+
+class BrokerSide:
+    """A broker's assignor behind the interface of ours. Topics come in the order of their names, members as they do."""
+
+    cooperative = False
+
+    def __init__(self, name: str) -> None:
+        self.name, self._of_partitions = name, OF_PARTITIONS[name]
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        found = self._of_partitions(_subscribers(group, cluster), cluster.counts.tolist())
+        flat = [owner for topic in found for owner in topic]
+        return np.array(flat, dtype=np.int32)
+
+
+def _subscribers(group: GroupView, cluster: ClusterView) -> list[Subscriber]:
+    owner, topic = current_owner(group, cluster), cluster.topic_of()
+    owned: list[dict[int, list[int]]] = [{} for _ in range(group.size)]
+    held = np.flatnonzero(owner != NOBODY)
+    numbers = held - cluster.first[topic[held]]
+    for m, t, p in zip(owner[held].tolist(), topic[held].tolist(), numbers.tolist(), strict=True):
+        owned[m].setdefault(t, []).append(p)
+    wanted = [frozenset(topics.tolist()) for topics in group.topic_sets]
+    ids = zip(group.members.ids, group.members.instance_ids, group.topic_set.tolist(), owned, strict=True)
+    return [Subscriber(member, instance, wanted[row], mine) for member, instance, row, mine in ids]

@@ -1,0 +1,131 @@
+"""Our reading of the broker's own assignors beside Kafka's classes, on the same random groups in one JVM: every member
+is given exactly the same."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.assignors.broker_side import (
+    OF_PARTITIONS,
+    RANGE,
+    UNIFORM,
+    StreamsMember,
+    Subscriber,
+    assign_sticky,
+)
+from tests.differential.referees import TIMEOUT_S, ask
+from tests.interop.support.jvm import Java
+
+INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
+WIRE_NAMES = {UNIFORM: "uniform", RANGE: "range"}
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    assignor: str
+    members: tuple[Subscriber, ...]
+    partitions: tuple[int, ...]
+
+    def wire(self) -> dict[str, Any]:
+        members = [[m.member_id, m.instance_id, sorted(m.topics), m.owned] for m in self.members]
+        return {"assignor": WIRE_NAMES[self.assignor], "partitions": self.partitions, "members": members}
+
+    def ours(self) -> dict[str, list[tuple[int, int]]]:
+        given: dict[str, list[tuple[int, int]]] = {m.member_id: [] for m in self.members}
+        for topic, owners in enumerate(OF_PARTITIONS[self.assignor](self.members, self.partitions)):
+            for partition, owner in enumerate(owners):
+                if owner >= 0:
+                    given[self.members[owner].member_id].append((topic, partition))
+        return given
+
+
+def random_consumers(random: Random, assignor: str, *, alike: bool) -> Consumers:
+    partitions = tuple(random.randint(0, random.choice((3, 20))) for _ in range(random.randint(1, 6)))
+    topics = range(len(partitions))
+    one = frozenset(random.sample(topics, random.randint(1, len(topics))))
+    total = random.randint(1, random.choice((4, 12)))
+    wanted = [one if alike else frozenset(random.sample(topics, random.randint(1, len(topics)))) for _ in range(total)]
+    owned: list[dict[int, list[int]]] = [{} for _ in range(total)]
+    stickiness, favourite = random.random(), random.randrange(total)
+    for topic, count in enumerate(partitions):
+        for partition in range(count):
+            if random.random() < stickiness:  # also of topics that the member no longer wants
+                owner = favourite if random.random() < 0.3 else random.randrange(total)
+                owned[owner].setdefault(topic, []).append(partition)
+    members = []
+    for m in range(total):
+        instance = f"i{random.getrandbits(16)}-{m}" if random.random() < 0.3 else None
+        members.append(Subscriber(f"{random.getrandbits(24):06x}-{m}", instance, wanted[m], owned[m]))
+    return Consumers(assignor, tuple(members), partitions)
+
+
+def compared(jvm: Java, problems: Sequence[Consumers]) -> None:
+    for problem, answer in zip(problems, ask(jvm, "bellwether.BrokerSideReferee", problems), strict=True):
+        theirs = {member: sorted((t, p) for t, p in given) for member, given in answer.items()}
+        assert problem.ours() == theirs, problem
+
+
+@pytest.mark.parametrize("alike", [True, False], ids=["one list", "other lists"])
+@pytest.mark.parametrize("assignor", [UNIFORM, RANGE])
+def test_the_same_partitions_for_every_member(jvm: Java, assignor: str, alike: bool) -> None:
+    random = Random(f"{assignor} {alike}")
+    compared(jvm, [random_consumers(random, assignor, alike=alike) for _ in range(INPUTS)])
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    members: tuple[StreamsMember, ...]
+    subtopologies: tuple[tuple[str, int, bool], ...]
+    standbys: int
+
+    def wire(self) -> dict[str, Any]:
+        members = [[m.member_id, m.process_id, sorted(m.active), sorted(m.standby)] for m in self.members]
+        topology = {"subtopologies": self.subtopologies, "standbys": self.standbys}
+        return {"assignor": "sticky", "members": members, **topology}
+
+    def tasks(self, *, stateful: bool) -> list[tuple[str, int]]:
+        return [(name, p) for name, count, kept in self.subtopologies if kept is stateful for p in range(count)]
+
+    def ours(self) -> dict[str, list[list[tuple[str, int]]]]:
+        found = assign_sticky(self.members, self.tasks(stateful=False), self.tasks(stateful=True), self.standbys)
+        rows = zip(self.members, found.active, found.standby, strict=True)
+        return {member.member_id: [sorted(active), sorted(standby)] for member, active, standby in rows}
+
+
+def random_application(random: Random) -> Application:
+    names = [str(i) for i in range(random.randint(1, random.choice((3, 12))))]
+    subtopologies = tuple((name, random.randint(1, 9), random.random() < 0.6) for name in names)
+    processes = [f"{random.getrandbits(64):016x}" for _ in range(random.randint(1, random.choice((3, 20))))]
+    tasks = [(name, p) for name, count, _ in subtopologies for p in range(count)]
+    stateful = [(name, p) for name, count, kept in subtopologies if kept for p in range(count)]
+    threads = [(process, n) for process in processes for n in range(random.randint(1, 3))]
+    random.shuffle(threads)
+    ran: list[set[tuple[str, int]]] = [set() for _ in threads]
+    kept: list[set[tuple[str, int]]] = [set() for _ in threads]
+    stickiness, copies = random.random(), random.randint(0, 3)
+    for task in tasks:
+        if random.random() < stickiness:
+            ran[random.randrange(len(threads))].add(task)
+    for task in stateful:
+        for holder in random.sample(range(len(threads)), min(copies, len(threads))):
+            if random.random() < stickiness and task not in ran[holder]:
+                kept[holder].add(task)
+    members = tuple(
+        StreamsMember(f"{random.getrandbits(64):016x}-{n}", process, frozenset(ran[at]), frozenset(kept[at]))
+        for at, (process, n) in enumerate(threads)
+    )
+    return Application(members, subtopologies, random.randint(0, 3))
+
+
+def test_the_same_tasks_and_copies_for_every_thread(jvm: Java) -> None:
+    random = Random("sticky")
+    problems = [random_application(random) for _ in range(INPUTS)]
+    for problem, answer in zip(problems, ask(jvm, "bellwether.BrokerSideReferee", problems), strict=True):
+        theirs = {m: [sorted((s, p) for s, p in tasks) for tasks in given] for m, given in answer.items()}
+        assert problem.ours() == theirs, problem
