@@ -1,5 +1,6 @@
 """Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
 
+from bellwether_kafka.assignors.consumer.broker_side import BROKER_SIDE, broker_side
 from bellwether_kafka.assignors.consumer.chain import ConsumerAssignor
 from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide

@@ -37,6 +37,8 @@ class PartitionPlan:
     shutdown = False
     application = ""
     copies = ()
+    acceptable_lag = 0
+    warmups_at_once = 1
 
     @property
     def owner(self) -> IntArray:
@@ -148,9 +150,6 @@ class PartitionPlan:
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
-    def meant(self, where: str) -> list[str]:
-        return [member.member_id for member in self.group.members if operator_rules.matches(member, where)]
-
     def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
         return operator_rules.void(Problem(self.group, self.cluster, self.before), rule, others)
 
@@ -162,6 +161,9 @@ class PartitionPlan:
 
     def last_copies(self, rules: Sequence[shared.Rule]) -> IntArray:  # noqa: ARG002 - the interface of all plans
         return np.zeros(0, dtype=np.int32)
+
+    def lacking(self, owners: BoolArray) -> LongArray:  # noqa: ARG002 - the interface of all plans
+        return np.zeros(len(self.owner), dtype=np.int64)
 
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:

@@ -2,4 +2,4 @@
 
 from bellwether_kafka.assignors.explain.explanation import Explanation, explain
 from bellwether_kafka.assignors.explain.gain import FARTHER, gains
-from bellwether_kafka.assignors.explain.traffic import Pair, Traffic, cost_per_hour, traffic_of
+from bellwether_kafka.assignors.explain.traffic import Pair, Traffic, cost_per_hour, flows, traffic_of

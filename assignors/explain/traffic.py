@@ -46,10 +46,10 @@ def traffic_of(
     """Of the target, or of what is `present` when the decision is made."""
     plan = decision.plan
     owner = shared.look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
-    return traffic(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
+    return flows(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
 
 
-def traffic(
+def flows(
     cluster: ClusterView, owner: IntArray, racks: Sequence[str | None], weights: Weights, follower_fetching: bool
 ) -> Traffic:
     """`owner` has a position in `racks`, or NOBODY, for each flat partition."""

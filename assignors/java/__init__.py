@@ -1,5 +1,13 @@
 """The orders in which Java's hash tables and priority queues hand out their elements: ties break as on the JVM."""
 
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
-from bellwether_kafka.assignors.java.queue import drain_order, hash_order, task_hash, uuid_hash
+from bellwether_kafka.assignors.java.queue import (
+    JavaHeap,
+    drain_order,
+    hash_map_order,
+    hash_order,
+    string_hash,
+    task_hash,
+    uuid_hash,
+)
 from bellwether_kafka.assignors.java.sets import task_set_order

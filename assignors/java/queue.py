@@ -119,3 +119,24 @@ def hash_order(items: Sequence[int], hashes: Sequence[int]) -> list[int]:
         buckets *= 2
     mask = buckets - 1
     return sorted(items, key=lambda item: hashes[item] & mask)
+
+
+def string_hash(text: str) -> int:
+    """String.hashCode as HashMap spreads it, unsigned."""
+    code = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        code = 31 * code + (high << 8 | low) & 0xFFFFFFFF
+    return code ^ (code >> 16)
+
+
+def hash_map_order(hashes: Sequence[int], capacity: int) -> list[int]:
+    """The iteration order of a HashMap of this initial capacity to which items 0, 1, … with these hashes were added;
+    exact as far as `hash_order` is."""
+    buckets = 1
+    while buckets < capacity:
+        buckets *= 2
+    while len(hashes) > buckets * 3 // 4:
+        buckets *= 2
+    mask = buckets - 1
+    return sorted(range(len(hashes)), key=lambda item: hashes[item] & mask)

@@ -183,9 +183,6 @@ class GroupPlan(Protocol):
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         """Owners that could have the item: the planned one first, then the one before."""
 
-    def meant(self, where: str) -> list[str]:
-        """The names of the owners that an operator's rule means by this place."""
-
     def void(self, rule: Rule, others: Sequence[Rule]) -> str:
         """Why an operator's rule beside these others cannot be obeyed by these owners, as a part of a sentence."""
 
@@ -198,6 +195,18 @@ class GroupPlan(Protocol):
     def last_copies(self, rules: Sequence[Rule]) -> IntArray:
         """The items of whose state only owners that these rules empty have a copy that has caught up; none where items
         have no state."""
+
+    @property
+    def acceptable_lag(self) -> int:
+        """How many records a copy may lack and still count as caught up; 0 where items have no state."""
+
+    @property
+    def warmups_at_once(self) -> int:
+        """How many copies warm up at a time; 1 where items have no state."""
+
+    def lacking(self, owners: BoolArray) -> LongArray:
+        """Of each item, how many records of its state the best copy among these owners lacks, as members have last
+        told; 0 for an item without state, -1 where nobody knows."""
 
     def find(self, text: str) -> list[int]:
         """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""

@@ -17,6 +17,11 @@ class Rule:
     where: str
     order: str = field(default="", compare=False)
 
+    @property
+    def empties(self) -> bool:
+        """Whether its place is to have nothing."""
+        return self.kind == "ban" and self.item == EVERYTHING
+
 
 def ordered(rules: Sequence[Rule]) -> str:
     """The orders behind these rules, "" where none is known."""

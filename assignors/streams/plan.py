@@ -10,6 +10,9 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams import stages as streams_stages
 from bellwether_kafka.assignors.streams.application import (
+    LATEST_OFFSET,
+    PINNED,
+    UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
@@ -201,9 +204,6 @@ class TaskPlan:
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
-    def meant(self, where: str) -> list[str]:
-        return [str(process.process_id) for process in self.view.processes if streams_stages.means(process, where)]
-
     def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
         return streams_stages.void(self.view, rule, others)
 
@@ -215,6 +215,24 @@ class TaskPlan:
 
     def last_copies(self, rules: Sequence[shared.Rule]) -> shared.IntArray:
         return streams_stages.last_copies(self.view, rules, self.configs.acceptable_recovery_lag)
+
+    @property
+    def acceptable_lag(self) -> int:
+        return self.configs.acceptable_recovery_lag
+
+    @property
+    def warmups_at_once(self) -> int:
+        return self.configs.max_warmup_replicas
+
+    def lacking(self, owners: shared.BoolArray) -> shared.LongArray:
+        view = self.view
+        found = np.where(view.tasks.stateful, view.tasks.end_sum, 0)
+        found[found == UNKNOWN_OFFSET_SUM] = PINNED
+        task, lag = view.report.values, view.report_lag
+        known = owners[view.report.row] & (lag != UNKNOWN_OFFSET_SUM) & view.tasks.stateful[task]
+        # Who runs a task has all of its state, whatever else is known.
+        np.minimum.at(found, task[known], np.where(lag[known] == LATEST_OFFSET, 0, lag[known]))
+        return np.where(found == PINNED, -1, found)
 
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):

@@ -78,8 +78,8 @@ def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArr
 
 def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
     """Tasks of whose state only processes that these rules empty have a copy that has caught up."""
-    bans = [rule for rule in rules if rule.kind == "ban" and rule.item == EVERYTHING]
-    emptied = np.array([any(means(p, rule.where) for rule in bans) for p in view.processes], dtype=np.bool_)
+    emptying = [rule for rule in rules if rule.empties]
+    emptied = np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
     task, process = view.report.values, view.report.row
     caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
     found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~emptied[process]]).astype(np.int32)

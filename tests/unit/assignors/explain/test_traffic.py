@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.explain.traffic import Traffic, cost_per_hour, traffic, traffic_of
+from bellwether_kafka.assignors.explain.traffic import Traffic, cost_per_hour, flows, traffic_of
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
@@ -19,7 +19,7 @@ WEIGHTS = Weights({TopicPartition("t", p): 10.0**p for p in range(5)})
 
 
 def of(owner: list[int], racks: list[str | None], *, near: bool = False) -> Traffic:
-    return traffic(CLUSTER, np.array(owner, dtype=np.int32), racks, WEIGHTS, near)
+    return flows(CLUSTER, np.array(owner, dtype=np.int32), racks, WEIGHTS, near)
 
 
 def test_leaders_serve_unless_followers_may() -> None:
@@ -35,7 +35,7 @@ def test_leaders_serve_unless_followers_may() -> None:
 def test_what_nobody_knows_costs_nothing() -> None:
     assert of([0, 0, 0, 0, NOBODY], [None]).between == {}
     assert (of([0, 1, NOBODY, NOBODY, 0], ["az1", "az2"]).owned, of([NOBODY] * 5, []).total) == (3, 0.0)
-    unweighed = traffic(CLUSTER, np.zeros(5, dtype=np.int32), ["az2"], Weights({TopicPartition("t", 0): 5.0}), False)
+    unweighed = flows(CLUSTER, np.zeros(5, dtype=np.int32), ["az2"], Weights({TopicPartition("t", 0): 5.0}), False)
     assert (unweighed.weighed, unweighed.owned, unweighed.crossing) == (1, 5, 5.0)
 
 

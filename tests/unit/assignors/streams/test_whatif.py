@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
 from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.policies.broker_side import BROKER_STICKY, assign_broker_sticky
 from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRound, rounds_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
@@ -157,3 +158,13 @@ def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> N
     present, held = application("az1", "az2")
     (made,) = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
     assert made.decision.followup or made.probing
+
+
+def test_a_broker_places_tasks_without_warm_ups() -> None:
+    """`broker-sticky` gives a new process its share at once, although it restores everything first."""
+    now, held = application("az1", "az2", standbys=1)
+    broker = replace(STOCK, assign=assign_broker_sticky)
+    made = rounds_of_tasks(now, held, Change(new_members=("az3",)), BROKER_STICKY, broker)
+    assert loads(made) == [8, 8, 8]
+    assert not any(one.decision.plan.target.warmup.any() for one in made)
+    assert made[0].restored > 0
