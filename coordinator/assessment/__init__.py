@@ -1,0 +1,19 @@
+"""What groups cost, now and in a past period, and what Bellwether would avoid of it: assessments and their page."""
+
+from bellwether_kafka.coordinator.assessment.assess import assess_looks
+from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.model import (
+    NOW,
+    Assessment,
+    Finding,
+    Measures,
+    PastRow,
+    Period,
+    PolicyRow,
+    Prices,
+    SeenGhost,
+    Storm,
+)
+from bellwether_kafka.coordinator.assessment.page import page
+from bellwether_kafka.coordinator.assessment.periods import period_of_records
+from bellwether_kafka.coordinator.assessment.tables import Grid, document, grids, headline, lines

@@ -1,0 +1,61 @@
+"""An assessment of a group, from looks at it and from what was recorded. Pure."""
+
+from collections.abc import Sequence
+
+from bellwether_kafka.coordinator.assessment.findings import Facts, configuration, findings
+from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.model import Assessment, Measures, Period, PolicyRow, Prices
+from bellwether_kafka.coordinator.assessment.periods import period_of_looks
+from bellwether_kafka.coordinator.assessment.policies import rows_of
+from bellwether_kafka.coordinator.observation import Observation
+
+NO_WEIGHTS = "bytes across racks: no partition has a weight (name a topic under [weights], or give --history)"
+NO_RACKS = "what crosses racks: no member names a rack, or no replica has one"
+NO_PRICE = "money: no price is set (price_per_gb under [cost])"
+LEADERS = "whether consumers may fetch from followers is not known: bytes are counted as read from leaders"
+
+
+def assess_looks(
+    looks: Sequence[Observation], prices: Prices, ghosts: GhostLooks, recorded: Sequence[Period] = ()
+) -> Assessment:
+    """`looks` in their order, one at least. What the group costs is that of the last look that had a plan."""
+    last = looks[-1]
+    shown = next((look for look in reversed(looks) if look.shadow is not None), last)
+    rows = rows_of(shown, prices)
+    now = rows[0].measures if rows else None
+    periods = (period_of_looks(looks, ghosts), *recorded)
+    facts = Facts.of(last, now, rows, periods, prices.currency)
+    found = findings(facts)
+    lag = last.group_lag
+    return Assessment(
+        group=last.group_id,
+        kind=last.kind,
+        state=last.state,
+        protocol=last.protocol,
+        members=len(last.members),
+        seen_at_ms=last.seen_at_ms,
+        verdict=last.verdict,
+        lag_verdict=lag.report(0).summary.verdict.value if lag is not None else None,
+        rows=rows,
+        periods=periods,
+        findings=found,
+        configuration=configuration(facts, found),
+        currency=prices.currency,
+        item=shown.shadow.decision.plan.words.item if shown.shadow is not None else "partition",
+        unknown=_unknown(last, rows, now, prices),
+    )
+
+
+def _unknown(last: Observation, rows: Sequence[PolicyRow], now: Measures | None, prices: Prices) -> tuple[str, ...]:
+    """Why there is a dash, a sentence for each."""
+    reasons = [last.trouble or "it has no members: there is no assignment"] if now is None else []
+    if now is not None and now.cross_rack is None:
+        reasons.append(NO_RACKS)
+    if now is not None and not prices.weights.of:
+        reasons.append(NO_WEIGHTS)
+    if now is not None and now.cost_per_hour is None and prices.per_gb is None:
+        reasons.append(NO_PRICE)
+    if now is not None and now.bytes_per_s is not None and prices.near is None:
+        reasons.append(LEADERS)
+    reasons += [f"{row.policy}: {row.why}" for row in rows if row.why]
+    return tuple(reasons)

@@ -1,0 +1,240 @@
+"""What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
+from bellwether_kafka.coordinator.assessment.policies import best
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation import LagVerdict, Observation
+from bellwether_kafka.coordinator.planning import listed
+
+UNEVEN = 1.1
+LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
+CALM = 'policy = "sticky-min-churn"'
+STATES_AT_REST = ("Stable", "Empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`rows` as in an assessment; `best` is the policy to lead by, None where no plan is known."""
+
+    seen: Observation
+    now: Measures | None
+    rows: Sequence[PolicyRow]
+    periods: Sequence[Period]
+    best: PolicyRow | None
+    currency: str
+
+    @property
+    def item(self) -> str:
+        shadow = self.seen.shadow
+        return shadow.decision.plan.words.item if shadow is not None else "partition"
+
+    @classmethod
+    def of(
+        cls,
+        seen: Observation,
+        now: Measures | None,
+        rows: Sequence[PolicyRow],
+        periods: Sequence[Period],
+        currency: str,
+    ) -> "Facts":
+        return cls(seen, now, rows, periods, best(rows), currency)
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """The worst kinds first; nothing for a group that nothing can be said against."""
+    return tuple(found for look in _LOOKS for found in look(facts))
+
+
+def _not_led(facts: Facts) -> Iterator[Finding]:
+    if facts.seen.obstacle:
+        said = "No client assigns in this group."
+        yield Finding("leading", said, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
+
+
+def _stuck(facts: Facts) -> Iterator[Finding]:
+    stuck_ms = max((period.stuck_ms for period in facts.periods), default=0)
+    seen = facts.seen
+    if seen.kind == "classic" and seen.state not in STATES_AT_REST:
+        lasted = f" for {stuck_ms / 1000:.0f} s at least" if stuck_ms else ""
+        yield Finding(
+            "stuck rebalance",
+            f"The group is {seen.state}{lasted}, and in an eager group nobody consumes meanwhile.",
+            avoided="Members that are proven dead are removed, so that the round does not wait for them.",
+            cannot="A live member that does not join again is waited for: max.poll.interval.ms of the application"
+            " limits that, and no setting here.",
+            setting=ASSIST,
+        )
+    lag = seen.group_lag
+    verdict = lag.report(0).summary.verdict if lag is not None else None
+    if verdict in (LagVerdict.STALLED, LagVerdict.STOPPED, LagVerdict.FALLING_BEHIND):
+        yield Finding(
+            "lag",
+            f"Partitions are {verdict.words}.",
+            avoided="Partitions that nobody has are given to members." if verdict is LagVerdict.STOPPED else "",
+            cannot="A member that heartbeats and does not read is alive to the broker: Bellwether moves nothing off it"
+            " unless it is ordered to (bellwether evacuate).",
+        )
+
+
+def _unowned(facts: Facts) -> Iterator[Finding]:
+    now, to = facts.now, facts.best
+    if now is None or not now.unowned or to is None or to.measures is None:
+        return
+    left = to.measures.unowned
+    yield Finding(
+        "nobody reads",
+        f"{now.unowned} {facts.item}s have no owner.",
+        f"{to.policy} leaves {left} without one.",
+        setting=LEAD,
+    )
+
+
+def _racks(facts: Facts) -> Iterator[Finding]:
+    now, to = facts.now, facts.best
+    named = [member for member in facts.seen.members if member.rack]
+    if now is not None and now.cross_rack is None and not named:
+        cannot = "Without client.rack nobody can tell what crosses racks; set it on the members."
+        yield Finding("cross rack", "No member names a rack.", cannot=cannot)
+        return
+    if now is None or not now.cross_rack:
+        return
+    said = f"{_crossing(now, facts)} cross racks."
+    if to is None or to.measures is None or (to.measures.cross_rack or 0) >= now.cross_rack:
+        cannot = "No policy does better: members of the racks that hold replicas have their share already."
+        yield Finding("cross rack", said, cannot=cannot)
+        return
+    left = _crossing(to.measures, facts)
+    cannot = "What is left has no replica beside a member with room for it." if to.measures.cross_rack else ""
+    yield Finding("cross rack", said, f"{to.policy} leaves {left}, with {to.moves} moves.", cannot, _policy(to))
+
+
+def _skew(facts: Facts) -> Iterator[Finding]:
+    now, to = facts.now, facts.best
+    if now is None or now.imbalance <= UNEVEN:
+        return
+    said = f"The fullest member has {now.imbalance:.2f} times the mean, by {'load' if now.by_load else 'count'}."
+    even = min((r for r in facts.rows if r.leads and r.measures), key=_imbalance, default=None)
+    if even is None or _imbalance(even) >= now.imbalance:
+        yield Finding(
+            "skew", said, cannot="No policy is more even: there are not enough partitions, or one is too heavy."
+        )
+        return
+    other = "" if to is even or to is None else f", where {to.policy} has {_imbalance(to):.2f}"
+    avoided = f"{even.policy} has {_imbalance(even):.2f}, with {even.moves} moves{other}."
+    cannot = "" if now.by_load else "By count only: load is not known without weights (docs/pipeline.md)."
+    yield Finding("skew", said, avoided, cannot, _policy(even))
+
+
+def _storms(facts: Facts) -> Iterator[Finding]:
+    for storm in (one for period in facts.periods for one in period.storms):
+        minutes = max(1, round((storm.to_ms - storm.from_ms) / 60_000))
+        behind = f", most often: {storm.behind}" if storm.behind else ""
+        yield Finding(
+            "rebalance storm",
+            f"{storm.rebalances} rebalances within {minutes} min{behind}.",
+            avoided="Each would move no more than the change asks for, under any protocol name (sticky-min-churn).",
+            cannot="Who joins and leaves is up to the application: look at the members named here, at their poll loop"
+            " and at their deployment.",
+            setting=CALM,
+        )
+
+
+def _waits(facts: Facts) -> Iterator[Finding]:
+    ghosts = [ghost for period in facts.periods for ghost in period.ghosts]
+    if ghosts:
+        names = listed([ghost.client_id for ghost in ghosts])
+        seconds = sum(period.ghost_s or 0.0 for period in facts.periods)
+        yield Finding(
+            "ghosts",
+            f"Dead members kept their place for {seconds:.0f} s at least: {names}.",
+            avoided="They are removed as soon as their successors prove them dead.",
+            setting=ASSIST,
+        )
+    waited = sum(period.waited_member_s or 0.0 for period in facts.periods)
+    if waited:
+        yield Finding(
+            "session timeouts",
+            f"The group waited {waited:.0f} member-seconds at least for members that never came back.",
+            avoided="bellwether guard beside an instance ends its memberships when it is gone.",
+            cannot="A member without a successor or a guard is proven dead by its session only.",
+            setting=ASSIST,
+        )
+
+
+def _imbalance(row: PolicyRow) -> float:
+    return row.measures.imbalance if row.measures is not None else float("inf")
+
+
+def _crossing(found: Measures, facts: Facts) -> str:
+    """`3 partitions, 2.00 MB/s, 0.1440 EUR per hour`, as far as known."""
+    parts = [f"{found.cross_rack} {facts.item}{'' if found.cross_rack == 1 else 's'}"]
+    if found.bytes_per_s is not None:
+        parts.append(f"{found.bytes_per_s / 1e6:,.2f} MB/s")
+    if found.cost_per_hour is not None:
+        parts.append(f"{found.cost_per_hour:,.4f} {facts.currency} per hour")
+    return ", ".join(parts)
+
+
+def _policy(row: PolicyRow) -> str:
+    return f'policy = "{row.policy}"'
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+_LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (_not_led, _stuck, _unowned, _waits, _storms, _racks, _skew)
+
+
+def configuration(facts: Facts, found: Sequence[Finding]) -> str:
+    """The lines of bellwether.toml to begin with: what to do about the findings, with the reason beside each line."""
+    seen, lines = facts.seen, ["[[groups]]", f"name = {_quoted(facts.seen.group_id)}"]
+    settings = {one.setting for one in found}
+    if not seen.can_be_led:
+        return _text([*lines, f"{OBSERVE}  # no client can lead it"])
+    if LEAD in settings or any(setting.startswith("policy") for setting in settings):
+        lines.append(f"{LEAD}  # observe first: the same lines with {OBSERVE}")
+        lines += _how(facts, calm=CALM in settings)
+    elif ASSIST in settings:
+        lines.append(f"{ASSIST}  # joins nothing, removes members that are proven dead")
+        lines += _kind(facts)
+    else:
+        lines.append(f"{OBSERVE}  # nothing found that leading it would avoid")
+    return _text(lines)
+
+
+def _how(facts: Facts, *, calm: bool) -> list[str]:
+    """The policy that costs least; during storms the one that moves least, unless that costs more."""
+    if facts.best is None:
+        return _kind(facts)
+    calmest = next((row for row in facts.rows if calm and _policy(row) == CALM and _as_good(row, facts.best)), None)
+    why = "moves least, and no policy costs less" if calmest is not None else "costs least of those compared"
+    return [*_kind(facts), f"{_policy(calmest or facts.best)}  # {why}"]
+
+
+def _as_good(row: PolicyRow, other: PolicyRow) -> bool:
+    """Apart from moves."""
+    return row.measures is not None and row.measures == other.measures
+
+
+def _kind(facts: Facts) -> list[str]:
+    if facts.seen.protocol != STREAMS_PROTOCOL:
+        return []
+    name = facts.seen.group_id
+    return [
+        'kind = "streams"',
+        f"topology = {_quoted(f'{name}.yaml')}  # write it with: bellwether topology learn {name}",
+    ]
+
+
+def _quoted(text: str) -> str:
+    """As TOML writes it; ids may hold anything."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,62 @@
+"""Assessments as one page to share: a single file without scripts and without anything to fetch. Pure."""
+
+from collections.abc import Sequence
+from html import escape
+
+from bellwether_kafka.coordinator.assessment.model import Assessment, Finding
+from bellwether_kafka.coordinator.assessment.tables import DASH, Grid, grids, headline, lines
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2126;--dim:#5c6670;--line:#d5dade;--back:#fff;--soft:#f3f5f7;--good:#0a6b3d}
+@media(prefers-color-scheme:dark){
+:root{--ink:#e6e9ec;--dim:#9aa4ae;--line:#3a424a;--back:#15191d;--soft:#1e2429;--good:#5cc98f}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:64rem;padding:1rem;font:16px/1.45 system-ui,sans-serif;
+color:var(--ink);background:var(--back)}
+h1{font-size:1.4rem}h2{font-size:1.15rem;overflow-wrap:anywhere}h3{font-size:.95rem;margin:1.2rem 0 .3rem}
+section{border-top:1px solid var(--line);padding:.5rem 0 1rem}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);
+vertical-align:top;white-space:nowrap}
+th{color:var(--dim);font-weight:600}td:last-child{white-space:normal;min-width:5rem}
+dt{font-weight:600;margin-top:.6rem}dd{margin:0 0 0 1rem}
+.dim{color:var(--dim);font-size:.9rem}.good{color:var(--good)}
+pre{background:var(--soft);padding:.7rem;overflow-x:auto;font-size:.85rem;border-radius:.3rem}
+"""
+
+
+def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
+    """The whole document. `found` in the order in which it is to be shown."""
+    index = "".join(f"<li>{escape(headline(one))}: {len(one.findings)} found</li>" for one in found)
+    parts = "".join(_section(one) for one in found)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><h1>{escape(title)}</h1><p class=dim>{DASH} stands for what is not known; times are UTC.</p>"
+        f"<ul>{index}</ul>{parts}</body></html>\n"
+    )
+
+
+def _section(one: Assessment) -> str:
+    tables = "".join(map(_grid, grids(one)))
+    said = "".join(map(_finding, one.findings)) or "<dd>Nothing was found that costs.</dd>"
+    reasons = "".join(f"<li>{escape(line)}</li>" for line in lines(one))
+    unknown = f"<h3>Not known</h3><ul class=dim>{reasons}</ul>" if reasons else ""
+    return (
+        f"<section><h2>{escape(headline(one))}</h2>{tables}<h3>Found</h3><dl>{said}</dl>{unknown}"
+        f"<h3>To begin with</h3><pre>{escape(one.configuration)}</pre></section>"
+    )
+
+
+def _finding(one: Finding) -> str:
+    avoided = f'<dd class="good">Bellwether: {escape(one.avoided)}</dd>' if one.avoided else ""
+    cannot = f"<dd>It cannot: {escape(one.cannot)}</dd>" if one.cannot else ""
+    return f"<dt>{escape(one.about)}</dt><dd>{escape(one.said)}</dd>{avoided}{cannot}"
+
+
+def _grid(grid: Grid) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in grid.columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows)
+    return f'<h3>{escape(grid.title)}</h3><div class="wide"><table><tr>{head}</tr>{body}</table></div>'

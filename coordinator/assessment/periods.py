@@ -1,0 +1,180 @@
+"""What happened in a period: from looks at a group, or from events that its leader recorded. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
+from bellwether_kafka.coordinator.observation import Observation, Rebalances, SeenRebalance
+from bellwether_kafka.pipeline import records
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+STORM_MS, STORM_MIN = 600_000, 5
+WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a group, usually
+GONE = "left or died"
+DAY_S = 86_400
+UNKNOWN_CAUSE = "unknown"
+ONE_LOOK = "one look shows no rebalances: look for longer with --for, or give recorded rounds with --history"
+UNPROVEN = (
+    "ghosts: no death of a member can be proven that is no thread of Kafka Streams with a client id of its own make,"
+    " unless client_ids_unique = true vouches for it"
+)
+COOPERATIVE = "members of a cooperative group go on with what they keep: no member-seconds are counted"
+Record = Mapping[str, Any]
+Happened = tuple[int, str]  # epoch ms and cause
+
+
+def period_of_looks(looks: Sequence[Observation], ghosts: GhostLooks) -> Period:
+    """`looks` at one group in their order, one at least, and what they have shown of ghosts."""
+    from_ms, to_ms = looks[0].seen_at_ms, looks[-1].seen_at_ms
+    if len(looks) < 2:
+        return Period("looks", from_ms, to_ms, unknown=(ONE_LOOK,))
+    seen = list(_rebalances(looks))
+    ended = [(one, size) for one, size in seen if not one.running]
+    running = next((one for one, _ in seen if one.running), None)
+    least: float | None = sum(one.lasted_ms_min * size for one, size in seen) / 1000
+    longest = [(one.lasted_ms_max, size) for one, size in seen]
+    known = [lasted * size for lasted, size in longest if lasted is not None]
+    most: float | None = sum(known) / 1000 if len(known) == len(longest) else None
+    unknown = ["how long a rebalance lasted is known between two looks only"] if most is None else []
+    if _cooperative(looks[-1].protocol):
+        least, most = None, None
+        unknown = [COOPERATIVE]
+    unknown += [UNPROVEN] * ghosts.blind
+    waits = [one.lasted_ms_min * size for one, size in ended if one.lasted_ms_min >= WAIT_MS_MIN and GONE in one.cause]
+    happened = [(one.seen_at_ms, one.cause) for one, _ in seen]
+    return Period(
+        "looks",
+        from_ms,
+        to_ms,
+        rebalances=len(seen),
+        causes=dict(Counter(one.cause or UNKNOWN_CAUSE for one, _ in seen)),
+        moved=sum(one.moves.moved for one, _ in ended if one.moves is not None),
+        member_s_min=least,
+        member_s_max=most,
+        waited_member_s=sum(waits) / 1000,
+        ghost_s=_kept_s(ghosts),
+        ghosts=ghosts.found,
+        storms=storms(happened),
+        stuck_ms=running.lasted_ms_min if running is not None else 0,
+        unknown=tuple(unknown),
+    )
+
+
+def _kept_s(ghosts: GhostLooks) -> float | None:
+    if ghosts.blind and not ghosts.found:
+        return None
+    return sum(ghost.to_ms - ghost.from_ms for ghost in ghosts.found) / 1000
+
+
+def _rebalances(looks: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, int]]:
+    """In their order, each with the members that it held up: the most of the looks around it."""
+    told = Rebalances()
+    newest: SeenRebalance | None = None
+    size = 0
+    for look in looks:
+        told.saw(look)
+        size = max(size, len(look.members))
+        last = next((one for one in told.lines() if not one.running), None)
+        if last is not None and last is not newest:
+            yield last, size
+            newest, size = last, len(look.members)
+    yield from ((one, size) for one in told.lines() if one.running)
+
+
+def period_of_records(group: str, history: records.History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
+    """What `history` has of the group between these moments."""
+    snapshots = [s for s in history.snapshots.get(group, ()) if from_ms <= s["decided_at_ms"] <= to_ms]
+    plans = [p for p in history.assignments.get(group, ()) if from_ms <= p["decided_at_ms"] <= to_ms]
+    made = [d for d in history.decisions.get(group, ()) if from_ms <= d["decided_at_ms"] <= to_ms]
+    times = [one["decided_at_ms"] for one in (*snapshots, *plans, *made)]
+    if not times:
+        return Period("records", from_ms, to_ms, unknown=(f"nothing was recorded of {group} in this time",))
+    weights = history.weights()
+    period = Period("records", max(from_ms, min(times)), min(to_ms, max(times)))
+    past = _past(snapshots, plans, weights, per_gb)
+    unknown = ["how a member ended is not recorded: what waiting for sessions and ghosts has cost is not known"]
+    unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
+    if not made:
+        said = "no decision was recorded: causes and times are not known; record again with bellwether history"
+        rounds = len({(one["generation"], one["decided_at_ms"]) for one in (*snapshots, *plans)})
+        return replace(period, rebalances=rounds, policies=past, unknown=(said, *unknown))
+    eager = not any(_cooperative(one["protocol"]) for one in made)
+    spent = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in made) / 1000
+    unknown += [
+        "member-seconds: the leader's own part; how long members took to join is not recorded" if eager else COOPERATIVE
+    ]
+    happened = sorted((one["decided_at_ms"], one["cause"]) for one in made)
+    return replace(
+        period,
+        rebalances=len(made),
+        causes=dict(Counter(one["cause_kind"] for one in made)),
+        moved=sum(one["moved"] for one in made),
+        member_s_min=spent if eager else None,
+        storms=storms(happened),
+        policies=past,
+        unknown=tuple(unknown),
+    )
+
+
+def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
+    """`STORM_MIN` rebalances and more within `STORM_MS` of one another; `happened` is in the order of time."""
+    found: list[list[Happened]] = []
+    for last in range(STORM_MIN - 1, len(happened)):
+        first = last - STORM_MIN + 1
+        if happened[last][0] - happened[first][0] > STORM_MS:
+            continue
+        if found and found[-1][-1] in happened[first:last]:
+            found[-1].append(happened[last])
+        else:
+            found.append(list(happened[first : last + 1]))
+    return tuple(Storm(one[0][0], one[-1][0], len(one), _behind(one)) for one in found)
+
+
+def _behind(happened: Sequence[Happened]) -> str:
+    ((cause, times),) = Counter(cause for _, cause in happened).most_common(1)
+    return f"{cause} ({times} times)" if cause else ""
+
+
+def _past(
+    snapshots: Sequence[Record], plans: Sequence[Record], weights: Weights, per_gb: float | None
+) -> tuple[PastRow, ...]:
+    """The recorded plans, then what each policy would have cost in the same rounds."""
+    rows = [_recorded(plans, weights, per_gb)] if plans else []
+    names = tuple(name for name in (*POLICIES, *BROKER_SIDE) if weights.of or name != "load-aware")
+    history = records.History(snapshots={"": [dict(one) for one in snapshots]})
+    told = records.summary(records.replay_here(history, names, weights), per_gb or 0.0) if snapshots else []
+    by_name = {one["policy"]: one for one in told}
+    for name in names if told else ():
+        one = by_name[name]
+        gb = one["cross_gb_per_day"] if weights.of else None
+        money = one["cost_per_day"] if gb is not None and per_gb is not None else None
+        decided = max(1, one["snapshots"] - one["failed"])
+        rows.append(
+            PastRow(name, one["rounds"], one["moved"], one["cross_rack"] / decided, one["imbalance"], gb, money)
+        )
+    return tuple(rows)
+
+
+def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -> PastRow:
+    """What was carried out, on average over the plans."""
+    rounds = len({(one["generation"], one["decided_at_ms"]) for one in plans})
+    active = [e for part in plans for e in part["entries"] if e["role"] == "active"]
+    across = [e for e in active if e["rack"] and e["replica_racks"] and e["rack"] not in e["replica_racks"]]
+    moved = sum(e["previous"] not in (None, e["member"]) for e in active)
+    gb = None
+    if weights.of:
+        per_s = sum(weights.of.get(TopicPartition(e["topic"], e["partition"]), 0.0) for e in across) / rounds
+        gb = per_s * DAY_S / 1e9
+    money = gb * per_gb if gb is not None and per_gb is not None else None
+    return PastRow(AS_RECORDED, rounds, moved, len(across) / rounds, None, gb, money)
+
+
+def _cooperative(protocol: str) -> bool:
+    """Whether members go on consuming while they rebalance."""
+    known = BUILT_IN.get(protocol)
+    return known is not None and known.cooperative

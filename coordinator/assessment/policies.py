@@ -1,0 +1,121 @@
+"""What each policy would settle on in a group that is as it was seen. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors import consumer, shared
+from bellwether_kafka.assignors.explain import cost_per_hour, flows
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray
+from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rounds_of_tasks
+from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
+from bellwether_kafka.coordinator.assessment.model import NOW, Measures, PolicyRow, Prices
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation import NEWEST, Observation, Shadow
+from bellwether_kafka.protocol.primitives import TaskId
+
+
+def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
+    """The present first, then what Bellwether can lead by, then what a broker would do; nothing without a plan."""
+    shadow = seen.shadow
+    if shadow is None:
+        return ()
+    plan = shadow.decision.plan
+    present = PolicyRow(NOW, leads=False, measures=measures(plan, shadow.held, prices))
+    if isinstance(plan, consumer.PartitionPlan):
+        return present, *_of_consumers(shadow, plan, prices)
+    if isinstance(plan, TaskPlan) and seen.protocol == STREAMS_PROTOCOL:
+        return present, *_of_tasks(seen, shadow, prices)
+    return present, PolicyRow("as configured", True, measures(plan, plan.owner, prices), shadow.moves.moved, 1)
+
+
+def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
+    """What it costs that these own the items of a plan; `owner` is in its coordinates."""
+    cost = plan.cost(owner)
+    flats = shared.look_up(owner, plan.item_of, NOBODY)
+    found = flows(plan.cluster, flats, [one.rack for one in plan.owners], prices.weights, bool(prices.near))
+    racks = bool(plan.read_remotely(owner)[0].any())
+    known = found.crossing if found.weighed and racks else None
+    imbalance, by_load = _imbalance(plan, owner, flats, prices.weights)
+    money = cost_per_hour(known, prices.per_gb) if known is not None and prices.per_gb is not None else None
+    return Measures(cost.unowned, cost.cross_rack if racks else None, cost.spread, imbalance, by_load, known, money)
+
+
+def _imbalance(plan: GroupPlan, owner: IntArray, flats: IntArray, weights: shared.Weights) -> tuple[float, bool]:
+    """The fullest over the mean, and whether that is by load. Of consumers among those that could exchange work."""
+    if isinstance(plan, consumer.PartitionPlan):
+        load = consumer.Load.of(plan.group, plan.cluster, consumer.LoadAware(weights))
+        return load.imbalance(owner), not load.reason
+    weight, reason = weights.dense(plan.cluster, flats != NOBODY)
+    held = flats != NOBODY
+    # Without weights every task counts for one, however many partitions it reads.
+    full = np.bincount(flats[held], weight[held], len(plan.owners)) if not reason else _counts(plan, owner)
+    mean = float(full.mean()) if len(full) else 0.0
+    return (float(full.max()) / mean if mean > 0 else 1.0), not reason
+
+
+def _counts(plan: GroupPlan, owner: IntArray) -> shared.FloatArray:
+    return np.bincount(owner[owner != NOBODY], minlength=len(plan.owners)).astype(np.float64)
+
+
+def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) -> Iterator[PolicyRow]:
+    memory = shared.Memory.of(NEWEST - 2 * consumer.ROUNDS_MAX, plan.cluster, shadow.held, plan.group.members)
+    for name in (*consumer.POLICIES, *consumer.BROKER_SIDE):
+        leads = name in consumer.POLICIES
+        policy = consumer.Policy(name) if leads else consumer.broker_side(name)
+        if name == consumer.LOAD_AWARE:
+            if not prices.weights.of:
+                yield PolicyRow(name, leads, why="no partition has a weight")
+                continue
+            policy = replace(policy, load=replace(policy.load, weights=prices.weights))
+        raw = replace(shadow.decision.raw, resting=False)
+        try:
+            made = consumer.rounds(raw, plan.cluster, memory, policy, shadow.decision.decided_at_ms)
+        except shared.WhatIfError as error:
+            yield PolicyRow(name, leads, why=str(error))
+            continue
+        yield _row(name, made, shadow.held, prices, leads=leads)
+
+
+def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[PolicyRow]:
+    held = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
+    broker = replace(STOCK, assign=assign_broker_sticky)
+    assignors = {**dict.fromkeys(STREAMS_POLICIES, STOCK), BROKER_STICKY: broker}
+    for name, by in assignors.items():
+        leads = name in STREAMS_POLICIES
+        if name == consumer.LOAD_AWARE:
+            yield PolicyRow(name, leads, why="of applications it is not compared: use bellwether simulate --policy")
+            continue
+        decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has looked
+        try:
+            made = [one.decision for one in rounds_of_tasks(decision, held, shared.Change(), name, by)]
+        except shared.WhatIfError as error:
+            yield PolicyRow(name, leads, why=str(error))
+            continue
+        yield _row(name, made, shadow.held, prices, leads=leads)
+
+
+def _row(name: str, made: Sequence[Decision[GroupPlan]], held: IntArray, prices: Prices, *, leads: bool) -> PolicyRow:
+    plan = made[-1].plan
+    moved = shared.moves(held, plan.owner).moved
+    return PolicyRow(name, leads, measures(plan, plan.owner, prices), moved, len(made))
+
+
+def _tasks(names: Sequence[str]) -> tuple[TaskId, ...]:
+    parts = (name.partition("_") for name in names)
+    return tuple(TaskId(int(subtopology), int(number)) for subtopology, _, number in parts)
+
+
+def best(rows: Sequence[PolicyRow]) -> PolicyRow | None:
+    """The policy to lead by that costs least: nothing without an owner, then what crosses racks in bytes, else in
+    partitions, then imbalance beyond a tenth, then moves; the first of the list where two are as good."""
+    known = [row for row in rows if row.leads and row.measures is not None]
+    return min(known, key=_cost, default=None)
+
+
+def _cost(row: PolicyRow) -> tuple[float, ...]:
+    found = row.measures
+    assert found is not None  # noqa: S101 - asked for rows with measures only
+    crossing = found.bytes_per_s if found.bytes_per_s is not None else found.cross_rack or 0
+    return found.unowned, crossing, max(0.0, round(found.imbalance - 1.1, 3)), row.moves or 0

@@ -1,0 +1,204 @@
+"""The command `bellwether assess`: what groups cost, what Bellwether would avoid of it, and what to begin with. It
+joins nothing and changes nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from bellwether_kafka.coordinator.assessment import (
+    Assessment,
+    GhostLooks,
+    Prices,
+    assess_looks,
+    document,
+    grids,
+    headline,
+    lines,
+    page,
+    period_of_records,
+)
+from bellwether_kafka.coordinator.cli.cost import scales_of
+from bellwether_kafka.coordinator.cli.leader import as_led
+from bellwether_kafka.coordinator.cli.look import (
+    LISTED_TYPES,
+    LOOKS_AT_ONCE,
+    all_groups,
+    connected,
+    observer_for,
+    of_a_group,
+    run_to_end,
+)
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document
+from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.settings import Settings, SettingsError
+from bellwether_kafka.pipeline import records
+
+MODERN_TYPES = ("consumer", "streams")
+
+
+class Format(StrEnum):
+    """As other commands have it, and a page."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    HTML = "html"
+
+
+def assess(
+    group: Annotated[list[str] | None, typer.Argument(help="Group ids; all groups if none is given.")] = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    for_: Annotated[
+        float,
+        typer.Option("--for", help="Observe for this many seconds, to see rebalances, ghosts and waits.", min=0.0),
+    ] = 0.0,
+    interval: Annotated[float, typer.Option(help="Seconds between refreshes during --for.", min=0.5)] = 5.0,
+    history: Annotated[
+        Path | None, typer.Option(help="A file that `bellwether history` has written: adds what was recorded.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Of the history only from then on, such as 2026-03-01T08:00; UTC.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Of the history only up to then; UTC.")] = None,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="How to print it; html: a page to share, in one file.")
+    ] = Format.TABLE,
+) -> None:
+    if (since or until) and history is None:
+        fail("--since and --until are of a history; name one with --history.")
+    settings = settings_without_group(bootstrap, config)
+    past, span_ms = _recorded(history), (_epoch_ms(since, 0), _epoch_ms(until, int(time.time() * 1000)))
+    seen = run_to_end(_look(settings, group or (), for_, interval))
+    prices = _prices(settings, [look for looks, _ in seen for look in looks], past)
+    found = []
+    for looks, ghosts in seen:
+        name = looks[-1].group_id
+        told = (period_of_records(name, past, *span_ms, prices.per_gb),) if past is not None else ()
+        found.append(assess_looks(looks, prices, ghosts, told))
+    _print(found, output)
+
+
+def _print(found: Sequence[Assessment], output: Format) -> None:
+    if output is Format.HTML:
+        typer.echo(page(found), nl=False)
+    elif output in (Format.JSON, Format.YAML):
+        print_document([document(one) for one in found], Output(output.value))
+    else:
+        for one in found:
+            _draw(one)
+
+
+def _draw(one: Assessment) -> None:
+    console = Console()
+    console.print(Text(headline(one), "bold"))
+    for grid in grids(one):
+        table = Table(*grid.columns, title=grid.title)
+        for row in grid.rows:
+            table.add_row(*row)
+        console.print(table)
+    for found in one.findings:
+        console.print(Text.assemble((f"{found.about}: ", "yellow"), found.said))
+        if found.avoided:
+            console.print(Text(f"  Bellwether: {found.avoided}", "green"))
+        if found.cannot:
+            console.print(Text(f"  it cannot: {found.cannot}"))
+    if not one.findings:
+        console.print(Text("Nothing was found that costs."))
+    for line in lines(one):
+        console.print(Text(f"not known: {line}", "dim"))
+    console.print(Text("to begin with:"))
+    for line in one.configuration.splitlines():
+        console.print(Text(f"  {line}"))
+    console.print(Text(""))
+
+
+def _recorded(path: Path | None) -> records.History | None:
+    if path is None:
+        return None
+    try:
+        found = records.read_history(path)
+    except records.HistoryError as error:
+        fail(str(error))
+    for reason, count in sorted(found.refused.items()):
+        typer.echo(f"{count} records were left out: {reason}.", err=True)
+    return found
+
+
+def _epoch_ms(text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"{text} is no time; write it as 2026-03-01T08:00, in UTC.")
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _prices(settings: Settings, looks: Sequence[Observation], past: records.History | None) -> Prices:
+    topics = {topic for look in looks for member in look.members for topic in member.topics}
+    scales = scales_of(settings, topics, past.weights() if past is not None else None)
+    cost = settings.cost
+    terms = (cost.price_per_gb, cost.currency) if cost is not None else (None, "USD")
+    return Prices(per_gb=terms[0], currency=terms[1]) if scales is None else Prices(scales.weights, *terms, scales.near)
+
+
+Looked = tuple[list[Observation], GhostLooks]
+
+
+async def _look(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Looked]:
+    """The looks at each group, by name; a group that was named and is not there ends the process with a sentence."""
+    async with connected(settings.properties) as sources:
+        names = list(dict.fromkeys(groups)) or await _all(sources)
+        if not names:
+            fail("The brokers have no group that could be assessed.")
+        observers = [await _observer(settings, name, sources) for name in names]
+        turns, deadline = asyncio.Semaphore(LOOKS_AT_ONCE), time.monotonic() + for_s
+        found: list[Looked] = [([], ghosts) for _, ghosts in observers]
+
+        async def one(observer: GroupObserver, looks: list[Observation]) -> None:
+            async with turns:
+                seen = await observer.look()
+            if seen.shadow is not None:  # the newest plan is enough, and a plan may be large
+                looks[:] = [replace(look, shadow=None) for look in looks]
+            looks.append(seen)
+
+        while True:
+            pairs = zip(observers, found, strict=True)
+            await asyncio.gather(*(one(observer, looks) for (observer, _), (looks, _) in pairs))
+            for looks, _ in found if groups else ():
+                of_a_group(looks[0])
+            if time.monotonic() + interval_s > deadline:
+                return [one for one in found if one[0][0].kind not in ("missing", "other")]
+            await asyncio.sleep(interval_s)
+
+
+async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[GroupObserver, GhostLooks]:
+    try:
+        options = group_settings(settings, group).ghost_options
+    except SettingsError as error:
+        fail(str(error))
+    ghosts = GhostLooks(group, client_ids_unique=options is not None and options.client_ids_unique)
+
+    def saw(_group: str, answer: DescribeAnswer) -> None:
+        ghosts.saw(answer, int(time.time() * 1000))
+
+    leader = await asyncio.to_thread(as_led, settings, group)
+    return observer_for(settings, group, sources, leader, on_seen=(saw,)), ghosts
+
+
+async def _all(sources: Sources) -> list[str]:
+    listed = await all_groups(sources.transport, sources.reader)
+    return sorted({one.group_id for one in listed if one.type in MODERN_TYPES or one.protocol_type in LISTED_TYPES})

@@ -1,0 +1,109 @@
+"""Bytes, money and configuration of groups whose members, racks and weights are known exactly."""
+
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.assessment.assess import assess_looks
+from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.model import Assessment, PolicyRow, Prices
+from bellwether_kafka.coordinator.assessment.page import page
+from bellwether_kafka.coordinator.assessment.policies import rows_of
+from bellwether_kafka.coordinator.assessment.tables import grids, lines
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.unit.assignors.streams.test_whatif import application
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})
+MEGABYTE = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
+SEEN = (("a", ("t",), "az1"), ("b", ("t",), "az2"))
+PRICES = Prices(MEGABYTE, per_gb=0.02, currency="EUR", near=False)
+
+
+def crossed(group: str = "g") -> Observation:
+    """Two members, each of which reads the partitions of the other's rack."""
+    members = [LiveMember(*one) for one in SEEN]
+    now = decide(live_group(members, 2, "range"), CLUSTER, Memory.empty(), Policy(), 0)
+    held = np.array([1, 1, 0, 0], dtype=np.int32)
+    seen = tuple(ObservedMember(name, None, name, "/h", rack, topics) for name, topics, rack in SEEN)
+    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=shadow_of(now, held))
+
+
+def told(seen: Observation, prices: Prices) -> Assessment:
+    return assess_looks([seen], prices, GhostLooks(seen.group_id))
+
+
+def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
+    (found,) = [row for row in rows if row.policy == policy]
+    return found
+
+
+def test_bytes_and_money_are_told_now_and_under_every_policy() -> None:
+    one = told(crossed(), PRICES)
+    assert one.now is not None
+    assert (one.now.cross_rack, one.now.bytes_per_s) == (4, 4e6)
+    assert one.now.cost_per_hour == pytest.approx(0.288), "4 MB/s are 14.4 GB an hour"
+    best = row(one.rows, "rack-first").measures
+    assert best is not None
+    assert (best.cross_rack, best.bytes_per_s, best.cost_per_hour) == (0, 0.0, 0.0)
+    (finding,) = one.findings
+    assert finding.said == "4 partitions, 4.00 MB/s, 0.2880 EUR per hour cross racks."
+
+
+def test_the_configuration_is_one_to_begin_with() -> None:
+    one = told(crossed('a "quoted" name'), PRICES)
+    (group,) = tomllib.loads(one.configuration)["groups"]
+    assert group == {"name": 'a "quoted" name', "mode": "lead", "policy": "kafka"}
+
+
+def test_a_group_that_no_client_can_lead_is_observed_and_told_why() -> None:
+    one = told(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
+    assert one.findings[0].cannot.startswith("Its broker assigns.")
+    (group,) = tomllib.loads(one.configuration)["groups"]
+    assert group["mode"] == "observe"
+
+
+def test_without_weights_bytes_are_a_dash_and_a_reason() -> None:
+    one = told(crossed(), Prices())
+    assert one.now is not None
+    assert (one.now.cross_rack, one.now.bytes_per_s, one.now.cost_per_hour) == (4, None, None)
+    assert row(one.rows, "load-aware").measures is None
+    assert any("no partition has a weight" in line for line in lines(one))
+    assert "-" in grids(one)[0].rows[0]
+
+
+def test_a_group_without_members_has_no_numbers() -> None:
+    one = told(Observation("g", "classic", "Empty", "", 0), PRICES)
+    assert (one.now, one.rows, one.findings) == (None, (), ())
+    assert "no members" in one.unknown[0]
+
+
+def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
+    decision, held = application("az1", "az2", standbys=1)
+    members = tuple(
+        ObservedMember(name, None, name, "/h", active=tuple(map(str, has.active)), standby=tuple(map(str, has.standby)))
+        for name, has in held.items()
+    )
+    shadow = shadow_of(decision, decision.plan.owner)
+    rows = rows_of(Observation("app", "classic", "Stable", "stream", 0, members, shadow=shadow), Prices())
+    assert [one.policy for one in rows] == ["now", "kafka", "streams-ha", "sticky", "load-aware", "broker-sticky"]
+    broker = row(rows, "broker-sticky")
+    assert (broker.leads, broker.moves) == (False, 0)
+    assert broker.measures is not None
+    assert broker.measures.imbalance == 1.0
+
+
+def test_the_page_says_names_and_runs_none_of_them() -> None:
+    one = told(crossed("<script>alert(1)</script>"), PRICES)
+    html = page([one])
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "0.2880" in html

@@ -1,0 +1,125 @@
+"""What happened, from looks and from recorded events: counts, member-seconds, waits and storms; and what is unknown."""
+
+from dataclasses import replace
+from typing import Any
+
+from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.model import Period
+from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_looks, period_of_records, storms
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import History
+from tests.unit.coordinator.observation.test_rebalances import look, one
+from tests.unit.pipeline.records.test_backtest import LOADS, recorded, traffic
+from tests.unit.pipeline.records.test_replay import recorded as led
+
+FOREVER_MS = 1 << 62
+DECISION = {
+    "group": "g",
+    "protocol": "range",
+    "members": 4,
+    "cause_kind": "members joined",
+    "cause": "app joined",
+    "source": "plan",
+    "moved": 3,
+    "metadata_ms": 100.0,
+    "plan_ms": 50.0,
+    "sync_ms": 350.0,
+}
+
+
+def of(*looks: Observation, **ghosts: Any) -> Period:
+    return period_of_looks(looks, GhostLooks("g", **ghosts))
+
+
+def test_one_look_knows_of_no_rebalance() -> None:
+    found = of(look(10, one("a-1", "t-0")))
+    assert (found.rebalances, found.member_s_min, found.moved, found.storms) == (None, None, None, ())
+    assert "one look" in found.unknown[0]
+
+
+def test_member_seconds_are_those_of_all_members_between_the_looks() -> None:
+    """Seen rebalancing from 20 to 30, at rest at 10 and 40: 10 s at least and 30 s at most, for two members."""
+    both = one("a-1", "t-0"), one("b-1", "t-1")
+    shaken = [look(at, *both, state="PreparingRebalance") for at in (20, 30)]
+    found = of(look(10, both[0]), *shaken, look(40, *both))
+    assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, 20.0, 60.0)
+    assert found.waited_member_s == 0, "nobody has gone"
+    assert found.causes == {"b joined": 1}
+
+
+def test_a_wait_for_somebody_who_never_came_back_is_counted() -> None:
+    both = one("a-1", "t-0"), one("b-1", "t-1")
+    shaken = [look(at, *both, state="PreparingRebalance") for at in (20, 60)]
+    found = of(look(10, *both), *shaken, look(70, one("a-1", "t-0", "t-1")))
+    assert found.waited_member_s == 80.0
+    assert found.stuck_ms == 0
+
+
+def test_a_cooperative_group_has_no_member_seconds() -> None:
+    looks = [
+        replace(look(at, one("a-1", *owned)), protocol="cooperative-sticky") for at, owned in ((1, ["t-0"]), (9, []))
+    ]
+    found = of(*looks)
+    assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, None, None)
+    assert any("cooperative" in reason for reason in found.unknown)
+
+
+def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
+    looks = [look(at, one("a-1", f"t-{at}")) for at in range(80)]
+    found = of(*looks)
+    assert (found.rebalances, [storm.rebalances for storm in found.storms]) == (79, [79])
+
+
+def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
+    calm = [(at * STORM_MS, "x") for at in range(9)]
+    assert storms(calm) == ()
+    wild = [(at * STORM_MS // 5, "a joined" if at % 3 else "a left") for at in range(8)]
+    (storm,) = storms([*wild, (10 * STORM_MS, "later")])
+    assert (storm.rebalances, storm.from_ms, storm.to_ms) == (8, 0, 7 * STORM_MS // 5)
+    assert storm.behind == "a joined (5 times)"
+
+
+def history(*values: bytes, decisions: int = 0) -> History:
+    found, schemas = History(), SchemaSet.load()
+    for value in values:
+        found.take(schemas, value)
+    found.decisions["g"] = [{**DECISION, "generation": n, "decided_at_ms": n * 1_000} for n in range(decisions)]
+    return found
+
+
+def test_records_tell_rounds_causes_and_the_leaders_part_of_the_time() -> None:
+    found = period_of_records("g", history(decisions=6), 0, FOREVER_MS, None)
+    assert (found.rebalances, found.causes, found.moved) == (6, {"members joined": 6}, 18)
+    assert (found.member_s_min, found.member_s_max) == (12.0, None)
+    assert [storm.rebalances for storm in found.storms] == [6]
+    assert (found.ghost_s, found.waited_member_s) == (None, None)
+    assert any("how a member ended is not recorded" in reason for reason in found.unknown)
+
+
+def test_a_period_takes_what_lies_in_it() -> None:
+    found = period_of_records("g", history(decisions=6), 2_000, 3_000, None)
+    assert (found.rebalances, found.from_ms, found.to_ms) == (2, 2_000, 3_000)
+    assert period_of_records("g", history(decisions=6), 9_000, 10_000, None).rebalances is None
+
+
+def test_recorded_rounds_are_priced_under_every_policy() -> None:
+    told = history(*led([3, 4, 4, 3], "sticky-min-churn"), traffic(LOADS))
+    (group,) = told.snapshots
+    found = period_of_records(group, told, 0, FOREVER_MS, 0.02)
+    rows = {row.policy: row for row in found.policies}
+    assert rows["as recorded"].rounds == 4
+    assert {"kafka", "rack-first", "load-aware", "broker-uniform", "broker-range"} <= rows.keys()
+    uniform = rows["broker-uniform"]
+    assert uniform.gb_per_day is not None
+    assert uniform.cost_per_day is not None
+    assert uniform.cost_per_day == uniform.gb_per_day * 0.02
+    assert (rows["rack-first"].gb_per_day or 0) < uniform.gb_per_day, "a broker does not look at racks"
+
+
+def test_without_recorded_traffic_bytes_and_money_are_unknown() -> None:
+    told = history(*recorded([3, 4], racks=True))
+    (group,) = told.snapshots
+    found = period_of_records(group, told, 0, FOREVER_MS, 0.02)
+    assert all(row.gb_per_day is None and row.cost_per_day is None for row in found.policies)
+    assert any("no traffic was recorded" in reason for reason in found.unknown)

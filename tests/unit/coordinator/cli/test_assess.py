@@ -1,0 +1,220 @@
+"""`bellwether assess` on groups that are broken on purpose, on embedded brokers in three racks: each is
+recognized, and nothing is found in a healthy one."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.pipeline.records.history import write_history
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.coordinator.cli.test_every_command import Described
+from tests.unit.pipeline.records.test_backtest import LOADS, traffic
+from tests.unit.pipeline.records.test_replay import recorded
+
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+
+RACKS = ("az1", "az2", "az3")
+
+
+def member(name: str, *owned: int, rack: str | None = None, client: str = "app") -> DescribedMember:
+    said = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in owned)).encode()
+    return DescribedMember(name, None, said, has, client, "/h")
+
+
+def stable(*members: DescribedMember) -> DescribeAnswer:
+    return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+
+
+def rebalancing(*names: str, client: str = "app") -> DescribeAnswer:
+    members = tuple(DescribedMember(name, None, client_id=client, client_host="/h") for name in names)
+    return DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", members)
+
+
+def at_home(shift: int) -> DescribeAnswer:
+    """A member in each rack; with 0 it has what its rack holds. The mock puts partition p on broker p mod 3 + 1."""
+    owned = [[p for p in range(6) if (p + shift) % 3 == r] for r in range(3)]
+    return stable(*(member(f"m{r}", *owned[r], rack=RACKS[r]) for r in range(3)))
+
+
+def scene(group: str, look: int) -> DescribeAnswer:
+    """What the brokers say of a group at this look, from 0."""
+    pair = member("w-1", 0, 1, 2, rack="az1"), member("w-2", 3, 4, 5, rack="az1")
+    if group == "storm":
+        return stable(*pair) if look % 2 else stable(member("w-1", *range(6), rack="az1"))
+    if group == "ghosted":
+        before, after = stable(member("old", *range(6), client="w")), stable(member("new", *range(6), client="w"))
+        return before if look == 0 else rebalancing("old", "new", client="w") if look < 5 else after
+    return {
+        "healthy": at_home(0),
+        "crossed": at_home(1),
+        "skewed": stable(member("m0", *range(6)), member("m1")),
+        "stuck": rebalancing("m0", "m1"),
+    }.get(group, at_home(0))
+
+
+class Broken(Described):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._looks: Counter[str] = Counter()
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self._looks[group_id] += 1
+        return scene(group_id, self._looks[group_id] - 1)
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=3) as cluster:
+        cluster.create_topic("orders", 6)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def config(brokers: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("assess") / "bellwether.toml"
+    head = f'[kafka]\n"bootstrap.servers" = "{brokers.bootstrap}"\n'
+    path.write_text(f'{head}[[groups]]\nname = "ghosted"\nmode = "assist"\nclient_ids_unique = true\n')
+    return path
+
+
+def asked(config: Path, *arguments: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "Transport", Broken)
+        ended = bellwether("assess", *arguments, "--config", str(config), COLUMNS="250")
+    assert ended.returncode == Exit.DONE, ended.stderr
+    return ended.stdout
+
+
+GROUPS = ("healthy", "crossed", "skewed", "stuck", "ghosted", "storm")
+
+
+@pytest.fixture(scope="module")
+def told(config: Path) -> dict[str, Any]:
+    found = json.loads(asked(config, *GROUPS, "--for", "20", "--interval", "0.5", "-o", "json"))
+    return {one["group"]: one for one in found}
+
+
+def about(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {found["about"]: found for found in one["findings"]}
+
+
+def row(one: dict[str, Any], policy: str) -> dict[str, Any]:
+    (found,) = [row for row in one["rows"] if row["policy"] == policy]
+    measures: dict[str, Any] = found["measures"]
+    return {**found, **measures}
+
+
+def test_a_healthy_group_is_left_alone(told: dict[str, Any]) -> None:
+    one = told["healthy"]
+    assert one["findings"] == []
+    assert 'mode = "observe"' in one["configuration"]
+    assert (row(one, "now")["cross_rack"], row(one, "now")["imbalance"]) == (0, 1.0)
+
+
+def test_cross_rack_reads_are_compared_under_every_policy(told: dict[str, Any]) -> None:
+    one = told["crossed"]
+    assert row(one, "now")["cross_rack"] == 6
+    assert row(one, "rack-first")["cross_rack"] == 0
+    assert row(one, "broker-range")["cross_rack"] > 0, "a broker does not look at racks"
+    assert row(one, "broker-uniform")["moves"] == 0
+    assert not row(one, "broker-uniform")["leads"]
+    assert "6 partitions cross racks" in about(one)["cross rack"]["said"]
+    assert 'mode = "lead"' in one["configuration"]
+    assert re.search(r'policy = "(rack-first|kafka)"', one["configuration"])
+
+
+def test_a_skewed_group_is_told_what_would_even_it(told: dict[str, Any]) -> None:
+    one = told["skewed"]
+    assert (row(one, "now")["imbalance"], row(one, "now")["by_load"]) == (2.0, False)
+    assert row(one, "kafka")["imbalance"] == 1.0
+    assert "by count" in about(one)["skew"]["said"]
+    assert "client.rack" in about(one)["cross rack"]["cannot"]
+    assert row(one, "now")["cross_rack"] is None, "no member names a rack"
+
+
+def test_a_stuck_group_is_called_so_and_has_no_numbers(told: dict[str, Any]) -> None:
+    one = told["stuck"]
+    (period,) = one["periods"]
+    assert one["rows"] == []
+    assert period["stuck_ms"] > 2_000
+    assert period["member_s_max"] is None
+    assert period["member_s_min"] > 4, "two members for more than two seconds"
+    assert "PreparingRebalance" in about(one)["stuck rebalance"]["said"]
+    assert about(one)["stuck rebalance"]["cannot"]
+
+
+def test_a_ghost_is_seen_from_its_proof_to_its_end(told: dict[str, Any]) -> None:
+    one = told["ghosted"]
+    (period,) = one["periods"]
+    assert [(ghost["member_id"], ghost["client_id"]) for ghost in period["ghosts"]] == [("old", "w")]
+    assert period["ghost_s"] > 0
+    assert about(one)["ghosts"]["avoided"]
+    assert 'mode = "assist"' in one["configuration"]
+
+
+def test_a_storm_is_told_with_what_was_behind_it(told: dict[str, Any]) -> None:
+    one = told["storm"]
+    (period,) = one["periods"]
+    (storm,) = period["storms"]
+    assert storm["rebalances"] == period["rebalances"] >= 5
+    assert "joined" in storm["behind"] or "left" in storm["behind"]
+    assert "up to the application" in about(one)["rebalance storm"]["cannot"]
+    assert 'policy = "sticky-min-churn"' in one["configuration"]
+
+
+def test_what_is_not_known_has_a_reason_and_no_number(told: dict[str, Any]) -> None:
+    for one in told.values():
+        for found in one["rows"]:
+            assert found["measures"] is None or found["measures"]["bytes_per_s"] is None
+            assert found["measures"] is None or found["measures"]["cost_per_hour"] is None
+            assert found["measures"] is not None or found["why"]
+    assert any("no partition has a weight" in reason for reason in told["healthy"]["unknown"])
+
+
+def test_one_look_shows_no_rebalances_and_says_so(config: Path) -> None:
+    shown = asked(config, "crossed")
+    assert "one look shows no rebalances" in shown
+    assert "broker-uniform" in shown
+    assert re.search(r"rack-first +0 +0 +- +- +1\.00", shown), shown
+
+
+def test_the_page_is_one_file_that_fetches_nothing(config: Path) -> None:
+    html = asked(config, "crossed", "stuck", "-o", "html")
+    assert html.startswith("<!doctype html>")
+    assert "width=device-width" in html
+    assert not re.search(r"<script|src=|href=|url\(|@import|https?://", html)
+    assert "crossed: classic, Stable" in html
+    assert "stuck rebalance" in html
+
+
+def test_recorded_rounds_stand_beside_the_look(config: Path, tmp_path: Path) -> None:
+    write_history(tmp_path / "rounds", [*recorded([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
+    shown = asked(config, "group", "other", "--history", str(tmp_path / "rounds"), "--since", "1970-01-01T00:00:00")
+    of_group, of_other = shown.split("other: ")
+    assert "recorded rounds under each policy" in of_group
+    assert re.search(r"as recorded +3 ", of_group), of_group
+    assert re.search(r"broker-uniform +\d+ +\d+ +\d+\.\d +\d\.\d\d +\d+\.\d{3} +-", of_group), "no price is set"
+    assert "how a member ended is not recorded" in of_group
+    assert "nothing was recorded of other" in of_other
+
+
+def test_mistakes_are_sentences(config: Path, tmp_path: Path) -> None:
+    for wrong, said in (
+        (("--since", "2026-01-01"), "name one with --history"),
+        (("--history", str(tmp_path / "none")), "cannot be read"),
+    ):
+        ended = bellwether("assess", *wrong, "--config", str(config))
+        assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+        assert said in ended.stderr
