@@ -58,14 +58,19 @@ class Sighting:
 
 @dataclass(slots=True)
 class Session:
-    """When the broker has last heard of us, as far as its answers say; at `rested_at` the group was at rest."""
+    """When the broker has last heard of us, as far as its answers say; at `rested_at` the group was at rest.
+    `broker_wait_ms` is how long it waits for the first members of an empty group, None where we have not seen it."""
 
     alive_at: float = 0.0
     rested_at: float = 0.0
     heartbeat_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
+    broker_wait_ms: float | None = None
 
 
+# The least that we wait where the broker itself does not wait: otherwise each of the first members would be a round.
+QUIET_MS_LEAST = 500
+ALONE_HEARTBEAT_MS = 250  # where the broker does not wait: the first member waits until we hear of it
 UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
 
 
@@ -139,12 +144,18 @@ class Core:
         self.doubt_since = None
 
     def heartbeat(self) -> None:
-        config, leadership = self.config, self.leadership
-        hurried = leadership.withheld and self.state is State.STABLE and not leadership.followups
-        self.set_timer(Timer.HEARTBEAT, config.followup_heartbeat_ms if hurried else config.heartbeat_interval_ms)
+        self.set_timer(Timer.HEARTBEAT, self._heartbeat_interval_ms())
         if self.requests.heartbeat():
             self.session.heartbeat_sent_at = self.now
             self.session.heartbeat_generation = self.requests.generation
+
+    def _heartbeat_interval_ms(self) -> float:
+        config, leadership, waits = self.config, self.leadership, self.session.broker_wait_ms
+        if leadership.withheld and self.state is State.STABLE and not leadership.followups:
+            return config.followup_heartbeat_ms
+        if self.alone and waits is not None and waits < QUIET_MS_LEAST:
+            return min(config.heartbeat_interval_ms, ALONE_HEARTBEAT_MS)
+        return config.heartbeat_interval_ms
 
     def clear(self) -> None:
         """Nothing is awaited any more, no timer runs, no back-off holds."""

@@ -84,4 +84,6 @@ class CurrentRole:
         if core.state is not State.WATCHING or not self.core.permission.may_lead:
             return None
         wait_s = self.core.policy.may_try_in(core.now)
-        return core.now + wait_s if wait_s else core.timers.at(Timer.WATCH)
+        if wait_s:
+            return core.now + wait_s
+        return core.takeovers.next_attempt(core.now) or core.timers.at(Timer.WATCH)

@@ -21,7 +21,6 @@ class Joining:
     slot_taken: bool = False  # our instance id was a member before we joined
     app_topics: tuple[str, ...] = ()
     listed: tuple[str, ...] = field(init=False)  # by our last JoinGroup
-    broker_wait_ms: float | None = None  # for the first members of an empty group, None where we have not seen it
     _sent_at: float = 0.0
     _into_empty: bool = False  # our JoinGroup goes to a group that has no members
 
@@ -51,7 +50,7 @@ class Joining:
         (docs/reference/broker-behaviour.md#states)."""
         alone = {member.member_id for member in answer.members} <= {answer.member_id}
         if self._into_empty and alone and not answer.skip_assignment:
-            self.broker_wait_ms = (self.core.now - self._sent_at) * 1000
+            self.core.session.broker_wait_ms = (self.core.now - self._sent_at) * 1000
         self._into_empty = False
 
     def begin(self, reason: str) -> None:

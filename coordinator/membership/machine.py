@@ -247,6 +247,7 @@ class GroupMembership:
     def _keep_out(self, reason: str) -> None:
         """Leaves if need be, and does not come back before an operator lets us; "" lets us."""
         if not reason:
+            self._core.takeovers.asked_for()
             if self.state is State.WATCHING:
                 self._recovery.proceed()
         elif self.state is State.APPROACHING:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.core import QUIET_MS_LEAST, Core
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, HeartbeatAnswer
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
@@ -12,8 +12,6 @@ from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
-# The least that we wait where the broker itself does not wait: otherwise each of the first members would be a round.
-QUIET_MS_LEAST = 500
 HELD_MS_LEAST = 250  # after we have heard of the round
 
 
@@ -103,7 +101,7 @@ class NextRound:
 
     def _quiet_ms(self) -> float:
         """No longer than the broker would have waited without us, where we know that."""
-        most, waits = self.core.config.coalesce_ms, self.joining.broker_wait_ms
+        most, waits = self.core.config.coalesce_ms, self.core.session.broker_wait_ms
         return most if waits is None else min(most, max(waits, QUIET_MS_LEAST))
 
     # ---- holding the round open ------------------------------------------------------------------------------------

@@ -81,19 +81,29 @@ class TakeoverPolicy:
     def succeeded(self) -> None:
         self.leader = ""
 
+    def asked_for(self) -> None:
+        """An operator has ended an order that kept us out: what was tried before then was another matter."""
+        self._tried_at.clear()
+
+    def next_attempt(self, now: float) -> float | None:
+        """When one may be made again, where too many have been made; None where none is in the way."""
+        self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
+        most = self._config.takeover_attempts_max
+        return self._tried_at[-most] + ATTEMPTS_WITHIN_S if len(self._tried_at) >= most else None
+
     def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> Obstacle | None:
         if self._config.takeover_guard is not None:
             return self._config.takeover_guard
-        sentence = self._blocked(answer, known, now)
+        if self.next_attempt(now) is not None:
+            sentence = f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max)"
+            return Obstacle(NotLeading.SET_BACK, sentence)
+        sentence = self._blocked(answer, known)
         return Obstacle(NotLeading.BLOCKED, sentence) if sentence else None
 
-    def _blocked(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> str:
+    def _blocked(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> str:
         config = self._config
         if not known:
             return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
-        self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
-        if len(self._tried_at) >= config.takeover_attempts_max:
-            return f"it has been tried {len(self._tried_at)} times within an hour"
         rival = _sidecar_among(answer.members, config)
         if rival:
             return f"{rival} is another sidecar; give both one instance_id and standby, or this group to one of them"

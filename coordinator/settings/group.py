@@ -173,6 +173,7 @@ class GroupSettings(StreamsSettings):
             remove=self.ghosts is not False,
             client_ids_unique=self.client_ids_unique,
             evict_malformed=self.evict_malformed,
+            exactly_once=self.streams is not None and self.streams.exactly_once,
         )
 
     @property

@@ -48,7 +48,7 @@ def given_back() -> Play:
         (Play(adopt="succeed").found().described("Stable", seen("a")), R.LEADER_STAYS),
         (Play(adopt="take-over").found().described("PreparingRebalance", seen("a")), R.REBALANCING),
         (seeing(takeover_guard=Obstacle(R.UNDECLARED, "stores is not declared")), R.UNDECLARED),
-        (stable(Play(adopt="take-over", takeover_attempts_max=0).found()), R.BLOCKED),
+        (stable(Play(adopt="take-over", takeover_guard=Obstacle(R.BLOCKED, "old brokers")).found()), R.BLOCKED),
         (seeing(), R.TAKING_OVER),
         (rehearsed(), R.TAKING_OVER),
         (seeing().tell(e.ComparisonFailed(REHEARSAL, "its topology is not known")), R.NO_PLAN),

@@ -119,6 +119,23 @@ def test_attempts_are_bounded() -> None:
     stable(play)
     assert play.kinds() == []
     assert "tried 2 times within an hour" in play.notes()[-1][1]
+    role = play.machine.role
+    assert role.reason is NotLeading.SET_BACK
+    assert role.next_attempt is not None
+    assert 3_000 < role.next_attempt - play.now <= 3_600
+
+
+def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those_before() -> None:
+    """Found by an hour of soak: whoever has Bellwether leave and resume four times an hour does so on purpose."""
+    play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).found()
+    stable(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    play.refused(15)
+    play.left().wake() if play.state is State.LEAVING else play.wake()
+    assert stable(play).kinds() == [], "once within the hour is enough"
+    play.tell(e.OrdersStand("ann has ordered leave", ""))
+    play.tell(e.OrdersStand("", ""))
+    while "Decide" not in play.kinds():
+        stable(play.wake())
 
 
 @pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])
