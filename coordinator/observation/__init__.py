@@ -1,6 +1,16 @@
 """Groups seen from outside: what the present assignment costs, and what Bellwether would assign."""
 
+from bellwether_kafka.coordinator.observation.absence_cost import (
+    GUARD,
+    AbsenceCost,
+    Ending,
+    Pace,
+    absence_cost,
+    cost_document,
+    dearest_crash,
+)
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag import (
     UNKNOWN,
     VERDICTS,
@@ -18,8 +28,18 @@ from bellwether_kafka.coordinator.observation.observation import (
     ObservedMember,
     Shadow,
     as_document,
+    group_values,
+    values_of,
 )
-from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
+from bellwether_kafka.coordinator.observation.observer import (
+    NEWEST,
+    GroupObserver,
+    OnObservation,
+    OnRebalance,
+    OnSeen,
+    Sources,
+)
+from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, is_eager, seen_pause
 from bellwether_kafka.coordinator.observation.readiness import unready
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation.lag import GroupLag
+from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -136,19 +136,36 @@ def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
     """An observation as JSON's values; bytes and the decision itself are left out. `most` limits the partitions whose
     lags are given in detail."""
+    return group_values(seen, most) | {
+        "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
+        "members": [values_of(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
+    }
+
+
+def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
+    """The same without members and what each partition lags."""
     plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
     shadow = seen.shadow
     return {
         "group": seen.group_id,
         "type": seen.kind,
         **{name: getattr(seen, name) for name in plain},
-        "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
-        "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
-        "lag_report": seen.group_lag and asdict(seen.group_lag.report(most)),
+        "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
         "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
     }
+
+
+def values_of(value: Any) -> dict[str, Any]:
+    """The fields of a slotted dataclass by name, and not of what is within: `asdict` copies all of it, which of a large
+    group takes longer than all else."""
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _lag_values(report: LagReport) -> dict[str, Any]:
+    values = {"summary": values_of(report.summary), "partitions": [values_of(one) for one in report.partitions]}
+    return values_of(report) | values
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:

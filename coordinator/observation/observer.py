@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     observation,
     shadow_of,
 )
-from bellwether_kafka.coordinator.observation.rebalances import Rebalances
+from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
@@ -40,6 +40,7 @@ BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
 
 OnObservation = Callable[[Observation], None]
 OnSeen = Callable[[str, DescribeAnswer], None]  # what DescribeGroups said, as it came
+OnRebalance = Callable[[Observation, SeenRebalance], None]  # the look that found one ended
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,7 @@ class GroupObserver:
         on_observation: Sequence[OnObservation] = (),
         *,
         on_seen: Sequence[OnSeen] = (),
+        on_rebalance: Sequence[OnRebalance] = (),
         weights: Callable[[], Weights] | None = None,
     ) -> None:
         self.group_id = config.group_id
@@ -95,6 +97,7 @@ class GroupObserver:
         self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._on_observation = on_observation
         self._on_seen = on_seen
+        self._on_rebalance = on_rebalance
         self._weights = weights
         self._lags = LagLooks(config.group_id)
         self._silence = ""
@@ -117,7 +120,9 @@ class GroupObserver:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = seen
-        self.rebalances.saw(seen)
+        ended = self.rebalances.saw(seen)
+        for hearer in self._on_rebalance if ended is not None else ():
+            notify(hearer, seen, ended)
         for observer in self._on_observation:
             notify(observer, seen)
 

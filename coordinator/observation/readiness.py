@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import EVERYTHING, BoolArray, GroupPlan, IntArray, Rule
+from bellwether_kafka.assignors.shared import BoolArray, GroupPlan, IntArray, Rule
 from bellwether_kafka.coordinator.observation.observation import Observation
 
 STABLE = "Stable"
@@ -22,7 +22,7 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     its = plan.named(where)
     if not its.any():
         return f"{where} is not in the group."
-    if any(rule.kind == "ban" and rule.item == EVERYTHING and (plan.named(rule.where) & its).any() for rule in rules):
+    if any(rule.empties and (plan.named(rule.where) & its).any() for rule in rules):
         return f"{where} is being emptied, or the order has not ended yet; see 'bellwether orders'."
     coming = np.flatnonzero(_among(plan.owner, its) & ~_among(held, its))
     if len(coming):

@@ -10,19 +10,24 @@ from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.planning import Cause, CauseKind, listed
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINES_MAX = 50
 AT_REST = frozenset({"Stable", "Empty"})
-UNKNOWN = ""
+CHANGED = {
+    (True, True): CauseKind.EXCHANGED,
+    (True, False): CauseKind.JOINED,
+    (False, True): CauseKind.LEFT,
+}  # by whether members came, and whether some went
+UNKNOWN = Cause(CauseKind.AGAIN, "")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRebalance:
-    """`seen_at_ms` is the first look that showed it or what it had changed, epoch. `cause` is "" where it is not known.
-    `lasted_ms_max` is None while the group rebalances, or where it did so at the first look already; `moves` count
-    partitions and are None where the looks cannot be compared."""
+    """`seen_at_ms` is the first look that showed it or what it had changed, epoch. `cause` is "" and `kind` AGAIN where
+    nothing is known. `lasted_ms_max` is None while the group rebalances, or where it did so at the first look already;
+    `moves` count partitions and are None where the looks cannot be compared."""
 
     seen_at_ms: int
     cause: str
@@ -30,6 +35,7 @@ class SeenRebalance:
     lasted_ms_max: int | None
     running: bool
     moves: Moves | None
+    kind: CauseKind = CauseKind.AGAIN
 
 
 class Rebalances:
@@ -47,44 +53,49 @@ class Rebalances:
             return tuple(self._ended)
         lasts_ms = self._last.seen_at_ms - self._first.seen_at_ms
         cause = cause_of(self._rest, self._last) if self._rest is not None else UNKNOWN
-        return SeenRebalance(self._first.seen_at_ms, cause, lasts_ms, None, True, None), *self._ended
+        running = SeenRebalance(self._first.seen_at_ms, cause.sentence, lasts_ms, None, True, None, cause.kind)
+        return running, *self._ended
 
-    def saw(self, seen: Observation) -> None:
+    def saw(self, seen: Observation) -> SeenRebalance | None:
+        """The rebalance that this look shows to have ended, None for none."""
         if seen.kind in ("missing", "other"):
-            return
+            return None
         if seen.state not in AT_REST:
             self._first, self._last = self._first or seen, seen
-            return
+            return None
+        ended = None
         if self._first is not None and self._last is not None:
-            self._end(seen, self._first.seen_at_ms, self._last.seen_at_ms - self._first.seen_at_ms)
+            ended = self._end(seen, self._first.seen_at_ms, self._last.seen_at_ms - self._first.seen_at_ms)
         elif self._rest is not None and _had(self._rest) != _had(seen):
-            self._end(seen, seen.seen_at_ms, 0)
+            ended = self._end(seen, seen.seen_at_ms, 0)
         self._rest, self._first, self._last = seen, None, None
+        if ended is not None:
+            self._ended.appendleft(ended)
+        return ended
 
-    def _end(self, seen: Observation, began_ms: int, lasted_ms_min: int) -> None:
+    def _end(self, seen: Observation, began_ms: int, lasted_ms_min: int) -> SeenRebalance:
         before = self._rest
         if before is None:
-            self._ended.appendleft(SeenRebalance(began_ms, UNKNOWN, lasted_ms_min, None, False, None))
-            return
+            return SeenRebalance(began_ms, UNKNOWN.sentence, lasted_ms_min, None, False, None)
         lasted_ms_max, moved = seen.seen_at_ms - before.seen_at_ms, moves_between(_owners(before), _owners(seen))
         cause = cause_of(before, seen)
-        self._ended.appendleft(SeenRebalance(began_ms, cause, lasted_ms_min, lasted_ms_max, False, moved))
+        return SeenRebalance(began_ms, cause.sentence, lasted_ms_min, lasted_ms_max, False, moved, cause.kind)
 
 
-def cause_of(before: Observation, after: Observation) -> str:
-    """What has changed between two looks, "" for nothing that they show."""
+def cause_of(before: Observation, after: Observation) -> Cause:
+    """What has changed between two looks, UNKNOWN for nothing that they show."""
     had, has = _by_key(before.members), _by_key(after.members)
     came = [member for key, member in has.items() if key not in had]
     went = [member for key, member in had.items() if key not in has]
     said = [f"{_named(came)} joined"] * bool(came) + [f"{_named(went)} left or died"] * bool(went)
     if said:
-        return ", ".join(said)
+        return Cause(CHANGED[bool(came), bool(went)], ", ".join(said))
     changed = [m for key, m in has.items() if m.topics and had[key].topics and set(m.topics) != set(had[key].topics)]
     if changed:
-        return f"{_named(changed)} changed the subscription"
+        return Cause(CauseKind.SUBSCRIPTIONS, f"{_named(changed)} changed the subscription")
     sizes = ((topic, len(before.lags[topic]), len(lags)) for topic, lags in after.lags.items() if topic in before.lags)
     grown = [f"topic {topic} went from {old} to {new} partitions" for topic, old, new in sizes if old != new]
-    return listed(grown)
+    return Cause(CauseKind.METADATA, listed(grown)) if grown else UNKNOWN
 
 
 def moves_between(had: Mapping[TopicPartition, str], has: Mapping[TopicPartition, str]) -> Moves:

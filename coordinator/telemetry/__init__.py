@@ -10,7 +10,9 @@ from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
 from bellwether_kafka.coordinator.telemetry.publish import EventPublisher
 from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler
 from bellwether_kafka.coordinator.telemetry.weights import WeightReader

@@ -7,7 +7,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from bellwether_kafka.pipeline.records import HEADER_BYTES, EventSchema, SchemaSet, single_object
 
-WANTED = ("snapshot", "round", "assignment", "traffic")
+WANTED = ("snapshot", "round", "assignment", "traffic", "decision")
 BATCH = 1_000
 SILENCE_S = 15.0
 

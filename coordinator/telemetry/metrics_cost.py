@@ -65,13 +65,18 @@ class CostMetrics:
 
     async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end."""
-        asked_at = float("-inf")
+        asked_at, near = float("-inf"), None
         while True:
             try:
                 if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
                     asked_at = time.monotonic()
                     self._near = bool(await asyncio.to_thread(follower_fetching, admin, LIMIT_S))
-                await self.look(await self._due())
+                due = await self._due()
+                if self._near != near:
+                    due, near = (), self._near
+                elif not due and self._weights is None:
+                    continue  # a thousand groups cost the same as half a minute ago
+                await self.look(due)
             except Exception:
                 log.exception("cost_not_worked_out")
                 await asyncio.sleep(INTERVAL_S)

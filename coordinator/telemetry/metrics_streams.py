@@ -8,6 +8,7 @@ from prometheus_client import Gauge
 from bellwether_kafka.assignors.streams import Report, TaskPlan, report
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.triggers import ProbingFacts, Rates
 
 KINDS = ("active_stateful", "active_stateless", "standby", "warmup")
 PROCESSES_MAX = 500  # of one application with series of their own
@@ -56,6 +57,9 @@ class StreamsMetrics:
         self._standby, self._warmup = lags("standby", "standby"), lags("warmup", "warm-up")
         text = "Lag of a copy of a task; only with metrics_by_task."
         self._copies = Changing(gauge("task_lag_records", text, "task", "process", "kind"))
+        text = "Median rate at which copies far behind were restored, NaN until two reports of one have shown it."
+        self.restore_rate = gauge("restore_records_per_second", text)
+        self._rates: dict[str, Rates] = {}
         self._by_task = by_task
 
     def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
@@ -69,6 +73,9 @@ class StreamsMetrics:
         shown = found.processes[:PROCESSES_MAX]
         self._processes.show(group, {(str(p.process_id), kind): getattr(p, kind) for p in shown for kind in KINDS})
         self._lags(group, found)
+        rates = self._rates.setdefault(group, Rates(decision.plan.acceptable_lag))
+        rates.learn(ProbingFacts.of(decision))
+        self.restore_rate.labels(group).set(UNKNOWN if rates.usual is None else rates.usual)
         if self._by_task:
             self._copies.show(group, dict(_copies(decision.plan)))
 

@@ -15,7 +15,7 @@ import structlog
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRound
@@ -55,11 +55,12 @@ class Followed:
         return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
 
     @classmethod
-    def of(cls, decision: Decision[GroupPlan]) -> "Followed":
+    def of(cls, decision: Decision[GroupPlan], owner: IntArray | None = None) -> "Followed":
+        """`owner` are the owners of all items where they are not those of the plan."""
         plan = decision.plan
         keys, racks = [*(o.key for o in plan.owners), None], [*(o.rack for o in plan.owners), None]
         items = plan.item_of.tolist()
-        target = [*plan.owner.tolist(), NOBODY]  # the last entries answer for NOBODY
+        target = [*(plan.owner if owner is None else owner).tolist(), NOBODY]  # the last entries answer for NOBODY
         return cls(
             decision.raw.group_id,
             plan.cluster,
@@ -124,17 +125,40 @@ def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:
     return np.where(unknown, UNKNOWN, records), np.where(unknown, UNKNOWN, written)
 
 
+class SampleEvents:
+    """Offers what looks say as events; traffic is what was written between two looks."""
+
+    def __init__(self, publisher: Publishes) -> None:
+        self._publisher = publisher
+        self._looks: dict[str, tuple[Followed, Look]] = {}
+
+    def publish(self, followed: Followed, look: Look) -> None:
+        """Offers the events of one look."""
+        head = {"group": followed.group_id, "sampled_at_ms": look.at_ms}
+        for record in chunks(head, lag_entries(followed, look)):
+            self._publisher.offer("lag", record)
+        then, last = self._looks.get(followed.group_id, (None, look))
+        self._looks[followed.group_id] = followed, look
+        if then is None or then.cluster.topics != followed.cluster.topics:
+            return
+        if np.array_equal(then.cluster.counts, followed.cluster.counts):
+            for record in chunks({**head, "since_ms": last.at_ms}, traffic_entries(followed, last, look)):
+                self._publisher.offer("traffic", record)
+
+    def forget(self, group: str) -> None:
+        self._looks.pop(group, None)
+
+
 class Sampler:
     """All led groups. Give its `on_*` methods to the runtime as observers and `run` as what runs beside it."""
 
     def __init__(
         self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = time.time
     ) -> None:
-        self._publisher = publisher
+        self._events = SampleEvents(publisher)
         self._interval_s = interval_ms / 1000
         self._wall_clock = wall_clock
         self._followed: dict[str, Followed] = {}
-        self._looks: dict[str, tuple[Followed, Look]] = {}
         self._sizes_refused = False
 
     def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
@@ -144,7 +168,7 @@ class Sampler:
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._followed.pop(group, None)
-            self._looks.pop(group, None)
+            self._events.forget(group)
 
     async def run(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
         """Until cancelled; silence of brokers, and errors of ours, are log lines and not the end."""
@@ -163,16 +187,7 @@ class Sampler:
 
     def publish(self, followed: Followed, look: Look) -> None:
         """Offers the events of one look."""
-        head = {"group": followed.group_id, "sampled_at_ms": look.at_ms}
-        for record in chunks(head, lag_entries(followed, look)):
-            self._publisher.offer("lag", record)
-        then, last = self._looks.get(followed.group_id, (None, look))
-        self._looks[followed.group_id] = followed, look
-        if then is None or then.cluster.topics != followed.cluster.topics:
-            return
-        if np.array_equal(then.cluster.counts, followed.cluster.counts):
-            for record in chunks({**head, "since_ms": last.at_ms}, traffic_entries(followed, last, look)):
-                self._publisher.offer("traffic", record)
+        self._events.publish(followed, look)
 
     async def _look(self, followed: Followed, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> Look:
         counts = followed.counts
@@ -185,7 +200,7 @@ class Sampler:
             offsets.committed(followed.group_id, counts, LIMIT_S),
         )
         size = {t: np.array([sizes.get((t, p), UNKNOWN) for p in range(n)], dtype=np.int64) for t, n in counts.items()}
-        start, end, done, sized = (_flat(followed.cluster, values) for values in (starts, ends, committed, size))
+        start, end, done, sized = (flat(followed.cluster, values) for values in (starts, ends, committed, size))
         return Look(at_ms, start, end, done, sized, ids)
 
     async def _ids(self, counts: Counts, admin: AdminClient) -> Mapping[str, str]:
@@ -219,7 +234,8 @@ class Sampler:
         return found
 
 
-def _flat(cluster: ClusterView, values: Offsets) -> LongArray:
+def flat(cluster: ClusterView, values: Offsets) -> LongArray:
+    """One entry for each flat partition, UNKNOWN where there is no value."""
     found = np.full(cluster.partition_total, UNKNOWN, dtype=np.int64)
     for topic, column in values.items():
         first = int(cluster.first[cluster.index[topic]])

@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
 )
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
 from bellwether_kafka.coordinator.runtime.process import present_of
@@ -42,15 +43,15 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
 
 
 def test_the_page_has_the_last_look_and_the_rebalances_before_it() -> None:
-    found = present_of(observed(look(10, one("a-1", "t-0")), look(20, one("a-1", "t-0"), one("b-1"))))
+    found = present_of(observed(look(10, one("a-1", "t-0")), look(20, one("a-1", "t-0"), one("b-1"))), Kept())
     assert found is not None
     assert [holder.name for holder in found.holders] == ["a-1", "b-1"]
     assert [line["cause"] for line in found.observed["rebalances"]] == ["b joined"]
 
 
 def test_of_a_group_that_has_not_been_looked_at_nothing_is_shown() -> None:
-    assert present_of(None) is None
-    assert present_of(GroupObserver(MembershipConfig("g"), SOURCES, Policy())) is None
+    assert present_of(None, Kept()) is None
+    assert present_of(GroupObserver(MembershipConfig("g"), SOURCES, Policy()), Kept()) is None
 
 
 def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:

@@ -7,6 +7,7 @@ import pytest
 from bellwether_kafka.assignors.shared.decision import Moves
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.rebalances import LINES_MAX, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.planning.causes import CauseKind
 from tests.unit.coordinator.observation.test_observation import tp
 
 
@@ -29,7 +30,7 @@ def found(*looks: Observation) -> tuple[SeenRebalance, ...]:
 def test_one_between_two_looks_is_known_by_what_it_changed() -> None:
     before, after = look(10, one("a-1", "t-0", "t-1")), look(20, one("a-1", "t-0"), one("b-1", "t-1", "t-2"))
     moved = Moves(kept=1, moved=1, new=1, lost=0)
-    assert found(before, after) == (SeenRebalance(20_000, "b joined", 0, 10_000, False, moved),)
+    assert found(before, after) == (SeenRebalance(20_000, "b joined", 0, 10_000, False, moved, CauseKind.JOINED),)
 
 
 def test_one_that_is_seen_running_lasts_from_look_to_look() -> None:
@@ -38,7 +39,7 @@ def test_one_that_is_seen_running_lasts_from_look_to_look() -> None:
         look(20, one("a-1"), state="PreparingRebalance"),
         look(30, one("a-1"), state="CompletingRebalance"),
     ]
-    assert found(*looks) == (SeenRebalance(20_000, "b left or died", 10_000, None, True, None),)
+    assert found(*looks) == (SeenRebalance(20_000, "b left or died", 10_000, None, True, None, CauseKind.LEFT),)
     (line,) = found(*looks, look(40, one("a-1", "t-0", "t-1")))
     assert (line.seen_at_ms, line.lasted_ms_min, line.lasted_ms_max, line.running) == (20_000, 10_000, 30_000, False)
     assert line.moves == Moves(kept=1, moved=1, new=0, lost=0)

@@ -1,0 +1,45 @@
+"""A Prometheus histogram of how long partitions or tasks had no owner, by group and by what took it."""
+
+from collections.abc import Iterable
+
+from prometheus_client import Histogram
+
+from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
+from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+
+# Bounds that objectives are written with, and the usual session timeouts.
+PAUSE_BUCKETS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 120.0, 300.0)
+
+
+class PauseMetrics:
+    """The runtime's observer of decisions, and of rebalances in groups that are only observed."""
+
+    def __init__(self, common: Metrics) -> None:
+        text = "Without an owner, as the leader or looks see it; a count for each moment that took some."
+        self.pause = Histogram(
+            "bellwether_pause_seconds", text, ["group", "cause"], buckets=PAUSE_BUCKETS, registry=common.registry
+        )
+        self._led: dict[str, Pauses] = {}
+
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+        group = planned.chosen.decision.raw.group_id
+        self._count(group, self._led.setdefault(group, Pauses()).delivered(planned))
+
+    def on_rebalance(self, seen: Observation, found: SeenRebalance) -> None:
+        pause = seen_pause(seen, found)
+        self._count(seen.group_id, () if pause is None else (pause,))
+
+    def on_note(self, group: str, note: Note) -> None:
+        """What happens while somebody else leads is not for us to know."""
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self._led.pop(group, None)
+
+    def on_gone(self, group: str) -> None:
+        self.pause.remove_by_labels({"group": group})
+
+    def _count(self, group: str, pauses: Iterable[Pause]) -> None:
+        for pause in pauses:
+            self.pause.labels(group, pause.cause.value).observe(pause.seconds)

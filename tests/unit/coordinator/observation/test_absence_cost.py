@@ -1,0 +1,117 @@
+"""What the end of a member would cost, computed by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.group import RawMember
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.coordinator.observation.absence_cost import (
+    EVACUATION,
+    GUARD,
+    Ending,
+    Pace,
+    absence_cost,
+    dearest_crash,
+)
+from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+from tests.unit.coordinator.web.test_picture import decided, member
+
+# Tasks 0-3 have no state, 4-7 have 1,000 records each. Process 1 runs all of them.
+ALL_ON_1 = placed([0] * 8)
+CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100, max_warmup_replicas=2)
+PACE = Pace(restore_records_per_s=50.0)
+STATE = {(1, partition): -2 for partition in range(4)}
+
+
+def application(policy: str = "streams-ha", **standbys: int) -> Decision[TaskPlan]:
+    """Process 2 has standbys of task 1_n at `t<n>` records."""
+    sums = {(1, int(name[1:])): position for name, position in standbys.items()}
+    threads = Thread("a", 1, sums=STATE), Thread("b", 2, sums=sums)
+    return led(group(*threads), assignors=always(ALL_ON_1), configs=CONFIGS, policy=policy)
+
+
+def cost_of(ending: Ending, decision: Decision[TaskPlan], pace: Pace = PACE):  # type: ignore[no-untyped-def]
+    return absence_cost(ending, decision, decision.plan.owner, 0, pace)
+
+
+def test_a_crash_waits_for_the_session_and_for_the_task_that_restores_longest() -> None:
+    found = cost_of(Ending.CRASH, application(t0=1000, t1=950, t2=400))
+    assert (found.items, found.by, found.unhelped) == (8, GUARD, "")
+    assert found.restored == 0 + 50 + 600 + 1000, "the last one has no copy: its changelog is read from its beginning"
+    assert (found.as_it_is.unowned_s, found.as_it_is.restoring_s) == (48.0, 20.0), "45 + 3; 1,000 at 50 a second"
+    assert found.helped.seconds == pytest.approx(0.2 + 3.0 + 20.0)
+    assert found.beforehand_s is None
+
+
+def test_an_evacuation_moves_the_restoring_to_before_the_stop() -> None:
+    found = cost_of(Ending.RESTART, application(t0=1000, t1=950, t2=400))
+    assert found.as_it_is.seconds == 48.0, "the ghost's session; its own disk has the state"
+    assert (found.by, found.helped.unowned_s) == (EVACUATION, 3.0)
+    assert found.helped.restoring_s == 2.0, "no copy lacks more than the 100 that count as caught up"
+    assert found.beforehand_s == 20.0, "600 and 1,000 are restored at the same time"
+
+
+def test_warm_ups_that_take_turns_take_longer() -> None:
+    found = cost_of(Ending.REMOVE, application())
+    assert found.as_it_is.seconds == 48.0 + 20.0, "the state on its disk is gone with it"
+    assert found.beforehand_s == 40.0, "four tasks, two at a time"
+
+
+def test_nobody_knows_how_long_state_takes_at_an_unknown_rate() -> None:
+    unknown = cost_of(Ending.CRASH, application(t0=1000), Pace())
+    assert (unknown.as_it_is.unowned_s, unknown.as_it_is.seconds, unknown.helped.seconds) == (48.0, None, None)
+    caught_up = cost_of(Ending.CRASH, application(t0=1000, t1=1000, t2=1000, t3=1000), Pace())
+    assert caught_up.helped.seconds == 3.2, "nothing is to be restored at whatever rate"
+
+
+def test_without_known_ends_only_what_runs_elsewhere_is_known() -> None:
+    decision = application(t0=1000)
+    table = replace(decision.plan.view.tasks, end_sum=np.full(8, -3, dtype=np.int64))
+    lags = np.full(len(decision.plan.view.report_lag), -3, dtype=np.int64)
+    blind = replace(
+        decision, plan=replace(decision.plan, view=replace(decision.plan.view, tasks=table, report_lag=lags))
+    )
+    found = cost_of(Ending.CRASH, blind)
+    assert (found.restored, found.as_it_is.seconds) == (None, None)
+
+
+def test_a_policy_that_ignores_evacuations_leaves_the_guard() -> None:
+    found = cost_of(Ending.RESTART, application("kafka", t0=1000))
+    assert (found.by, found.beforehand_s) == (GUARD, None)
+    assert found.unhelped == 'the policy kafka ignores evacuations; set policy = "streams-ha"'
+    assert found.helped.seconds == pytest.approx(23.2), "worse than its own disk, but sooner"
+
+
+def test_a_consumer_that_leaves_costs_a_heartbeat_and_one_that_dies_its_session() -> None:
+    decision = decided(member("a-1", None), member("b-1", None))
+    seconds = {
+        ending: (cost.as_it_is.seconds, cost.helped.seconds)
+        for ending in Ending
+        for cost in (absence_cost(ending, decision, decision.plan.owner, 0, Pace(10_000, 1_000)),)
+    }
+    assert seconds == {"restart": (1.0, 1.0), "crash": (11.0, 1.2), "remove": (1.0, 1.0)}
+
+
+def test_a_static_consumer_does_not_leave() -> None:
+    def static(name: str) -> RawMember:
+        return replace(member(name, None), instance_id=name)
+
+    decision = decided(static("a"), static("b"))
+    found = absence_cost(Ending.RESTART, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
+    assert (found.as_it_is.seconds, found.by, found.helped.seconds) == (11.0, EVACUATION, 1.0)
+
+
+def test_the_dearest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
+    decision = application(t0=1000)
+    found = dearest_crash(decision, decision.plan.owner)
+    assert found is not None
+    assert (found.items, found.restored) == (8, 3000)
+    assert dearest_crash(decision, np.full(8, -1, dtype=np.int32)) is None
+    consumers = decided(member("a-1", None), member("b-1", None))
+    most = dearest_crash(consumers, np.array([1, 1, 1, 0], dtype=np.int32))
+    assert most is not None
+    assert (most.member, most.items) == ("b-1", 3)

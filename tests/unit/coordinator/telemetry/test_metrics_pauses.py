@@ -1,0 +1,43 @@
+"""Pauses as Prometheus sees them."""
+
+from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
+from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
+from tests.unit.coordinator.observation.test_pauses import delivered
+
+
+def told(metrics: Metrics, cause: CauseKind) -> tuple[float | None, float | None]:
+    """How many pauses there were, and how many seconds in all."""
+    labels = {"group": "g", "cause": cause.value}
+    count, total = (
+        metrics.registry.get_sample_value(f"bellwether_pause_seconds_{n}", labels) for n in ("count", "sum")
+    )
+    return count, total
+
+
+def test_pauses_of_a_led_and_of_an_observed_group_are_counted() -> None:
+    metrics = Metrics()
+    pauses = PauseMetrics(metrics)
+    pauses.on_decision(delivered(10, [0, 0, 0, 0], [0, 0, 1, 1], (2, 3)))
+    pauses.on_decision(delivered(13, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], why=CauseKind.WITHHELD))
+    assert told(metrics, CauseKind.JOINED) == (1.0, 3.0)
+    seen = Observation("g", "classic", "Stable", "cooperative-sticky", 20_000)
+    ended = SeenRebalance(10_000, "b left", 0, 10_000, False, Moves(1, 1, 0, 0), CauseKind.LEFT)
+    pauses.on_rebalance(seen, ended)
+    assert told(metrics, CauseKind.LEFT) == (1.0, 10.0)
+    pauses.on_gone("g")
+    assert told(metrics, CauseKind.LEFT) == (None, None)
+
+
+def test_what_happens_while_somebody_else_leads_is_no_pause() -> None:
+    metrics = Metrics()
+    pauses = PauseMetrics(metrics)
+    pauses.on_decision(delivered(10, [0, 0, 0, 0], [0, 0, 1, 1], (2, 3)))
+    pauses.on_note("g", Note(NoteKind.LEFT, "an order"))
+    pauses.on_decision(delivered(500, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], first=True))
+    assert told(metrics, CauseKind.JOINED) == (None, None)
