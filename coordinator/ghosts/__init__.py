@@ -2,4 +2,4 @@
 
 from bellwether_kafka.coordinator.ghosts.assist import GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.ghosts.coexistence import Conversion, ConversionWatch
-from bellwether_kafka.coordinator.ghosts.proof import GhostOptions, Proof, process_of
+from bellwether_kafka.coordinator.ghosts.proof import GhostFinder, GhostOptions, Proof, process_of

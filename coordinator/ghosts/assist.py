@@ -14,6 +14,7 @@ import structlog
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
+from bellwether_kafka.coordinator.ghosts.long_round import LongRounds
 from bellwether_kafka.coordinator.ghosts.proof import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
@@ -64,6 +65,7 @@ class GhostWatch:
         self._finder = GhostFinder(group_id, client_ids_unique=options.client_ids_unique)
         self._wedges = WedgeFinder()
         self._wedged = False
+        self._long_rounds = LongRounds()
         self._transport = transport
         self._membership = led
         self._observers = observers
@@ -126,6 +128,14 @@ class GhostWatch:
             if ghosts:
                 await self._bury(ghosts)
         await self._unwedge(seen)
+        if self._options.exactly_once:
+            self._name_danger(seen)
+
+    def _name_danger(self, seen: DescribeAnswer) -> None:
+        ours = self._membership.member_id if self._membership is not None else ""
+        found = self._long_rounds.look(seen, time.monotonic(), ours)
+        if found is not None:
+            self._tell(Note(NoteKind.ALERT, found.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         doubt_since = self._membership.doubt_since if self._membership is not None else None

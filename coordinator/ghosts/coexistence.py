@@ -10,7 +10,7 @@ JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until t
 known: who came since the group last rested.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -52,9 +52,9 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
     broken = [m for m in seen.members if not _parses(m)]
     obstacles = []
     if carrying:
-        obstacles.append(f"the assignment of {_named(carrying)} carries userData, which a conversion would lose")
+        obstacles.append(f"the assignment of {named(carrying)} carries userData, which a conversion would lose")
     if broken:
-        obstacles.append(f"the subscription or assignment of {_named(broken)} does not parse")
+        obstacles.append(f"the subscription or assignment of {named(broken)} does not parse")
     return Conversion(tuple(obstacles))
 
 
@@ -64,8 +64,12 @@ class ConversionWatch:
     def __init__(self, on_change: Callable[[str, Conversion], None]) -> None:
         self._on_change = on_change
         self._last: dict[str, Conversion] = {}
+        self._seen: dict[str, DescribeAnswer] = {}  # decoding the same bytes at every look of many groups costs
 
     def on_seen(self, group_id: str, seen: DescribeAnswer) -> None:
+        if seen == self._seen.get(group_id):
+            return
+        self._seen[group_id] = seen
         found = conversion(seen)
         if found is None or found == self._last.get(group_id):
             return
@@ -76,6 +80,7 @@ class ConversionWatch:
     def on_gone(self, group_id: str) -> None:
         """Of a group that is no longer looked at."""
         self._last.pop(group_id, None)
+        self._seen.pop(group_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class Wedged:
         if not self.suspects:
             who = "nobody has joined since the group last rested, so a member has changed its subscription"
         else:
-            who = f"since the group last rested came {_named(self.suspects)}"
+            who = f"since the group last rested came {named(self.suspects)}"
         return (
             f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
             f" round while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client, remove"
@@ -142,6 +147,7 @@ def _parses(member: DescribedMember) -> bool:
     return True
 
 
-def _named(members: tuple[DescribedMember, ...] | list[DescribedMember]) -> str:
+def named(members: Sequence[DescribedMember]) -> str:
+    """The first ones with their hosts, and how many more there are."""
     shown = ", ".join(f"{m.member_id} ({m.client_host})" for m in members[:SHOWN])
     return shown + (f" and {len(members) - SHOWN} more" if len(members) > SHOWN else "")

@@ -44,11 +44,13 @@ _DEFAULT_CLIENT_ID = re.compile(
 @dataclass(frozen=True, slots=True)
 class GhostOptions:
     """What may be removed from a group. `client_ids_unique`: the operator's word that no two live members on one host
-    share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`)."""
+    share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`).
+    `exactly_once`: the group's rounds must not wait for longer than transactions may take (see `long_round`)."""
 
     remove: bool = True
     client_ids_unique: bool = False
     evict_malformed: bool = False
+    exactly_once: bool = False
 
 
 class Proof(Enum):

@@ -1,0 +1,66 @@
+"""Rounds of an application under exactly-once that wait for too long. Pure.
+
+Streams commits nothing during a rebalance. A round that lasts for longer than transaction.timeout.ms, 10 s for Streams,
+has the transactions of all instances aborted, and each restores its state
+(docs/reference/client-quirks.md#java-streams-threads). While a round waits no broker says who has not come back. What
+is known: who was there when the group last rested, and who has come since.
+"""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.ghosts.coexistence import named
+from bellwether_kafka.coordinator.ghosts.proof import STABLE
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+
+TRANSACTION_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LongRound:
+    """It has waited for half of the transaction timeout. `awaited` are members of the last round at rest: those on the
+    hosts that somebody has joined from since then, who are the likeliest to be dead, else all of them."""
+
+    waited_s: float
+    awaited: tuple[DescribedMember, ...]
+    came: tuple[DescribedMember, ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.awaited:
+            whom = "for whom is not known, because the group was never seen at rest"
+        else:
+            whom = f"it waits for one or more of {named(self.awaited)}"
+        since = f"; since the group last rested came {named(self.came)}" if self.awaited and self.came else ""
+        return (
+            f"the round has waited for {self.waited_s:.0f} s: after transaction.timeout.ms"
+            f" ({TRANSACTION_TIMEOUT_S:.0f} s unless set) the transactions of all instances are aborted; {whom}{since};"
+            " if one of them is dead, run instances under bellwether guard, or shorten their session.timeout.ms"
+        )
+
+
+class LongRounds:
+    """One group; shown every answer of DescribeGroups. Times are seconds."""
+
+    def __init__(self) -> None:
+        self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen at rest
+        self._since: float | None = None
+        self._told = False
+
+    def look(self, seen: DescribeAnswer, now: float, ours: str = "") -> LongRound | None:
+        """The danger, once for each round. `ours` is our own member id, for which no round of ours waits."""
+        if seen.error:
+            return None
+        if seen.state == STABLE or not seen.members:
+            self._at_rest = tuple(m.member_id for m in seen.members)
+            self._since, self._told = None, False
+            return None
+        self._since = now if self._since is None else self._since
+        waited_s = now - self._since
+        if self._told or waited_s < TRANSACTION_TIMEOUT_S / 2:
+            return None
+        self._told = True
+        known = self._at_rest or ()
+        old = tuple(m for m in seen.members if m.member_id in known and m.member_id != ours)
+        came = tuple(m for m in seen.members if m.member_id not in known)
+        hosts = {m.client_host for m in came}
+        return LongRound(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if known else ())
