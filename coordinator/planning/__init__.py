@@ -1,7 +1,7 @@
 """From a JoinGroup answer to an assignment that may be sent: metadata, deadline, plan, guard, fallback, memory."""
 
 from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
-from bellwether_kafka.coordinator.planning.causes import Cause, cause, listed
+from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes

@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Proposal, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
+from bellwether_kafka.coordinator.planning.resets import Resets
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.coordinator.planning.streams_request import make_tasks
 from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationError, TopologyKeeper
@@ -30,6 +31,7 @@ from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationEr
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
 REREAD_S = 0.05
+SPREAD_S = 1.0  # in which brokers tell one another of topics
 STALE_METADATA_MS_MAX = 60_000
 STALE_SHARE = 0.2  # of the time for fresh metadata; what is known takes none
 OFFSETS_FAILURES_MAX = 3
@@ -72,8 +74,7 @@ class StreamsKind:
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
-        self._internal_seen: set[str] = set()
-        self._reset_told = False
+        self._resets = Resets(group_id, offsets)
 
     @property
     def policy(self) -> str:
@@ -103,12 +104,14 @@ class StreamsKind:
         topics = tuple(sorted({*topology.topics, *subscribed}))
         cluster = await self._snapshot(topics, left() * METADATA_SHARE)
         self._refuse_unreadable(cluster)
+        if not self.config.topology_attested:
+            cluster = await self._refuse_reset(topology, cluster, topics, left() * METADATA_SHARE)
         created = None
         if not topology.differences(subscribed):  # or they would be made for another application than this one
             created = await self._complete(topology, cluster, topics, left() * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
-        self._internal_seen |= {*topology.topics} & cluster.index.keys()
+        self._resets.saw(topology, cluster)
         ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
         return World(raw, topology, cluster, ends, command.removed)
 
@@ -194,29 +197,10 @@ class StreamsKind:
         if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
-                if not await self._was_reset(topology, cluster, limit_s):
+                gone = await self._resets.gone(topology, cluster, limit_s)
+                self._resets.tell(gone, "nothing is made until members come")
+                if not gone:
                     await self._topologies.complete(topology, cluster, limit_s)
-
-    async def _was_reset(self, topology: Topology, cluster: ClusterView, limit_s: float) -> bool:
-        """Whether internal topics have gone that were there: some that we saw, or all of an application that has
-        committed offsets. Its members decide what is made then, or a Java leader does."""
-        internal = {*topology.repartition_topics, *topology.changelogs} - {*self._external(topology)}
-        there = internal & (cluster.index.keys() | cluster.unreadable)
-        self._internal_seen |= there
-        gone = sorted(internal & self._internal_seen - there)
-        if internal and not there and not gone:
-            sources = {t: int(cluster.counts[cluster.index[t]]) for t in self._external(topology) if t in cluster.index}
-            committed = await self._offsets.committed(self.group_id, sources, limit_s)
-            gone = sorted(internal) if any((offsets >= 0).any() for offsets in committed.values()) else []
-        if gone and not self._reset_told:
-            log.warning(
-                "application_reset", group=self.group_id, gone=gone, action="nothing is made until members come"
-            )
-        self._reset_told = bool(gone)
-        return bool(gone)
-
-    def _external(self, topology: Topology) -> tuple[str, ...]:
-        return tuple(t for t in topology.source_topics if t not in topology.repartition_topics)
 
     async def objection(self, topology: Topology, limit_s: float) -> str:
         """What a Java leader fails the application for when it rebalances now, "" for nothing: then we could not plan
@@ -273,6 +257,23 @@ class StreamsKind:
             raise RefusalError(RefusalCause.TOPICS, reason)
         fresh = {topic: np.zeros(latest[topic], dtype=np.int64) for topic in created & latest.keys()}
         return replace(ends, ends={**ends.ends, **fresh})
+
+    async def _refuse_reset(
+        self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
+    ) -> ClusterView:
+        """Nobody vouches for what its members run now. A broker may not know yet what was made a moment ago, so it is
+        asked again."""
+        if await self._resets.gone(topology, cluster, limit_s):
+            cluster = await self._reread(topology, topics, min(limit_s, SPREAD_S))
+        gone = await self._resets.gone(topology, cluster, limit_s)
+        self._resets.tell(gone, "a Java member leads first")
+        if gone:
+            reason = (
+                f"{len(gone)} of its internal topics are gone, as after a reset ({gone[0]}), and it may be another"
+                " version now; a Java member makes those that it needs, unless topology_attested vouches for the file"
+            )
+            raise RefusalError(RefusalCause.TOPOLOGY, reason)
+        return cluster
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         unknown = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())

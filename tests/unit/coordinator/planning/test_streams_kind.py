@@ -58,12 +58,12 @@ def test_without_a_topology_a_java_member_leads() -> None:
 def test_missing_internal_topics_are_created_where_they_are_described_and_begin_empty() -> None:
     counts = {"orders": 4}
     internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
-    app = App(cluster=Cluster(counts), known=Known(creates=internal))
+    app = App(cluster=Cluster(counts), known=Known(creates=internal), log=Log(committed=-1))
     planned = run(lead(app, 1, A))
     assert planned.chosen.decision.plan.view.tasks.end_sum.tolist() == [0] * 8
     assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
     with pytest.raises(RefusalError, match=r"internal topics do not exist.*- {Name: .*StateChangelogTopics"):
-        run(lead(App(cluster=Cluster(counts)), 1, A))
+        run(lead(App(cluster=Cluster(counts), log=Log(committed=-1)), 1, A))
 
 
 def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_finds() -> None:
@@ -102,6 +102,24 @@ def test_a_reset_application_does_not_get_its_old_topics_again_before_members_co
         assert [entry["event"] for entry in logs] == ["application_reset"]
         run(lead(app, 1, A))
         assert app.cluster.counts == SHOP_COUNTS, "its members are of this topology"
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["we saw its topics", "we have restarted"])
+def test_a_reset_application_that_nobody_vouches_for_is_left_to_java_first(restarted: bool) -> None:
+    """Its next version may have other stores and subscribe to the same topics. With an empty memory we led it by the
+    file of the old one, for which we made the old topics again."""
+    log = Log() if restarted else Log(committed=-1)
+    app = App(cluster=Cluster({"orders": 4}) if restarted else Cluster(), known=Known(creates=SHOP_COUNTS), log=log)
+    if not restarted:
+        run(lead(app, 1, A))
+        app.planner.forget()
+        app.cluster.counts = {"orders": 4}
+    with capture_logs() as logs, pytest.raises(RefusalError, match=r"may be another version.* topology_attested"):
+        run(lead(app, 2, B))
+    assert [entry["event"] for entry in logs].count("application_reset") == 1
+    assert app.cluster.counts == {"orders": 4}, "nothing of the old version is made again"
+    app.cluster.counts = SHOP_COUNTS  # by a Java leader
+    run(lead(app, 4, B))
 
 
 def test_an_application_that_has_run_gets_what_a_new_version_adds() -> None:

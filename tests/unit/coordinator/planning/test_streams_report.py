@@ -143,6 +143,19 @@ def test_lags_of_warm_ups_and_of_every_copy_are_told() -> None:
     assert (WARMUP_LAG, ("1",)) not in samples(metrics)
 
 
+def test_the_rate_of_restoring_is_told_once_two_reports_show_it() -> None:
+    metrics = Metrics()
+    streams = StreamsMetrics(metrics)
+    rate = "bellwether_streams_restore_records_per_second"
+    far = AssignmentConfigs(acceptable_recovery_lag=100)
+    told(metrics, streams, planned(led(group(A, B), assignors=WARMING, configs=far)))
+    assert math.isnan(samples(metrics)[rate, ()])
+    behind = replace(B, sums={(1, 0): 500}, unique=1)
+    later = led(group(A, behind, generation=2), assignors=WARMING, configs=far, now_ms=NOW_MS + 10_000)
+    told(metrics, streams, planned(later))
+    assert samples(metrics)[rate, ()] == 50.0, "500 records in ten seconds"
+
+
 def test_a_log_line_says_what_happened() -> None:
     out = io.StringIO()
     logs.configure_logs("info", "json", out)

@@ -1,0 +1,55 @@
+"""Whether an application has been reset: StreamsResetter deletes its internal topics, and what comes next may be
+another version of it, which must neither find the topics of the old one nor be led by its topology."""
+
+from typing import Protocol
+
+import structlog
+
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.coordinator.kafka import Counts, Offsets
+
+log = structlog.get_logger(__name__)
+
+
+class Committed(Protocol):
+    """What `offset_reader.OffsetReader` is here."""
+
+    async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
+
+
+class Resets:
+    """One application's: the internal topics that we saw, and whether we have said that they are gone."""
+
+    def __init__(self, group_id: str, offsets: Committed) -> None:
+        self._group_id = group_id
+        self._offsets = offsets
+        self._seen: set[str] = set()
+        self._told = False
+
+    def saw(self, topology: Topology, cluster: ClusterView) -> None:
+        self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
+
+    async def gone(self, topology: Topology, cluster: ClusterView, limit_s: float) -> tuple[str, ...]:
+        """Internal topics that were there: those that we saw, or all of an application that has committed offsets."""
+        self.saw(topology, cluster)
+        internal = _internal(topology)
+        there = internal & (cluster.index.keys() | cluster.unreadable)
+        gone = internal & self._seen - there
+        if internal and not there and not gone:
+            sources = [t for t in topology.source_topics if t not in internal and t in cluster.index]
+            counts = {t: int(cluster.counts[cluster.index[t]]) for t in sources}
+            committed = await self._offsets.committed(self._group_id, counts, limit_s)
+            gone = internal if any((offsets >= 0).any() for offsets in committed.values()) else set()
+        return tuple(sorted(gone))
+
+    def tell(self, gone: tuple[str, ...], action: str) -> None:
+        if gone and not self._told:
+            log.warning("application_reset", group=self._group_id, gone=list(gone), action=action)
+        self._told = bool(gone)
+
+
+def _internal(topology: Topology) -> set[str]:
+    """Repartition topics and changelogs; a source topic that serves as one is the application's own."""
+    external = {t for t in topology.source_topics if t not in topology.repartition_topics}
+    return {*topology.repartition_topics, *topology.changelogs} - external
