@@ -6,7 +6,7 @@ with its own script and style and asks nobody else for anything.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
@@ -15,18 +15,26 @@ from urllib.parse import unquote
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from bellwether_kafka.coordinator.membership import Role
+from bellwether_kafka.coordinator.observation import values_of
 from bellwether_kafka.coordinator.web.observed import Present
+from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.status import GroupStatus
 
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
-GROUP_PATH = "/api/groups/"
+GROUP_PATH, OVERVIEW_PATH = "/api/groups/", "/api/overview/"
+SCRIPT = "text/javascript; charset=utf-8"
+SCRIPTS = ("page.js", "overview.js", "group.js", "members.js", "parts.js")
 PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
+    **{f"/{name}": (name, SCRIPT) for name in SCRIPTS},
 }
+KNOWN = (
+    b"There are /, /metrics, /livez, /readyz, /decisions, /api/overview, /api/overview/NAME, /api/groups and"
+    b" /api/groups/NAME.\n"
+)
 HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -40,43 +48,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class RoleStatus:
-    """Why this process does not lead a group that it is to lead; the texts are empty while it leads. `since_ms` is when
-    that began, in milliseconds since 1970; `next_attempt_ms` is None where no attempt is due."""
-
-    reason: str
-    detail: str
-    remedy: str
-    since_ms: int
-    next_attempt_ms: int | None
-
-
-def role_status(role: Role, epoch_s: float) -> RoleStatus:
-    """`epoch_s` is when the role's clock stood at 0, in seconds since 1970."""
-    due = role.next_attempt
-    return RoleStatus(
-        role.reason.value if role.reason is not None else "",
-        role.detail,
-        role.remedy,
-        int((role.since + epoch_s) * 1000),
-        int((due + epoch_s) * 1000) if due is not None else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """One configured group, as the page lists it. `role` is None for groups that are only observed."""
-
-    group: str
-    mode: str
-    state: str
-    leading: bool
-    role: RoleStatus | None
-    generation: int
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     status: HTTPStatus
     kind: str
@@ -85,7 +56,8 @@ class Answer:
 
 class Web:
     """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
-    `pictures` are those of `rounds` unless given; `observed` has what groups show that are only looked at.
+    `pictures` are those of `rounds` unless given; `observed` has what groups show that are only looked at; `overview`
+    has one group, or for "" all of them, the most painful first.
 
     Alive means that the event loop turns: a leader that waits in JoinGroup is alive, and may be not ready.
     """
@@ -98,6 +70,7 @@ class Web:
         rounds: Rounds | None = None,
         pictures: Callable[[str], Picture | None] | None = None,
         observed: Callable[[str], Present | None] = lambda _: None,
+        overview: Callable[[str], Sequence[Row]] = lambda _: (),
     ) -> None:
         self._registry = registry
         self._ready = ready
@@ -105,6 +78,7 @@ class Web:
         self._rounds = rounds or Rounds()
         self._picture = pictures or self._rounds.picture
         self._observed = observed
+        self._overview = overview
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request; its body is not read."""
@@ -126,6 +100,8 @@ class Web:
             return Answer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
         if path.startswith(GROUP_PATH):
             return self._group(unquote(path.removeprefix(GROUP_PATH)))
+        if path.startswith(OVERVIEW_PATH):
+            return self._rows(unquote(path.removeprefix(OVERVIEW_PATH)))
         match path:
             case "/metrics":
                 return self._metrics(accept)
@@ -136,11 +112,12 @@ class Web:
                 status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
                 return Answer(status, PLAIN, f"{reason or 'ok'}\n".encode())
             case "/decisions":
-                return _json([asdict(line) for line in self._rounds.lines()])
+                return _json(self._rounds.lines())
             case "/api/groups":
-                return _json([asdict(group) for group in self._groups()])
-        known = b"There are /, /metrics, /livez, /readyz, /decisions, /api/groups and /api/groups/NAME.\n"
-        return Answer(HTTPStatus.NOT_FOUND, PLAIN, known)
+                return _json(self._groups())
+            case "/api/overview":
+                return self._rows("")
+        return Answer(HTTPStatus.NOT_FOUND, PLAIN, KNOWN)
 
     def _metrics(self, accept: str) -> Answer:
         try:
@@ -149,13 +126,17 @@ class Web:
             encode, kind = choose_encoder("")
         return Answer(HTTPStatus.OK, kind, encode(self._registry))
 
+    def _rows(self, group: str) -> Answer:
+        return _json([values_of_row(row) for row in self._overview(group)])
+
     def _group(self, name: str) -> Answer:
         shown = self._picture(name) or self._observed(name)
         if shown is None:
             text = b"No round of this group has been led by this process yet, nor has it observed the group.\n"
             return Answer(HTTPStatus.NOT_FOUND, PLAIN, text)
-        return _json(asdict(shown))
+        return _json(shown)
 
 
 def _json(value: object) -> Answer:
-    return Answer(HTTPStatus.OK, JSON, json.dumps(value, separators=(",", ":")).encode())
+    """Of JSON's values and frozen dataclasses. `asdict` would take longer than all else: it copies what is within."""
+    return Answer(HTTPStatus.OK, JSON, json.dumps(value, default=values_of, separators=(",", ":")).encode())

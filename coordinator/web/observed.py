@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, Owner
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, SeenRebalance, Shadow, as_document
+from bellwether_kafka.coordinator.observation import (
+    Observation,
+    ObservedMember,
+    SeenRebalance,
+    Shadow,
+    group_values,
+)
 from bellwether_kafka.coordinator.web.lags import LISTED_MAX, lags_by_name
 from bellwether_kafka.coordinator.web.picture import (
     ITEMS_MAX,
@@ -46,10 +52,10 @@ class Present:
 
 def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Present:
     shadow, lags = seen.shadow, _lags(seen)
-    owners = _owners(seen, shadow) if shadow is not None else []
+    owners = _owners(seen, shadow, lags) if shadow is not None else []
     shown = {member for holder in owners for member in holder.members}
-    holders = [*owners, *(_alone(member) for member in seen.members if member.member_id not in shown)]
-    listed = _listed(holders, lags)
+    holders = [*owners, *(_alone(member, lags) for member in seen.members if member.member_id not in shown)]
+    listed = _listed(holders)
     changed = _changed(shadow) if shadow is not None else np.empty(0, dtype=np.int64)
     racks = {holder.rack for holder in holders if holder.rack}
     tasks = any(member.active for member in seen.members)
@@ -65,10 +71,10 @@ def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Pres
     )
 
 
-def _owners(seen: Observation, shadow: Shadow) -> list[Holder]:
+def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[Holder]:
     """The members or processes that the plan knows, with what they have now."""
     plan, members = shadow.decision.plan, {member.member_id: member for member in seen.members}
-    items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_))
+    items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_), lags)
     return [
         Holder(owner.name, owner.rack, owner.members, (*has, *_standbys(members, owner, plan)), owner.degraded)
         for owner, has in zip(plan.owners, items, strict=True)
@@ -86,21 +92,22 @@ def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPl
     ]
 
 
-def _alone(member: ObservedMember) -> Holder:
+def _alone(member: ObservedMember, lags: Mapping[str, int]) -> Holder:
     """A member that no plan places, with what it was given as far as its bytes tell."""
     active = member.active or [f"{topic}-{partition}" for topic, partition in member.owned]
-    items = (*(Item(name, NEUTRAL) for name in active), *(Item(task, STANDBY) for task in member.standby))
+    items = (
+        *(Item(name, NEUTRAL, lag=lags.get(name)) for name in active),
+        *(Item(task, STANDBY) for task in member.standby),
+    )
     return Holder(member.member_id, member.rack, (member.member_id,), items, member.trouble or None)
 
 
-def _listed(holders: Iterable[Holder], lags: Mapping[str, int]) -> tuple[Holder, ...]:
-    """With the lags that are known, and no more items than a picture shows."""
+def _listed(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """With no more items than a picture shows."""
     left, listed = ITEMS_MAX, []
     for holder in holders:
-        items = holder.items[:left]
-        left -= len(items)
-        known = (item if item.state == STANDBY else replace(item, lag=lags.get(item.name)) for item in items)
-        listed.append(replace(holder, items=tuple(known)))
+        listed.append(holder if len(holder.items) <= left else replace(holder, items=holder.items[:left]))
+        left -= len(listed[-1].items)
     return tuple(listed)
 
 
@@ -118,7 +125,5 @@ def _lags(seen: Observation) -> Mapping[str, int]:
 
 
 def _document(seen: Observation, rebalances: Iterable[SeenRebalance]) -> dict[str, Any]:
-    document = as_document(seen, LISTED_MAX)
-    document.pop("lags")
-    members = [{name: member[name] for name in SHOWN_OF_A_MEMBER} for member in document.pop("members")]
-    return document | {"members": members, "rebalances": [asdict(rebalance) for rebalance in rebalances]}
+    members = [{name: getattr(member, name) for name in SHOWN_OF_A_MEMBER} for member in seen.members]
+    return group_values(seen, LISTED_MAX) | {"members": members, "rebalances": [asdict(one) for one in rebalances]}

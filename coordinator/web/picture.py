@@ -2,6 +2,7 @@
 that become JSON as they are; the status page, `/decisions` and the command line draw them. Pure.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -154,14 +155,18 @@ def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray
     return tuple(moves)
 
 
-def items_of(plan: GroupPlan, owner: IntArray, withheld: BoolArray) -> list[list[Item]]:
-    """Partitions or active tasks of each owner of the plan, where these are the owners of all items."""
+def items_of(
+    plan: GroupPlan, owner: IntArray, withheld: BoolArray, lags: Mapping[str, int] | None = None
+) -> list[list[Item]]:
+    """Partitions or active tasks of each owner of the plan, where these are the owners of all items. `lags` are those
+    that are known, by name."""
+    known_lags = lags or {}
     found: list[list[Item]] = [[] for _ in plan.owners]
     listed = np.flatnonzero(owner != NOBODY)[:ITEMS_MAX]
     known, remote = plan.read_remotely(owner)
     states = np.where(~known, NEUTRAL, np.where(remote, CROSS_RACK, LOCAL)).tolist()
     for item, name in zip(listed.tolist(), plan.names(listed), strict=True):
-        found[int(owner[item])].append(Item(name, states[item], bool(withheld[item])))
+        found[int(owner[item])].append(Item(name, states[item], bool(withheld[item]), known_lags.get(name)))
     return found
 
 

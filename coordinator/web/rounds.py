@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import asdict, dataclass
 
-from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.assignors.shared import Decision, GroupPlan
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
@@ -46,9 +46,14 @@ class Rounds:
         """The newest round of this group, None where we have led none."""
         return round_picture(self._newest[group]) if group in self._newest else None
 
+    def decision(self, group: str) -> Decision[GroupPlan] | None:
+        """Of that round."""
+        return self._newest[group].chosen.decision if group in self._newest else None
+
     def followed(self, group: str) -> Followed | None:
         """Who has what by that round."""
-        return Followed.of(self._newest[group].chosen.decision) if group in self._newest else None
+        decision = self.decision(group)
+        return Followed.of(decision) if decision is not None else None
 
 
 def _line(planned: PlannedRound[GroupPlan]) -> Line:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -10,8 +11,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Role
 from bellwether_kafka.coordinator.web import server as http
-from bellwether_kafka.coordinator.web.app import GroupStatus, Web, role_status
+from bellwether_kafka.coordinator.web.app import PAGE, Web
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
+from bellwether_kafka.coordinator.web.status import GroupStatus, role_status
+from tests.paths import ROOT
 
 
 class Ask(Protocol):
@@ -66,8 +69,11 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
         ("GET /api/groups", 200, '"group":"orders"'),
         ("GET /api/groups/orders", 404, "No round"),
         ("GET /", 200, "<title>Bellwether</title>"),
-        ("GET /page.js", 200, "use strict"),
+        ("GET /page.js", 200, "import { group }"),
+        ("GET /parts.js", 200, "export function make"),
         ("GET /page.css", 200, "color-scheme"),
+        ("GET /api/overview", 200, "[]"),
+        ("GET /api/overview/a%2Fb", 200, "[]"),
         ("GET /page.html", 404, "There are"),
         ("GET /../cli.py", 404, "There are"),
         ("POST /metrics", 405, "Only GET"),
@@ -82,6 +88,13 @@ def test_answers(line: str, status: int, body: str) -> None:
         assert "content-security-policy: default-src 'none'" in head
 
     served(talk)
+
+
+def test_every_file_of_the_page_is_served_and_every_import_is_there() -> None:
+    folder = ROOT / "coordinator" / "web" / "page"
+    assert {name for name, _ in PAGE.values()} == {path.name for path in folder.iterdir()}
+    imported = {name for path in folder.glob("*.js") for name in re.findall(r'from "\./(.*?)"', path.read_text())}
+    assert {f"/{name}" for name in imported} < PAGE.keys()
 
 
 def test_head_has_no_body() -> None:
@@ -102,6 +115,7 @@ def test_groups_are_json() -> None:
                 "reason": "empty", "detail": "nobody but us is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
                 "since_ms": 1_700_000_005_000, "next_attempt_ms": 1_700_000_007_500,
             },
+            "emptying": [],
         }  # fmt: skip
 
     served(talk)

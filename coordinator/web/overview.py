@@ -1,0 +1,212 @@
+"""All groups, those that need somebody first: what is wrong with each, from a table of reasons. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from bellwether_kafka.coordinator.membership import NotLeading
+from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, values_of
+from bellwether_kafka.coordinator.web.status import GroupStatus
+from bellwether_kafka.coordinator.web.trends import Curve
+
+Level = Literal["bad", "warn", "info"]
+
+OFTEN_MS = 600_000
+OFTEN = 3  # rebalances within OFTEN_MS
+EMPTY_STATES = ("empty", "dead")
+# Reasons not to lead in which nothing is wrong, and those that pass by themselves; all others are somebody's work.
+AT_PEACE = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
+PASSING = frozenset(
+    {NotLeading.STARTING, NotLeading.JOINING, NotLeading.TAKING_OVER, NotLeading.REBALANCING, NotLeading.LEAVING}
+)
+
+
+class Reason(StrEnum):
+    """What may be wrong with a group, the most painful first."""
+
+    NOT_LED = "not_led"
+    NOBODY_READS = "nobody_reads"
+    STOPPED = "stopped"
+    STALLED = "stalled"
+    FALLING_BEHIND = "falling_behind"
+    NO_OWNER = "no_owner"
+    REBALANCES_OFTEN = "rebalances_often"
+    NOT_SEEN = "not_seen"
+    WAITS = "waits"
+
+
+@dataclass(frozen=True, slots=True)
+class Pain:
+    """`words` is short, for a badge; `detail` is a sentence."""
+
+    reason: Reason
+    level: Level
+    words: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNow:
+    """What is known of one group. `type` is as Kafka has it, `assigned_by` for people. `lag` is None where offsets
+    could not be read. Counts are of partitions or tasks and None where there is no plan: `cross_rack` and `unowned`
+    now, `cross_rack_planned` and `moves` by our plan. `rebalances` are those within OFTEN_MS. `trouble`: why the group
+    cannot be seen, "" where it can."""
+
+    status: GroupStatus
+    type: str
+    assigned_by: str
+    lag: LagSummary | None = None
+    curve: Curve | None = None
+    items: int | None = None
+    unowned: int | None = None
+    cross_rack: int | None = None
+    cross_rack_planned: int | None = None
+    moves: int | None = None
+    rebalances: int = 0
+    trouble: str = ""
+
+    def judged(self, verdict: LagVerdict) -> int:
+        """How many partitions are judged so."""
+        return self.lag.verdicts.get(verdict.value, 0) if self.lag is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group in the overview; `pains` are what is wrong with it, the worst first."""
+
+    now: GroupNow
+    pains: tuple[Pain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a reason holds, and what is said of it then."""
+
+    reason: Reason
+    level: Level
+    holds: Callable[[GroupNow], bool]
+    words: str
+    detail: Callable[[GroupNow], str]
+
+
+def _role(now: GroupNow) -> NotLeading | None:
+    role = now.status.role
+    return NotLeading(role.reason) if role is not None and role.reason else None
+
+
+def _why(now: GroupNow) -> str:
+    role = now.status.role
+    return f"{role.detail}. {role.remedy}" if role is not None else ""
+
+
+def _nobody_reads(now: GroupNow) -> bool:
+    return now.status.members == 0 and now.lag is not None and bool(now.lag.lag)
+
+
+def _verdict(verdict: LagVerdict) -> Callable[[GroupNow], bool]:
+    return lambda now: now.judged(verdict) > 0
+
+
+def _count(verdict: LagVerdict, text: str) -> Callable[[GroupNow], str]:
+    return lambda now: text.format(counted(now.judged(verdict), "partition"))
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+RULES = (
+    Rule(
+        Reason.NOT_LED,
+        "bad",
+        lambda now: _role(now) not in (None, *AT_PEACE, *PASSING),
+        "not led",
+        lambda now: f"Bellwether is to lead this group and does not: {_why(now)}",
+    ),
+    Rule(
+        Reason.NOBODY_READS,
+        "bad",
+        _nobody_reads,
+        "no members",
+        lambda now: f"Nobody is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait.",
+    ),
+    Rule(
+        Reason.STOPPED,
+        "bad",
+        _verdict(LagVerdict.STOPPED),
+        "stopped",
+        _count(LagVerdict.STOPPED, "{} made no progress for five minutes, and no member has them."),
+    ),
+    Rule(
+        Reason.STALLED,
+        "bad",
+        _verdict(LagVerdict.STALLED),
+        "stalled",
+        _count(LagVerdict.STALLED, "{} made no progress for five minutes, although members have them."),
+    ),
+    Rule(
+        Reason.FALLING_BEHIND,
+        "warn",
+        _verdict(LagVerdict.FALLING_BEHIND),
+        "falling behind",
+        _count(LagVerdict.FALLING_BEHIND, "{} got further behind for five minutes."),
+    ),
+    Rule(
+        Reason.NO_OWNER,
+        "warn",
+        lambda now: bool(now.unowned) and now.status.members > 0,
+        "no owner",
+        lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to are nobody's.",
+    ),
+    Rule(
+        Reason.REBALANCES_OFTEN,
+        "warn",
+        lambda now: now.rebalances >= OFTEN,
+        "rebalances often",
+        lambda now: f"{now.rebalances} rebalances within {OFTEN_MS // 60_000} minutes.",
+    ),
+    Rule(
+        Reason.NOT_SEEN,
+        "warn",
+        lambda now: bool(now.trouble),
+        "not seen",
+        lambda now: f"The group cannot be looked at: {now.trouble}.",
+    ),
+    Rule(Reason.WAITS, "info", lambda now: _role(now) in PASSING, "waits", _why),
+)
+PLACE: Mapping[Reason, int] = {reason: place for place, reason in enumerate(Reason)}
+
+
+def pains_of(now: GroupNow) -> tuple[Pain, ...]:
+    """The worst first."""
+    held = (rule for rule in RULES if rule.holds(now))
+    return tuple(Pain(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in held)
+
+
+def overview(groups: Iterable[GroupNow]) -> list[Row]:
+    """The most painful first: by the worst reason, then by the lag in time, then by the lag in records, then by name.
+    What is not known comes behind what is."""
+    return sorted((Row(now, pains_of(now)) for now in groups), key=_rank)
+
+
+def values_of_row(row: Row) -> dict[str, Any]:
+    """As JSON's values, but for dataclasses within. `lag_at_least`: some lag in time is older than our looks."""
+    now, lag = row.now, row.now.lag
+    own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag")}
+    known = {
+        "lag": lag and lag.lag,
+        "lag_ms": lag and lag.lag_ms,
+        "lag_at_least": lag is not None and lag.lag_ms is not None and lag.unknown_ms > lag.unknown,
+        "unknown_lags": lag and lag.unknown,
+        "verdict": lag and lag.verdict,
+    }
+    return values_of(now.status) | own | known | {"pains": row.pains}
+
+
+def _rank(row: Row) -> tuple[int, int, int, str]:
+    lag = row.now.lag
+    worst = PLACE[row.pains[0].reason] if row.pains else len(PLACE)
+    behind = (lag.lag_ms, lag.lag) if lag is not None else (None, None)
+    lag_ms, records = (1 if value is None else -value for value in behind)
+    return worst, lag_ms, records, row.now.status.group

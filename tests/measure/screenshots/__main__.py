@@ -1,0 +1,82 @@
+"""`python -m tests.measure.screenshots`: the pictures of the page in docs/page.
+
+`bellwether run` looks at a varied fleet on brokers that only answer looks, for as long as verdicts need (six minutes);
+then chromium opens the page as a desktop and as a phone have it.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from rich.console import Console
+
+from tests.browser import Browser
+from tests.measure.observed_fleet.__main__ import running
+from tests.measure.screenshots.fleet import Varied, VariedBrokers
+from tests.paths import ROOT
+
+FOLDER = ROOT / "docs" / "page"
+COLOURS = 256  # a palette: a third of the size, and nobody sees it
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """`address` is what follows the page's, `height` None for all of it."""
+
+    name: str
+    address: str
+    width: int
+    height: int
+    scheme: str = "light"
+
+    @property
+    def phone(self) -> bool:
+        return self.width < 500
+
+
+SHOTS = (
+    Shot("overview", "", 1280, 860),
+    Shot("group", "#payments-settlement", 1280, 1500),
+    Shot("overview-phone", "", 390, 844),
+    Shot("group-phone", "#payments-settlement", 390, 844, "dark"),
+)
+
+
+def take(page: str, folder: Path) -> Iterator[str]:
+    folder.mkdir(exist_ok=True)
+    new_folder = tempfile.TemporaryDirectory(prefix="bellwether-", ignore_cleanup_errors=True)
+    with new_folder as profile, Browser(Path(profile) / "profile") as browser:
+        for shot in SHOTS:
+            browser.size(shot.width, shot.height, phone=shot.phone)
+            browser.scheme(shot.scheme)
+            browser.open(page + shot.address, "document.body.dataset.drawn")
+            path = folder / f"{shot.name}.png"
+            browser.screenshot(path)
+            Image.open(path).convert("RGB").quantize(
+                COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            ).save(path, optimize=True)
+            yield f"{path.name}: {path.stat().st_size / 1e3:.0f} kB"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.screenshots", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=6.5, help="of looks before the pictures are taken")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    console, size = Console(soft_wrap=True, highlight=False), Varied()
+    new_folder = tempfile.TemporaryDirectory(prefix="bellwether-fleet-")
+    with new_folder as folder, running(size, Path(folder), VariedBrokers, "*") as run:
+        console.print(f"{size.groups} groups for {options.minutes} minutes at {run.page}")
+        time.sleep(60 * options.minutes)
+        for line in take(run.page, options.folder):
+            console.print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""A process's web application with groups of every kind, served to a real browser."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+
+from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
+from bellwether_kafka.coordinator.web.app import Web
+from bellwether_kafka.coordinator.web.lags import Lags, with_lags
+from bellwether_kafka.coordinator.web.observed import present
+from bellwether_kafka.coordinator.web.overview import GroupNow, Row, overview
+from bellwether_kafka.coordinator.web.picture import Picture
+from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.server import HttpServer
+from bellwether_kafka.coordinator.web.status import Emptying, GroupStatus, RoleStatus
+from bellwether_kafka.coordinator.web.trends import Curve
+from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
+from tests.unit.coordinator.web.test_observed import SKEWED, observed_group
+from tests.unit.coordinator.web.test_observed import member as member_of
+from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
+
+EVIL = "<img src=x onerror=document.title='hacked'>"
+LONG = "a-team-with-a-very-long-name." * 5 + "/orders?x=1#y"
+# By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
+LOOKS = history(
+    sample(0, {"orders": [0, 0, 0, 0]}, {"orders": [0, 7, 0, 90]}),
+    sample(100, {"orders": [7, -1, 50, 60]}, {"orders": [14, 7, 50, 12_060]}),
+)
+FOUND = replace(group_lag(LOOKS, None), notes=(f"{EVIL} is compacted",))
+READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, FOUND)
+FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
+LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
+EMPTYING = (
+    Emptying("member:app-1", "guard on app-1 has ordered evacuate of member:app-1 in 'lost' (SIGTERM)", "empty", 0),
+    Emptying("rack:az1", f"ann has ordered evacuate of rack:az1 in 'lost' ({EVIL})", "", None),
+)
+GROUPS = [
+    GroupStatus("g", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("lost", "lead", "stopped", False, FENCED, -1, 0, EMPTYING),
+    GroupStatus("watched", "observe", "stable", False, None, -1, 4),
+    GroupStatus("seen", "observe", "stable", False, None, -1, 4),
+    GroupStatus("unplanned", "observe", "stable", False, None, -1, 2),
+    GroupStatus(LONG, "observe", "stable", False, None, -1, 2),
+]
+REBALANCES = [
+    SeenRebalance(1_700_000_100_000, f"{EVIL} left or died", 10_000, None, True, None),
+    SeenRebalance(1_700_000_050_000, "b joined", 10_000, 30_000, False, Moves(1, 2, 3, 0)),
+    SeenRebalance(1_700_000_000_000, "", 0, 10_000, False, Moves(4, 0, 0, 0)),
+]
+OBSERVED = {
+    "seen": present(replace(SKEWED, obstacle="its broker assigns", group_lag=FOUND, lag_notes=FOUND.notes), REBALANCES),
+    "unplanned": present(observed_group(member_of("a-1", None, "orders-0"), shadow=False)),
+    LONG: present(replace(observed_group(member_of(f"{'m' * 90}-1", None, "orders-0")), group_id=LONG)),
+}
+CURVES = {
+    "g": Curve(1_700_000_000_000, 10_000, (5, 7, None, None, 9, 3)),
+    "seen": Curve(1_700_000_000_000, 10_000, (None, 0, 12_007)),
+}
+
+
+def row_of(status: GroupStatus) -> GroupNow:
+    lag = FOUND.summary() if status.group in OBSERVED else None
+    assigned_by = "Bellwether" if status.leading else "a member"
+    return GroupNow(
+        status, "classic", assigned_by, lag, CURVES.get(status.group), rebalances=4 * (status.group == "seen")
+    )
+
+
+def rounds() -> Rounds:
+    found = Rounds()
+    first = decided(member("a", "az1"), member("b", "az3"))
+    found.on_decision(planned(first))
+    found.on_decision(
+        planned(
+            decided(member("a", "az3"), member(EVIL, "az2"), member("c", None), generation=2, memory=first.plan.memory)
+        )
+    )
+    a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+    warm = led(group(a, b), configs=ONE_STANDBY)
+    found.on_decision(tasks(warm))
+    grown = group(a.after(warm), b.after(warm), c, generation=2)
+    found.on_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.plan.memory, now_ms=NOW_MS + 5)))
+    return found
+
+
+def pictured(led_rounds: Rounds, name: str) -> Picture | None:
+    found = led_rounds.picture(name)
+    return None if found is None else with_lags(found, READ, 2.0)
+
+
+def application() -> Web:
+    led_rounds = rounds()
+
+    def rows(name: str) -> Sequence[Row]:
+        return overview(row_of(one) for one in GROUPS if name in ("", one.group))
+
+    lags = (lambda: None, lambda: GROUPS, led_rounds, lambda name: pictured(led_rounds, name))
+    return Web(CollectorRegistry(), *lags, OBSERVED.get, rows)
+
+
+@contextmanager
+def served(web: Web) -> Iterator[str]:
+    """The address of the page, as long as the block lasts; the server has a thread of its own."""
+    loop, server = asyncio.new_event_loop(), HttpServer(web)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield f"http://{asyncio.run_coroutine_threadsafe(server.start('127.0.0.1:0'), loop).result(30)}/"
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()

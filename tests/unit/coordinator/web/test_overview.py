@@ -1,0 +1,121 @@
+"""Which group needs somebody most, and why."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict
+from bellwether_kafka.coordinator.web.overview import (
+    AT_PEACE,
+    OFTEN,
+    PASSING,
+    RULES,
+    GroupNow,
+    Reason,
+    overview,
+    pains_of,
+    values_of_row,
+)
+from bellwether_kafka.coordinator.web.status import GroupStatus, role_status
+from tests.paths import ROOT
+
+LAG = LagSummary(12, LagVerdict.OK, 100, 60, 0, 5_000, 0, 1.0, 1.0, 0, {verdict.value: 0 for verdict in LagVerdict})
+WELL = GroupNow(GroupStatus("g", "observe", "stable", False, None, -1, 4), "classic", "a member", LAG)
+
+
+def judged(verdict: LagVerdict, count: int = 2) -> GroupNow:
+    return replace(WELL, lag=replace(LAG, verdicts={**LAG.verdicts, verdict.value: count}))
+
+
+def to_lead(reason: NotLeading | None) -> GroupNow:
+    role = role_status(Role(reason, "a reason"), 0.0)
+    return replace(WELL, status=replace(WELL.status, mode="lead", leading=reason is None, role=role))
+
+
+def named(name: str, now: GroupNow) -> GroupNow:
+    return replace(now, status=replace(now.status, group=name))
+
+
+NOBODY = replace(WELL, status=replace(WELL.status, state="empty", members=0))
+EXAMPLES = {
+    Reason.NOT_LED: to_lead(NotLeading.NO_PLAN),
+    Reason.NOBODY_READS: NOBODY,
+    Reason.STOPPED: judged(LagVerdict.STOPPED),
+    Reason.STALLED: judged(LagVerdict.STALLED),
+    Reason.FALLING_BEHIND: judged(LagVerdict.FALLING_BEHIND),
+    Reason.NO_OWNER: replace(WELL, unowned=3),
+    Reason.REBALANCES_OFTEN: replace(WELL, rebalances=OFTEN),
+    Reason.NOT_SEEN: replace(WELL, lag=None, trouble="there is no such group yet"),
+    Reason.WAITS: to_lead(NotLeading.JOINING),
+}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_has_a_rule_and_holds_alone(reason: Reason) -> None:
+    (pain,) = pains_of(EXAMPLES[reason])
+    assert pain.reason == reason
+    assert pain.words
+    assert pain.detail
+
+
+def test_rules_are_in_the_order_of_the_reasons() -> None:
+    assert [rule.reason for rule in RULES] == list(Reason)
+
+
+def test_the_documentation_has_the_rules_in_their_order() -> None:
+    text = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z ]+) \| (bad|warn|info) \|", text, re.MULTILINE)
+    assert rows == [(rule.words, rule.level) for rule in RULES]
+
+
+def test_nothing_is_wrong_with_a_group_that_reads() -> None:
+    assert pains_of(WELL) == ()
+    assert pains_of(replace(WELL, rebalances=OFTEN - 1, lag=None)) == ()
+    assert pains_of(replace(NOBODY, lag=replace(LAG, lag=0))) == (), "nobody is missing where all is read"
+    assert pains_of(replace(NOBODY, unowned=3, lag=None)) == (), "what nobody knows is no reason"
+
+
+@pytest.mark.parametrize("reason", [None, *NotLeading])
+def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_is_at_peace(reason: NotLeading | None) -> None:
+    found = {pain.reason for pain in pains_of(to_lead(reason))}
+    if reason is None or reason in AT_PEACE:
+        assert found == set()
+    else:
+        assert found == {Reason.WAITS if reason in PASSING else Reason.NOT_LED}
+
+
+def test_a_group_that_should_be_led_and_is_not_says_why_and_what_to_do() -> None:
+    (pain,) = pains_of(to_lead(NotLeading.FENCED))
+    assert "a reason" in pain.detail
+    assert "instance_id" in pain.detail
+
+
+def test_the_most_painful_is_first_then_lag_in_time_then_in_records_then_the_name() -> None:
+    ordered = [
+        *(named(reason.value, now) for reason, now in EXAMPLES.items()),
+        named("late", replace(WELL, lag=replace(LAG, lag_ms=90_000, lag=1))),
+        named("more", replace(WELL, lag=replace(LAG, lag=101))),
+        named("a", WELL),
+        named("b", WELL),
+        named("records", replace(WELL, lag=replace(LAG, lag_ms=None, lag=10**9))),
+        named("unknown", replace(WELL, lag=None)),
+    ]
+    names = [now.status.group for now in ordered]
+    assert [row.now.status.group for row in overview(ordered)] == names
+    assert [row.now.status.group for row in overview(reversed(ordered))] == names
+
+
+def test_a_group_with_several_reasons_stands_at_its_worst() -> None:
+    both = replace(judged(LagVerdict.STALLED), unowned=1)
+    (row, _) = overview([named("x", EXAMPLES[Reason.FALLING_BEHIND]), named("both", both)])
+    assert [pain.reason for pain in row.pains] == [Reason.STALLED, Reason.NO_OWNER]
+
+
+def test_values_keep_the_unknown_apart_from_zero() -> None:
+    known, unknown = (values_of_row(row) for row in overview([WELL, named("h", replace(WELL, lag=None))]))
+    assert (known["lag"], known["lag_ms"], known["lag_at_least"], known["verdict"]) == (100, 5_000, False, "ok")
+    assert {unknown[name] for name in ("lag", "lag_ms", "unknown_lags", "verdict", "curve", "cross_rack")} == {None}
+    least = values_of_row(*overview([replace(WELL, lag=replace(LAG, unknown_ms=1))]))
+    assert least["lag_at_least"]
