@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from bellwether_kafka.coordinator.guard import guard as run_as_guard  # `guard` is a module of this package
+from bellwether_kafka.coordinator.guard import guard as run_as_guard
 
 GUARD = "guard"
 

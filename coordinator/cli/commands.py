@@ -33,13 +33,18 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand("groups:groups", "List all groups and who assigns in them."),
         LazyCommand(
             "groups:describe",
-            "Show a group: members, what they have, lags, the present plan's cost, and what we would assign.",
+            "Show a group: members, what they have, lags, the present plan's cost, and Bellwether's plan.",
         ),
         LazyCommand(
             "top:top",
-            "Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look.",
+            "Show groups live: who leads, generation, members, lag, cost, last cause; as JSON, one document per line.",
         ),
-        LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON one line per look."),
+        LazyCommand(
+            "assess:assess",
+            "Say what groups cost, now and in a recorded period, what Bellwether would avoid of it, and what to begin"
+            " with; of all groups if none is named.",
+        ),
+        LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON, one document per line."),
     ],
     "Explain and plan": [
         LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
@@ -50,7 +55,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "simulate:simulate",
-            "Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing.",
+            "Show what a change would cause: rebalances until the group is stable, moves and cost. Applies nothing.",
         ),
     ],
     "Lead": [
@@ -60,13 +65,13 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             " if something fails.",
         ),
         LazyCommand(
-            "run:run",
+            "processes:run",
             "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
             "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
             EPILOG,
         ),
         LazyCommand(
-            "guard:guard",
+            "processes:guard",
             "Run an instance of an application, or watch one, and end its memberships at once when it is gone."
             "\n\nEverything that follows -- is the command. It gets the signals that the guard gets; on SIGTERM it is"
             " emptied first, where Bellwether leads. Exits with its exit code, 128 and the signal's number if one has"
@@ -76,11 +81,11 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
     ],
     "Operate": [
-        LazyCommand("orders:orders", "List the orders that stand, and the sidecars that have been heard."),
-        LazyCommand("orders:rebalance", "Have the leading sidecar begin a rebalance now."),
+        LazyCommand("orders:orders", "List the orders in force, and the sidecars seen recently."),
+        LazyCommand("orders:rebalance", "Have the leader start a rebalance now."),
         LazyCommand(
             "orders:pause",
-            "Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever.",
+            "Stop Bellwether from starting rebalances of a group; it still serves those that members start.",
         ),
         LazyCommand(
             "orders:leave",
@@ -113,11 +118,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "replay:history",
-            "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
+            "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `simulate --history`,"
+            " `assess --history` and `replay`.",
         ),
         LazyCommand(
             "replay:replay",
-            "Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any"
+            "Decide recorded rebalances again, from what their leader had, and show where plans differ; exits 4 if any"
             " does.",
         ),
     ],

@@ -60,6 +60,13 @@ def scales_for(settings: Settings, seen: Observation) -> Scales | None:
     return None if known is None else Scales(known[1], settings.cost, _near(settings))
 
 
+def scales_of(settings: Settings, topics: Collection[str], recorded: Weights | None = None) -> Scales | None:
+    """For groups that read these topics; `recorded` weights come before those of the topic. None without any."""
+    known = group_weights(settings, topics) if recorded is None or not recorded.of else None
+    weights = known[1] if known is not None else recorded
+    return None if weights is None else Scales(weights, settings.cost, _near(settings))
+
+
 def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
     """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
     is what members have when `now` is decided."""

@@ -34,11 +34,11 @@ EXIT_CODES: Mapping[Exit, str] = {
     " which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
     " missing ACLs, bytes that do not decode",
-    Exit.FENCED: "fenced, another instance runs with our group.instance.id; do not restart this one while it does",
+    Exit.FENCED: "fenced, another process runs with this group.instance.id; do not restart this one while it does",
     Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today;"
     " of `ready`: something is missing yet",
     Exit.INTERRUPTED: "ended by Ctrl-C",
-    Exit.UNREAD: "nobody reads our output any more, as behind `| head`",
+    Exit.UNREAD: "the reader of the output has ended, as behind `| head`",
 }
 EPILOG = "Exit codes: " + "; ".join(f"{int(code)} {said}" for code, said in EXIT_CODES.items()) + "."
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}

@@ -15,12 +15,10 @@ from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import group_settings
-from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, read_all
+from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, TopicDesk
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import Settings
-
-READ_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
     if not settings.control_topic:
         return ()
     try:
-        records = read_all(librdkafka_properties(settings.properties), settings.control_topic, READ_S)
+        records = TopicDesk(librdkafka_properties(settings.properties), settings.control_topic).read()
     except ControlTopicError as error:
         typer.echo(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()

@@ -10,7 +10,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
-from bellwether_kafka.assignors.shared import EVERYTHING, GroupPlan, Rule, UnknownNameError
+from bellwether_kafka.assignors.shared import GroupPlan, Rule, UnknownNameError
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
@@ -18,7 +18,15 @@ from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources, full_ids, unready
+from bellwether_kafka.coordinator.observation import (
+    GroupObserver,
+    Observation,
+    OnSeen,
+    Shadow,
+    Sources,
+    full_ids,
+    unready,
+)
 from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -70,11 +78,18 @@ async def observer_of(settings: Settings, group: str) -> AsyncIterator[GroupObse
         yield observer_for(settings, group, sources, leader)
 
 
-def observer_for(settings: Settings, group: str, sources: Sources, leader: Leader | None = None) -> GroupObserver:
+def observer_for(
+    settings: Settings,
+    group: str,
+    sources: Sources,
+    leader: Leader | None = None,
+    *,
+    on_seen: Sequence[OnSeen] = (),
+) -> GroupObserver:
     """By what is configured of the group, else by the defaults; its plans are `leader`'s, if that is given."""
     by = leader or configured(settings, group)
     membership = group_settings(settings, group).membership(settings.instance_id)
-    return GroupObserver(membership, sources, by.policy, by.application)
+    return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
 
 
 def look(settings: Settings, group: str) -> Observation:
@@ -193,7 +208,7 @@ class Placed:
         that could be several it ends the process with a sentence."""
         seen = self._look(self._rules)
         plan = seen.shadow.decision.plan if seen.shadow is not None else None
-        if plan is None or plan.meant(where):
+        if plan is None or plan.named(where).any():
             return where
         named = owners_called(seen, plan, where.removeprefix(AT_MEMBER))
         if len(named) > 1:
@@ -265,18 +280,14 @@ class Placed:
 def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
     """Why an evacuation beside those that stand would leave a task without a copy that has caught up, as a part of a
     sentence; "" where it would not. One alone waits until warm-ups have; several may stop at the same time."""
-    others = [one for one in standing if _empties(one)]
-    if not others or not _empties(rule):
+    others = [one for one in standing if one.empties]
+    if not others or not rule.empties:
         return ""
     left = plan.last_copies((*others, rule))
     places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
     if not len(left):
         return ""
     return f"outside {places} nobody has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
-
-
-def _empties(rule: Rule) -> bool:
-    return rule.kind == "ban" and rule.item == EVERYTHING
 
 
 def _why_no_plan(seen: Observation) -> str:

@@ -17,7 +17,7 @@ Group = Annotated[str, typer.Argument(help="The group id, of an application its 
 Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
-Interval = Annotated[float, typer.Option(help="Seconds between two looks.", min=1.0)]
+Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0)]
 ANY_GROUP = "any"  # settings want a group, and most commands lead none
 
 

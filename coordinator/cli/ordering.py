@@ -8,6 +8,7 @@ Where no topic is named, orders on a whole group go to the process on this machi
 import functools
 import getpass
 import inspect
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -41,9 +42,9 @@ Topic = Annotated[
     ),
 ]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
-For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
+For = Annotated[str, typer.Option("--for", help="How long the order stays in force, such as 30m, 12h or 7d.")]
 Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
-Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
+Force = Annotated[bool, typer.Option("--force", help="Save the order although no process could carry it out now.")]
 Remove = Annotated[
     bool, typer.Option("--remove", help="It has been stopped for good: remove what is left of it from the group.")
 ]
@@ -168,8 +169,12 @@ def document(order: AnyOrder) -> dict[str, Any]:
 
 
 def owner() -> str:
-    """Who orders, for the record."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    """Who orders, for the record. A container may run under a number that has no name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"
 
 
 def now_ms() -> int:
@@ -278,5 +283,5 @@ def _with_options(name: str, options: Callable[..., Any], command: Callable[...,
         made = options(**{one: given.pop(one) for one in shared})
         command(**{name: made}, **given)
 
-    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]  # what inspect looks for
     return with_options

@@ -55,7 +55,7 @@ Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
 ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
 Command = Annotated[
     str,
-    typer.Option("--exec", help="What restarts one member and returns when it has; {member} stands for its id."),
+    typer.Option("--exec", help="What restarts one member and returns when it has; {member} is replaced by its id."),
 ]
 RollWait = Annotated[
     float, typer.Option(help="Seconds that each step may take: until a member is empty, and until it has its share.")

@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
-from bellwether_kafka.coordinator.observation import Observation, Shadow, short_ids
+from bellwether_kafka.coordinator.observation import Observation, Shadow, cost_document, dearest_crash, short_ids
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Move, Picture, picture_of
@@ -64,14 +64,31 @@ def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output,
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
+        crash = dearest_crash(shadow.decision, shadow.held)
         more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
+        more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         print_document(asdict(picture) | more, output, one_of_many=watch)
     else:
         warn_hypothetical(seen)
         _draw_plan(seen, shadow, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
+        for line in _crash_in_words(seen, shadow) if output is Output.WIDE else ():
+            typer.echo(line)
     return bool(picture.moved or picture.new or picture.lost)
+
+
+def _crash_in_words(seen: Observation, shadow: Shadow) -> list[str]:
+    """Of the member whose crash would cost most, with the defaults of Kafka's clients."""
+    cost = dearest_crash(shadow.decision, shadow.held)
+    if cost is None:
+        return []
+    said = shadow.decision.plan.words.items(cost.items)
+    state = f", and {cost.restored:,} records are restored" if cost.restored else ""
+    state = ", and state of unknown size is restored" if cost.restored is None else state
+    unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
+    more = f"'bellwether simulate {seen.group_id} --crash' has more"
+    return [f"If {cost.member} crashed now, nobody would have its {said} for up to {unowned}{state}; {more}."]
 
 
 def explain(

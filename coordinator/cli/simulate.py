@@ -1,26 +1,48 @@
-"""The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?"""
+"""The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?
+And what would the restart, the crash or the removal of a member cost, with and without the guard or an evacuation?
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from bellwether_kafka.assignors.consumer import ROUNDS_MAX, PartitionPlan, changed, rounds
+from bellwether_kafka.assignors.consumer import BROKER_SIDE, ROUNDS_MAX, PartitionPlan, broker_side, changed, rounds
 from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
-from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
+from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
-from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end, warn_hypothetical
+from bellwether_kafka.coordinator.cli.look import (
+    AT_MEMBER,
+    connected,
+    look_with_plan,
+    owners_called,
+    run_to_end,
+    warn_hypothetical,
+)
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.observation import NEWEST, Observation, full_ids
-from bellwether_kafka.coordinator.planning import ApplicationError
+from bellwether_kafka.coordinator.observation import (
+    GUARD,
+    NEWEST,
+    AbsenceCost,
+    Ending,
+    Observation,
+    Pace,
+    Shadow,
+    absence_cost,
+    cost_document,
+    full_ids,
+    is_eager,
+    short_ids,
+)
+from bellwether_kafka.coordinator.planning import ApplicationError, listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId
@@ -37,10 +59,31 @@ def simulate(
     add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
     add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Another policy; with --history several.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another policy; with --history several. For comparison also what a broker would do:"
+            " broker-uniform, broker-range, of an application broker-sticky."
+        ),
+    ] = None,
     history: Annotated[
         Path | None, typer.Option(help="A file written by `bellwether history`: replay it under other policies.")
     ] = None,
+    restart: Annotated[
+        list[str] | None, typer.Option(help="member:ID, also in short: what its restart would cost, in seconds.")
+    ] = None,
+    crash: Annotated[list[str] | None, typer.Option(help="member:ID: what its crash would cost.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="member:ID: what it would cost to scale it in.")] = None,
+    restore_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Records a second that one copy restores; a leader has it as"
+            " bellwether_streams_restore_records_per_second.",
+            min=0.001,
+        ),
+    ] = None,
+    session_timeout_ms: Annotated[int, typer.Option(help="session.timeout.ms of the members.", min=1)] = 45_000,
+    heartbeat_interval_ms: Annotated[int, typer.Option(help="heartbeat.interval.ms of the members.", min=1)] = 3_000,
     output: As = Output.TABLE,
 ) -> None:
     if history is not None:
@@ -48,6 +91,13 @@ def simulate(
         return
     if group is None:
         fail("Name a group, or give a history with --history.")
+    ended = {Ending.RESTART: restart or (), Ending.CRASH: crash or (), Ending.REMOVE: remove or ()}
+    if any(ended.values()):
+        if any((without_member, without_rack, add, topic, policy)):
+            fail("--restart, --crash and --remove tell of the group as it is; leave out the options that change it.")
+        pace = Pace(session_timeout_ms, heartbeat_interval_ms, restore_rate)
+        tell_absences(*look_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
+        return
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     topics = _topics(topic or [])
     settings, _ = settings_for(bootstrap, config, group)
@@ -72,6 +122,49 @@ def simulate(
     draw_rounds(found, costs, shadow.current)
 
 
+def tell_absences(
+    seen: Observation, shadow: Shadow, ended: Mapping[Ending, Sequence[str]], pace: Pace, output: Output
+) -> None:
+    decision, names = shadow.decision, [owner.name for owner in shadow.decision.plan.owners]
+    costs = []
+    for ending, texts in ended.items():
+        for text in texts:
+            found = owners_called(seen, decision.plan, text.removeprefix(AT_MEMBER))
+            if len(found) != 1:
+                what = f"may be {listed(found)}; write more of the id" if found else "is no member of the group"
+                fail(f"{text} {what}; see 'bellwether describe {seen.group_id}'.")
+            costs.append(absence_cost(ending, decision, shadow.held, names.index(found[0]), pace))
+    everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
+    if output.is_document:
+        told = {"hypothetical": not seen.can_be_led, "pauses_everybody": everybody}
+        print_document([{**cost_document(cost), **told} for cost in costs], output)
+        return
+    warn_hypothetical(seen)
+    draw_absences(costs, short_ids(seen) if output is Output.TABLE else {}, everybody=everybody)
+
+
+def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, everybody: bool) -> None:
+    table = Table("if", "member", "has", "nobody works on some of it for", "with", "for", "restored", "beforehand")
+    for cost in costs:
+        restored = "-" if cost.restored is None else f"{cost.restored:,}"
+        beforehand = "" if cost.by == GUARD else _seconds(cost.beforehand_s)
+        member = names.get(cost.member, cost.member)
+        spent = (_seconds(cost.as_it_is.seconds), cost.by, _seconds(cost.helped.seconds))
+        table.add_row(cost.ending.value, member, str(cost.items), *spent, restored, beforehand)
+    Console().print(table)
+    for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
+        typer.echo(line)
+    if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
+        typer.echo("Unknown where state is to be restored at a rate, or over a lag, that nobody knows: --restore-rate.")
+    if everybody:
+        typer.echo("The group is eager: every round also pauses all other members, for a heartbeat interval or longer.")
+    typer.echo("Seconds are at most. Nothing was applied.")
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.1f} s"
+
+
 def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
     """Ids of members that people may give in short. What could be several or nobody stays as it is, and is refused."""
     found = [(text, full_ids(seen, text)) for text in given]
@@ -90,7 +183,7 @@ class Imagined:
 def _rounds(
     settings: Settings, seen: Observation, decision: Decision[PartitionPlan], change: Change, name: str | None
 ) -> list[Imagined]:
-    policy = _leader(settings, seen.group_id, name).policy
+    policy = broker_side(name) if name in BROKER_SIDE else _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
     # Newer than whatever members claim, with room for the rounds to come.
     memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
@@ -169,6 +262,8 @@ def _task(text: str) -> TaskId:
 
 def _assignors(settings: Settings, group: str, policy: str | None) -> Assignors:
     """As configured of the application, with its stages; STOCK for one of which nothing is."""
+    if policy == BROKER_STICKY:
+        return replace(STOCK, assign=assign_broker_sticky)
     if policy is not None and policy not in STREAMS_POLICIES:
         fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
     if group_settings(settings, group).streams is None:

@@ -167,10 +167,10 @@ def top(
     config: Config = None,
     url: Annotated[
         list[str] | None,
-        typer.Option(help="The page of a sidecar, such as http://127.0.0.1:9790: it tells generation and last cause."),
+        typer.Option(help="The page of a sidecar, such as http://127.0.0.1:9790: it adds generation and last cause."),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.5)] = 3.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5)] = 3.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
     sort: Annotated[Order, typer.Option(help="What comes first: the name, or the largest.")] = Order.NAME,
     filter_: Annotated[str, typer.Option("--filter", help="Only groups with this in their names.")] = "",
     output: As = Output.TABLE,

@@ -170,6 +170,13 @@ class Controller:
         tied = [order for order in standing if order.until is not records.Until.EXPIRY]
         return tuple((order, self._orders.absence(order)) for order in tied)
 
+    def emptying(self, group: str) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
+        """The evacuations that stand in the group, and how far those that end with an absence have come."""
+        now_ms = int(self._wall_clock() * 1000)
+        standing = self._orders.placements(group, now_ms)
+        found = [order for order in standing if order.kind is records.PlacementKind.EVACUATE]
+        return tuple((order, self._orders.absence(order)) for order in found)
+
     def absence_seen(self, order: records.PlacementOrder, found: Look) -> None:
         """What a look at the group has shown; a look that came too late for the order changes nothing."""
         state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)

@@ -1,7 +1,7 @@
 """The arguments of `bellwether guard`, and its run.
 
 They are read with argparse: typer and pydantic, with which all other commands are made, would take most of the memory
-and the time that a guard has. `--help` is theirs (`coordinator/cli/guard.py`).
+and the time that a guard has. `--help` is theirs (`coordinator/cli/processes.py`).
 """
 
 import argparse
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from bellwether_kafka.coordinator.guard.options import GRACE_S, GuardOptions
-from bellwether_kafka.coordinator.guard.process import CommandError
+from bellwether_kafka.coordinator.guard.process import CommandError, wait_for_pid
 from bellwether_kafka.coordinator.guard.run import guard_child, guard_process, say
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
 
 BAD_INPUT = 2
+PID_FILE_WAIT_S = 60.0
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 
 
@@ -32,6 +33,7 @@ class GuardArguments:
     group: str
     command: tuple[str, ...] = ()
     pid: int | None = None
+    pid_file: Path | None = None
     state_dir: Path | None = None
     client_id: tuple[str, ...] = ()
     grace: float = GRACE_S
@@ -46,8 +48,8 @@ class GuardArguments:
             raise ArgumentError("bellwether guard needs Linux.")
         if not self.group:
             raise ArgumentError("Name the group by --group.")
-        if bool(self.command) == (self.pid is not None):
-            raise ArgumentError("Name the command to run, behind --, or a process by --pid.")
+        if [bool(self.command), self.pid is not None, self.pid_file is not None].count(True) != 1:
+            raise ArgumentError("Name the command to run, behind --, or a process by --pid or --pid-file.")
         if self.state_dir is None and not self.client_id:
             raise ArgumentError(
                 "Name --state-dir (Kafka Streams with persistent stores), or a --client-id that only this process has."
@@ -72,8 +74,9 @@ def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) ->
     try:
         given.check()
         options = _options(given, environ)
-        if given.pid is not None:
-            return guard_process(given.pid, options)
+        pid = given.pid if given.pid_file is None else wait_for_pid(given.pid_file, PID_FILE_WAIT_S)
+        if pid is not None:
+            return guard_process(pid, options)
         return guard_child(given.command, options)
     except (ArgumentError, GuardSettingsError) as error:
         say(str(error))
@@ -92,6 +95,7 @@ def parsed(arguments: Sequence[str]) -> GuardArguments:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--group", default="")
     parser.add_argument("--pid", type=int)
+    parser.add_argument("--pid-file", type=Path)
     parser.add_argument("--state-dir", type=Path)
     parser.add_argument("--client-id", action="append", default=[])
     parser.add_argument("--grace", type=float, default=GRACE_S)

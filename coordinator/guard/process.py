@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.guard.state_directory import descends
@@ -242,6 +243,20 @@ class Stranger(Guarded):
         while not self.ended:
             if self.stopping or select.select([self._descriptor], [], [], WAIT_S)[0]:
                 self._end()
+
+
+def wait_for_pid(file: Path, wait_s: float) -> int:
+    """The number in the file once that is a process that lives: until its next start the file may hold an old one.
+    Raises CommandError."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        with suppress(OSError, ValueError):
+            pid = int(file.read_text(encoding="utf-8"))
+            if Path(f"/proc/{pid}").exists():
+                return pid
+        if time.monotonic() >= deadline:
+            raise CommandError(f"{file} has named no process for {wait_s:.0f} s; check --pid-file.", 2)
+        time.sleep(WAIT_S)
 
 
 def _forwarded() -> list[int]:

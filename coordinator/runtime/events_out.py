@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from bellwether_kafka.coordinator.observation import OnObservation
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
+from bellwether_kafka.coordinator.runtime.observed_groups import OnGone
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import EventPublisher, Sampler, WeightReader
+from bellwether_kafka.coordinator.telemetry import EventPublisher, ObservedSamples, Sampler, WeightReader
 
 
 def events_counter(registry: CollectorRegistry) -> Counter:
@@ -29,6 +31,8 @@ class EventsOut:
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     beside: Sequence[Beside] = ()
+    on_observation: Sequence[OnObservation] = ()
+    on_gone: Sequence[OnGone] = ()
 
     @classmethod
     def of(cls, settings: Settings, registry: CollectorRegistry) -> "EventsOut":
@@ -41,7 +45,15 @@ class EventsOut:
         events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
-        return cls(publisher, (publisher.on_decision, sampler.on_decision), (sampler.on_note,), (sampler.run,))
+        observed = ObservedSamples(publisher, events.sample_interval_ms)
+        return cls(
+            publisher,
+            on_decision=(publisher.on_decision, sampler.on_decision),
+            on_note=(sampler.on_note,),
+            beside=(sampler.run,),
+            on_observation=(observed.on_observation,),
+            on_gone=(observed.on_gone,),
+        )
 
     def close(self) -> None:
         if self.publisher is not None:

@@ -129,14 +129,15 @@ class ObservedGroups:
         """Returns 0. Silence of brokers, and errors of ours, are log lines and not the end."""
         while not self._stopping.is_set():
             self._changed.clear()
-            began, computed = self._clock(), self._cpu()
+            began, computed, known = self._clock(), self._cpu(), len(self.observers)
             try:
                 if self._selection.patterns:
                     await self.discover()
             except Exception:
                 log.exception("groups_not_listed")
             await self._look_at_all(began)
-            self._pace(self._cpu() - computed)
+            if 2 * known >= len(self.observers):  # a first look at a group plans it, which later ones need not
+                self._pace(self._cpu() - computed)
         return 0
 
     async def discover(self) -> None:

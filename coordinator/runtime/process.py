@@ -10,9 +10,10 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
-from bellwether_kafka.coordinator.observation import GroupObserver
+from bellwether_kafka.coordinator.observation import GroupObserver, Kept
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
+from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
@@ -25,18 +26,23 @@ from bellwether_kafka.coordinator.telemetry import (
     LagMetrics,
     Metrics,
     ObservedMetrics,
+    PauseMetrics,
     StreamsMetrics,
     log_decision,
 )
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.web import (
+    Emptying,
     GroupStatus,
     HttpAddressError,
     HttpServer,
+    LagTrends,
     LagWatch,
     Present,
     Rounds,
+    Row,
     Web,
+    overview,
     present,
     role_status,
 )
@@ -70,9 +76,12 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     exporter = LagExporterMetrics(settings.lag_exporter_cluster_name) if settings.lag_exporter_cluster_name else None
     if exporter is not None:
         metrics.registry.register(exporter)
-    lag_metrics = LagMetrics(metrics)
+    lag_metrics, trends = LagMetrics(metrics), LagTrends()
     of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
-    costs, lags = CostMetrics(metrics, settings.cost, weights), LagWatch(rounds, [each.on_lag for each in of_lags])
+    costs, lags = (
+        CostMetrics(metrics, settings.cost, weights),
+        LagWatch(rounds, [each.on_lag for each in (*of_lags, trends)]),
+    )
     service = Service(
         settings.properties,
         settings.memberships,
@@ -80,20 +89,28 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events, watches, costs, lags, of_lags, by_task=settings.metrics_by_task),
+        observers=_observers(
+            metrics, rounds, events, watches, costs, lags, of_lags, trends, by_task=settings.metrics_by_task
+        ),
         weights=weights,
         control=settings.control,
         selection=selection,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
+
+    def groups() -> list[GroupStatus]:
+        return statuses((reload.settings if reload is not None else settings).named, service)
+
+    newest: Kept[Present] = Kept()  # a page asks again before there is another look
     web = Web(
         metrics.registry,
         lambda: not_ready(service),
-        lambda: statuses((reload.settings if reload is not None else settings).named, service),
+        groups,
         rounds,
         lags.picture,
-        lambda group: present_of(service.observed.get(group)),
+        lambda group: present_of(service.observed.get(group), newest),
+        lambda group: rows([one for one in groups() if group in ("", one.group)], service, rounds, trends),
     )
     server = HttpServer(web)
     reload = (
@@ -121,13 +138,15 @@ def _observers(
     costs: CostMetrics,
     lags: LagWatch,
     of_lags: Sequence[LagMetrics | LagExporterMetrics],
+    trends: LagTrends,
     *,
     by_task: bool,
 ) -> Observers:
-    conversions = ConversionWatch(metrics.on_conversion)
+    conversions, pauses = ConversionWatch(metrics.on_conversion), PauseMetrics(metrics)
     return Observers(
         on_decision=(
             metrics.on_decision,
+            pauses.on_decision,
             log_decision,
             rounds.on_decision,
             *events.on_decision,
@@ -137,12 +156,20 @@ def _observers(
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_role=(log_role, metrics.on_role),
-        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in (*watches, costs, lags, *of_lags))),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in (*watches, costs, lags, pauses, *of_lags))),
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
-        on_observation=(ObservedMetrics(metrics).on_observation, *(o.on_observation for o in (costs, *of_lags))),
+        on_observation=(
+            ObservedMetrics(metrics).on_observation,
+            *(o.on_observation for o in (costs, *of_lags, trends)),
+            *events.on_observation,
+        ),
         on_seen=(conversions.on_seen,),
-        on_gone=(costs.on_gone, conversions.on_gone, metrics.on_gone, *(each.on_gone for each in of_lags)),
+        on_gone=(
+            *(each.on_gone for each in (pauses, costs, conversions, metrics, *of_lags, trends)),
+            *events.on_gone,
+        ),
+        on_rebalance=(pauses.on_rebalance,),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 
@@ -175,18 +202,38 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
         member, role = runner.membership, runner.role
         state, others = member.state.name.lower(), max(0, len(member.members) - 1)
         status = role_status(role, time.time() - time.monotonic())
-        return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others)
+        emptying = _emptying(service, group.name)
+        return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others, emptying)
     observer = service.observed.get(group.name)
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
     return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
 
 
-def present_of(observer: GroupObserver | None) -> Present | None:
+def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
+    return tuple(
+        Emptying(
+            order.where,
+            order.sentence,
+            absence.stage.value if absence is not None else "",
+            absence.since_ms if absence is not None else None,
+        )
+        for order, absence in service.emptying(group)
+    )
+
+
+def rows(groups: Sequence[GroupStatus], service: Service, rounds: Rounds, trends: LagTrends) -> list[Row]:
+    """The overview of these groups."""
+    now_ms = int(time.time() * 1000)
+    return overview(group_now(one, service.observed.get(one.group), rounds, trends, now_ms) for one in groups)
+
+
+def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:
     """None for a group that is not observed, or has not been looked at yet."""
     if observer is None or observer.last is None:
         return None
-    return present(observer.last, observer.rebalances.lines())
+    seen, lines = observer.last, observer.rebalances.lines()
+    return newest.of((seen, lines), lambda: present(seen, lines))
 
 
 def not_ready(service: Service) -> str | None:

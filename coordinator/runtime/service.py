@@ -17,15 +17,17 @@ from bellwether_kafka.assignors.shared import GroupPlan, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.control import (
+    Absence,
     AbsenceWatch,
     Controller,
     ControlSettings,
     ControlTopic,
     LocalOrders,
     OnControl,
+    PlacementOrder,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
-from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
+from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, Sources
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
@@ -58,6 +60,7 @@ class Observers:
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
+    on_rebalance: Sequence[OnRebalance] = ()  # of observed groups
     on_control: Sequence[OnControl] = ()
     on_gone: Sequence[OnGone] = ()  # groups that are no longer looked at
 
@@ -219,12 +222,19 @@ class Service:
 
         return Named({config.group_id: selected(config) for config in self._groups if config.mode != "lead"})
 
+    def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
+        """The evacuations that stand in the group, and how far each has come."""
+        return self._controller.emptying(group) if self._controller is not None else ()
+
     def _observed_groups(self, looks: LookSources, transport: kafka.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:
             config = membership.proven(selected.config, transport.broker_version)
             hear, seen = self._observers.on_observation, self._observers.on_seen
             by = selected.policy, selected.application
-            return GroupObserver(config, looks.sources, *by, hear, on_seen=seen, weights=self._weights)
+            ended = self._observers.on_rebalance
+            return GroupObserver(
+                config, looks.sources, *by, hear, on_seen=seen, on_rebalance=ended, weights=self._weights
+            )
 
         return ObservedGroups(
             self._selection, make, lister(transport, lambda: looks.reader), looks.shared, self._observers.on_gone

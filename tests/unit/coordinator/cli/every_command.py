@@ -32,6 +32,7 @@ TOPOLOGY = """Topologies:
 """
 # Words in braces are filled in; `brokers` and `control` are options.
 ARGUMENTS = {
+    "assess": "{group} {brokers}",
     "ban": "{group} {item} rack:az1 {control}",
     "decode": f"ConsumerProtocolSubscription {BLOB}",
     "describe": "{group} {brokers}",
@@ -61,7 +62,7 @@ ARGUMENTS = {
     "version": "",
     "weights": "--topic bellwether.weights {brokers}",
 }
-NEEDS_THE_GROUP = {"describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
+NEEDS_THE_GROUP = {"assess", "describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,7 @@ def test_every_command_explains_itself_and_prints_json(name: str) -> None:
     options = {option for parameter in command.params for option in parameter.opts}
     assert {"--output", "-o"} <= options, f"{name} has {sorted(options)}"
     (output,) = [parameter for parameter in command.params if "--output" in parameter.opts]
-    assert isinstance(output.default, Output)
+    assert output.default in {*Output}
 
 
 def test_exit_codes_are_told() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import json
+import os
+import pwd
 import subprocess
 import threading
 import time
@@ -378,3 +380,15 @@ def test_a_place_that_may_be_several_is_refused(short: Desk) -> None:
     refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
     assert FIRST in refused
     assert SECOND in refused
+
+
+def test_a_user_without_a_name_orders_under_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number."""
+
+    def nameless(*_: object) -> str:
+        raise KeyError("getpwuid(): uid not found: 1000")
+
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nameless)
+    assert ordering.owner().startswith(f"{os.getuid()}@")

@@ -1,8 +1,10 @@
 """What an imagined round restores, in bytes, as far as brokers tell sizes; what rounds cost, by weights and a price."""
 
+import json
 import re
 
 import pytest
+import typer
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
@@ -14,8 +16,10 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
-from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes
-from bellwether_kafka.coordinator.observation.observation import Cost
+from bellwether_kafka.coordinator.cli.output import Output
+from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes, tell_absences
+from bellwether_kafka.coordinator.observation.absence_cost import Ending, Pace
+from bellwether_kafka.coordinator.observation.observation import Cost, Observation, shadow_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
 from bellwether_kafka.coordinator.web.picture import picture_of
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
@@ -79,3 +83,22 @@ def test_cost_is_drawn_once_something_is_weighed(
     assert re.search(r"^now +3 +0 +0.0 B/s, 0.0000 EUR per hour$", drawn, re.MULTILINE), "and before the first"
     draw_rounds(found, [], Cost(0, 3, 0))
     assert "across racks" not in capsys.readouterr().out
+
+
+def test_absences_are_told_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
+    now, _ = imagined(Change())
+    shadow = shadow_of(now, now.plan.owner)
+    seen = Observation("g", "classic", "Stable", "range", 0, shadow=shadow)
+    ended = {Ending.RESTART: ["member:a"], Ending.CRASH: ["b"]}
+    tell_absences(seen, shadow, ended, Pace(), Output.TABLE)
+    drawn = capsys.readouterr().out
+    assert re.search(r"^restart +a +2 +3.0 s +evacuation +3.0 s +0 +0.0 s$", drawn, re.MULTILINE)
+    assert re.search(r"^crash +b +2 +48.0 s +guard +3.2 s +0$", drawn, re.MULTILINE)
+    assert "eager" in drawn
+    tell_absences(seen, shadow, ended, Pace(), Output.JSON)
+    (first, second) = json.loads(capsys.readouterr().out)
+    assert (first["by"], second["as_it_is"]["seconds"], second["helped"]["unowned_s"]) == ("evacuation", 48.0, 3.2)
+    with pytest.raises(typer.Exit) as stopped:
+        tell_absences(seen, shadow, {Ending.CRASH: ["c"]}, Pace(), Output.TABLE)
+    assert stopped.value.exit_code == 2
+    assert "c is no member of the group" in capsys.readouterr().err

@@ -197,3 +197,18 @@ def test_brokers_that_do_not_answer_end_nothing() -> None:
         desk.looks_at()
     assert desk.group.rules
     assert [one["event"] for one in logged] == ["absence_not_seen"]
+
+
+def test_the_page_is_told_what_is_being_emptied_and_how_far_that_has_come() -> None:
+    desk = Desk()
+    rack = replace(ORDER, where="rack:az1", until=Until.EXPIRY)
+    desk.hears(ORDER)
+    desk.hears(rack)
+    desk.hears(replace(ORDER, kind=PlacementKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
+    assert desk.controller.emptying("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
+    desk.looks_at(working(plain("a")))
+    ((_, absence), _) = desk.controller.emptying("orders")
+    assert absence is not None
+    assert absence.stage is Stage.EMPTYING
+    desk.now_ms = ORDER.expires_ms
+    assert desk.controller.emptying("orders") == ()

@@ -47,14 +47,16 @@ def test_every_option_is_read_and_the_command_is_left_alone() -> None:
         topic="t",
     )
     assert parsed(["--pid", "7"]).pid == 7
+    assert parsed(["--pid-file", "/run/app.pid"]).pid_file == Path("/run/app.pid")
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("--client-id a --bootstrap h:1 -- true", "Name the group by --group."),
-        ("--group g --client-id a --bootstrap h:1", "Name the command to run, behind --, or a process by --pid."),
+        ("--group g --client-id a --bootstrap h:1", "Name the command to run, behind --, or a process by --pid or"),
         ("--group g --client-id a --pid 1 --bootstrap h:1 -- true", "Name the command to run, behind --,"),
+        ("--group g --client-id a --pid 1 --pid-file f --bootstrap h:1", "Name the command to run, behind --,"),
         ("--group g --bootstrap h:1 -- true", "Name --state-dir"),
         ("--group g --client-id a --fence --bootstrap h:1 -- true", "--fence needs --state-dir"),
         ("--group g --client-id a --grace -1 --bootstrap h:1 -- true", "--grace is a number of seconds"),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bellwether_kafka.coordinator.guard.process import CommandError, wait_for_pid
+
 pytestmark = pytest.mark.slow
 
 NO_BROKER = "127.0.0.1:1"
@@ -148,3 +150,21 @@ def test_a_property_that_cannot_be_used_costs_the_guard_and_not_the_process(tmp_
     ended = guarded("sh", "-c", "sleep 0.2; exit 7", options=("--config", str(file)))
     assert ended.returncode == 7
     assert "Nothing is guarded: The property compression.codec is not supported" in ended.stderr
+
+
+def test_a_file_is_waited_for_until_it_names_a_process_that_lives(tmp_path: Path) -> None:
+    file = tmp_path / "app.pid"
+    with subprocess.Popen(["true"]) as former:
+        former.wait()
+    file.write_text(f"{former.pid}\n")
+    script = f"sleep 0.5; echo $$ > {file}; exec sleep 1"
+    with subprocess.Popen(["sh", "-c", script]) as process:
+        command = [*GUARD, "--pid-file", str(file)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 0, ended.stderr
+        assert process.poll() is not None, "the guard ends with the process"
+
+
+def test_a_file_that_names_nobody_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="has named no process for 0 s; check --pid-file"):
+        wait_for_pid(tmp_path / "app.pid", 0.2)

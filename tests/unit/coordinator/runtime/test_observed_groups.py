@@ -216,7 +216,7 @@ def test_looks_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatc
     fleet = Fleet(tmp_path, 'match = "*"', cpu_s=4.0)
     fleet.listed = [ListedGroup(f"group-{number:03}", "consumer") for number in range(TOGETHER_MIN)]
     with capture_logs() as lines:
-        assert run_for(fleet, 3, monkeypatch) == [INTERVAL_S, 20.0, 20.0]
+        assert run_for(fleet, 4, monkeypatch) == [INTERVAL_S, INTERVAL_S, 20.0, 20.0], "first looks are no measure"
     (line,) = events(lines, "looks_paced")
     assert (line["interval_s"], line["computed_s"]) == (20, 4.0)
 

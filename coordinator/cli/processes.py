@@ -1,0 +1,73 @@
+"""The commands that run until they are stopped: `bellwether run`, and `bellwether guard` as `--help`, completion and
+the page of commands have it. Started as a program, the guard reads its arguments in `coordinator.guard`, which is
+smaller.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bellwether_kafka.coordinator.cli.offline import installed_version
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
+from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, run_guard
+from bellwether_kafka.coordinator.runtime import SettingsFile, serve
+from bellwether_kafka.coordinator.settings import named
+from bellwether_kafka.coordinator.telemetry import configure_logs
+
+
+def run(
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group or a pattern such as 'team-*'; may be repeated.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="For --group: observe (joins nothing), assist or lead.")] = "observe",
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    given: dict[str, object] = {"groups": [named(name, mode) for name in group]} if group else {}
+    if log_level is not None:
+        given["log_level"] = log_level
+    settings = load_settings(bootstrap, config, given)
+    configure_logs(settings.log_level, settings.log_format)
+    file = SettingsFile(config, lambda: read_settings(bootstrap, config, given)) if config is not None else None
+    outcome = asyncio.run(serve(settings, installed_version(), file))
+    for message in outcome.messages:
+        typer.echo(message, err=True)
+    raise typer.Exit(outcome.exit_code)
+
+
+def guard(
+    group: Annotated[str, typer.Option(help="The group id, of an application its application id.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command that runs the process, behind --.", show_default=False)
+    ] = None,
+    pid: Annotated[int | None, typer.Option(help="Watch this process instead of running a command.")] = None,
+    pid_file: Annotated[
+        Path | None, typer.Option(help="The same by a file with its number, which is waited for.", show_default=False)
+    ] = None,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(help="Kafka Streams' state.dir, whose process id tells which members are its own."),
+    ] = None,
+    client_id: Annotated[
+        list[str] | None, typer.Option(help="A client id that only this process has; may be repeated.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(help="On SIGTERM, seconds to empty the process before it gets the signal.")
+    ] = GRACE_S,
+    fence: Annotated[
+        bool, typer.Option("--fence", help="Fence its producers when it is gone; for exactly-once.")
+    ] = False,
+    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="The control topic, bellwether-control unless the file names one.")
+    ] = None,
+) -> None:
+    named, ids = tuple(command or ()), tuple(client_id or ())
+    given = GuardArguments(group, named, pid, pid_file, state_dir, ids, grace, fence, bootstrap, config, topic)
+    raise typer.Exit(run_guard(given))

@@ -1,0 +1,76 @@
+"""What the overview is made of: of each group the role, the last look and the last round, as they are now."""
+
+from dataclasses import replace
+from typing import Protocol
+
+from bellwether_kafka.coordinator.observation import Observation, Rebalances
+from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, Rounds
+
+BROKER, BELLWETHER, MEMBER, NOBODY = "its broker", "Bellwether", "a member", "nobody"
+BROKER_TYPES = ("consumer", "streams")
+OLD_MS = 300_000  # groups are looked at every two minutes at least
+
+
+class Watched(Protocol):
+    """What an observer of a group knows."""
+
+    last: Observation | None
+    rebalances: Rebalances
+
+
+def group_now(
+    status: GroupStatus, observer: Watched | None, rounds: Rounds, trends: LagTrends, now_ms: int
+) -> GroupNow:
+    """`observer` is None for groups that we are to lead. `now_ms` is epoch."""
+    known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
+    lag, curve = (known.summary, known.curve) if known is not None else (None, None)
+    if observer is None:
+        rebalances = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in rounds.lines())
+        return _to_lead(GroupNow(status, "classic", NOBODY, lag, curve, rebalances=rebalances), rounds)
+    seen = observer.last
+    if seen is None:
+        return GroupNow(status, "", NOBODY)
+    rebalances = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
+    trouble = _trouble(seen, now_ms)
+    about = GroupNow(status, seen.kind, _assigned_by(seen), lag, curve, rebalances=rebalances, trouble=trouble)
+    return _with_costs(about, seen)
+
+
+def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
+    status, newest = now.status, rounds.decision(now.status.group)
+    if not status.leading or newest is None:
+        return replace(now, assigned_by=MEMBER if status.members else NOBODY)
+    cost = newest.cost
+    return replace(
+        now, assigned_by=BELLWETHER, items=len(newest.plan.owner), unowned=cost.unowned, cross_rack=cost.cross_rack
+    )
+
+
+def _trouble(seen: Observation, now_ms: int) -> str:
+    """A group without a shadow plan has trouble, too, but is seen."""
+    if seen.kind == "missing":
+        return seen.trouble
+    age_ms = now_ms - seen.seen_at_ms
+    return f"the last look that was answered is {age_ms // 60_000} minutes old" if age_ms > OLD_MS else ""
+
+
+def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
+    shadow = seen.shadow
+    if shadow is None:
+        return now
+    return replace(
+        now,
+        items=len(shadow.held),
+        unowned=shadow.current.unowned,
+        cross_rack=shadow.current.cross_rack,
+        cross_rack_planned=shadow.planned.cross_rack,
+        moves=shadow.moves.moved + shadow.moves.new,
+    )
+
+
+def _assigned_by(seen: Observation) -> str:
+    if seen.kind in BROKER_TYPES:
+        return BROKER
+    if seen.sidecars:
+        return BELLWETHER
+    return MEMBER if seen.members else NOBODY

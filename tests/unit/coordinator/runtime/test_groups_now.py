@@ -1,0 +1,97 @@
+"""What the overview says of a group follows from its role, its last look and its last round."""
+
+from dataclasses import dataclass, field, replace
+
+from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.observation import Observation, Rebalances
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.runtime.groups_now import group_now
+from bellwether_kafka.coordinator.web import GroupStatus, LagTrends, role_status
+from bellwether_kafka.coordinator.web.overview import GroupNow
+from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.unit.coordinator.web.shown import rounds
+from tests.unit.coordinator.web.test_observed import SKEWED
+
+NOW_MS = 1_700_000_000_000
+LAG = group_lag(history(sample(0, {"orders": [1]}, {"orders": [4]})), None)
+
+
+@dataclass(slots=True)
+class Looks:
+    """What an observer remembers."""
+
+    last: Observation | None = None
+    rebalances: Rebalances = field(default_factory=Rebalances)
+
+
+def seen_as(*looks: Observation) -> GroupNow:
+    """An observed group after these looks."""
+    observer, trends = Looks(), LagTrends()
+    for seen in looks:
+        observer.last = seen
+        observer.rebalances.saw(seen)
+        trends.on_observation(seen)
+    members = len(looks[-1].members) if looks else 0
+    status = GroupStatus("g", "observe", "stable", False, None, -1, members)
+    return group_now(status, observer, rounds(), trends, NOW_MS)
+
+
+def to_lead(name: str, reason: NotLeading | None) -> GroupNow:
+    status = GroupStatus(name, "lead", "stable", reason is None, role_status(Role(reason), 0.0), 2, 3)
+    return group_now(status, None, rounds(), LagTrends(), NOW_MS)
+
+
+def test_a_group_that_has_not_been_looked_at_has_nothing_to_say() -> None:
+    now = seen_as()
+    assert (now.type, now.lag, now.curve, now.cross_rack, now.trouble) == ("", None, None, None, "")
+
+
+def test_an_observed_group_has_the_costs_of_its_shadow_plan_and_its_lags() -> None:
+    now = seen_as(replace(SKEWED, group_lag=LAG))
+    shadow = SKEWED.shadow
+    assert shadow is not None
+    assert (now.cross_rack, now.cross_rack_planned) == (shadow.current.cross_rack, shadow.planned.cross_rack)
+    assert (now.items, now.unowned, now.moves) == (4, 0, shadow.moves.moved + shadow.moves.new)
+    assert (now.type, now.assigned_by) == ("classic", "a member")
+    assert now.lag is not None
+    assert now.curve is not None
+    assert (now.lag.lag, now.curve.values) == (3, (3,))
+
+
+def test_who_assigns_is_the_broker_we_a_member_or_nobody() -> None:
+    cases = {
+        "its broker": replace(SKEWED, kind="consumer"),
+        "Bellwether": replace(SKEWED, sidecars=SKEWED.members[:1]),
+        "a member": SKEWED,
+        "nobody": replace(SKEWED, members=(), shadow=None),
+    }
+    assert {who: seen_as(seen).assigned_by for who, seen in cases.items()} == {who: who for who in cases}
+
+
+def test_why_a_group_cannot_be_seen_is_its_trouble_and_why_it_has_no_plan_is_not() -> None:
+    now = replace(SKEWED, seen_at_ms=NOW_MS, shadow=None)
+    assert seen_as(replace(now, kind="missing", trouble="there is no such group yet")).trouble
+    assert not seen_as(replace(now, trouble="it rebalances")).trouble
+
+
+def test_a_look_that_is_old_is_trouble() -> None:
+    old = seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 360_000))
+    assert old.trouble == "the last look that was answered is 6 minutes old"
+    assert not seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 120_000)).trouble
+
+
+def test_only_rebalances_of_the_last_ten_minutes_count() -> None:
+    other = replace(SKEWED, members=SKEWED.members[:2])
+    looks = [replace(SKEWED if i % 2 else other, seen_at_ms=NOW_MS - 15 * 60_000 + i * 120_000) for i in range(8)]
+    assert seen_as(*looks).rebalances == 5
+
+
+def test_a_led_group_has_the_costs_of_its_last_round_and_only_while_we_lead_it() -> None:
+    led = rounds().decision("g")
+    assert led is not None
+    now = to_lead("g", None)
+    assert (now.assigned_by, now.items) == ("Bellwether", len(led.plan.owner))
+    assert (now.unowned, now.cross_rack) == (led.cost.unowned, led.cost.cross_rack)
+    lost = to_lead("g", NotLeading.FENCED)
+    assert (lost.assigned_by, lost.items, lost.cross_rack) == ("a member", None, None)
+    assert to_lead("never-led", None).cross_rack is None

@@ -1,0 +1,34 @@
+"""A whole process: `bellwether run`, before brokers that only answer looks, serves the overview of what it sees."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.support.members import wait_until
+from tests.measure.observed_fleet.__main__ import Run, running
+from tests.measure.observed_fleet.brokers import Size
+
+SIZE = Size(groups=3, partitions=6, members=2)
+
+
+def rows(run: Run, name: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run.get(f"/api/overview{name}"))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_each_group_has_its_lag_and_a_curve_of_it(tmp_path: Path) -> None:
+    with running(SIZE, tmp_path) as run:
+        run.wait_until_seen(SIZE.groups)
+        wait_until(lambda: all(row["lag"] is not None for row in rows(run)), 60, lambda: str(rows(run)))
+        found = rows(run)
+        assert sorted(row["group"] for row in found) == [SIZE.group(number) for number in range(SIZE.groups)]
+        for row in found:
+            assert (row["members"], row["items"], row["assigned_by"]) == (2, 6, "a member")
+            assert row["lag"] > 0
+            assert row["curve"]["values"][-1] >= row["lag"]
+            assert rows(run, f"/{row['group']}")[0]["group"] == row["group"]
+        assert rows(run, "/nothing") == []
