@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetric
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from tests.paths import ROOT
 
@@ -45,6 +46,7 @@ def known() -> set[str]:
     metrics = Metrics()
     StreamsMetrics(metrics)
     ObservedMetrics(metrics)
+    PauseMetrics(metrics)
     LagMetrics(metrics)
     ControlMetrics(metrics.registry)
     CostMetrics(metrics, None, None)
