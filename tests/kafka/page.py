@@ -10,21 +10,24 @@ from tests.paths import DOCS
 PAGE = DOCS / "kafka-tests.md"
 HEAD = """# Kafka's own unit tests
 
-Written by `make kafka-tests`; do not edit. Kafka's unit tests of its consumer and Streams assignors run as they are
-released, but in the classes that they test those methods are replaced that decide or encode: each asks a Python
-process, in which our code answers. Consumers go there as the bytes that they would send in JoinGroup, and what comes
-back are the bytes of SyncGroup. Seeds that Kafka's convergence tests take from the clock are fixed.
+Kafka's unit tests of its assignors with Bellwether's plans in the place of Kafka's, by release and policy. Tests that
+differ are listed below with their reasons. `make kafka-tests` writes this page; do not edit it.
+
+Kafka's unit tests of its consumer and Streams assignors run as they are released. In the classes that they test, the
+methods that decide or encode are replaced: each asks a Python process, in which Bellwether's code answers. Consumers go
+there as the bytes that they would send in JoinGroup, and what comes back are the bytes of SyncGroup. Seeds that Kafka's
+convergence tests take from the clock are fixed.
 
 A test that differs is listed in `tests/kafka/differing.yml` with its reason and a check, made in every run: Kafka's own
 class answers the same question, and both plans are measured. The measures of consumers are the partitions without an
 owner, the unevenness of loads, moves, and partitions read across racks; those of applications the missing copies, the
 unevenness of active tasks, copies that share a rack with another one of their task, the unevenness of all copies, the
-cost of racks, and moves. What comes first counts most, and our plan must not be worse. Where it is worth as much only
-later, both plans are followed until everything has caught up and nothing moves any more. A difference that is not
-listed fails the run, and so does one that is listed and no longer there.
+cost of racks, and moves. What comes first counts most, and Bellwether's plan must not be worse. Where it is worth as
+much only later, both plans are followed until everything has caught up and nothing moves any more. A difference that is
+not listed fails the run, and so does one that is listed and no longer there.
 
-*asked*: tests of which at least one question was ours to answer. The others look at other parts of Kafka's classes, or
-pass what our types cannot hold (a task that two processes run), and test nothing of ours.
+*asked*: tests of which Bellwether had to answer at least one question. The others test other parts of Kafka's classes,
+or pass what Bellwether's types cannot hold (a task that two processes run).
 """
 
 

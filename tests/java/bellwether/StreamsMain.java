@@ -7,13 +7,16 @@ import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -64,16 +67,21 @@ import org.apache.kafka.streams.state.ReadOnlyWindowStore;
  * 1 and 2 change places. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
  * what came twice and what never came.
  *
- * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold. The end of
- * input closes the instance; when it fails, the process ends with 3.
+ * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
+ * every thread throw at its next record, "hog" takes memory until there is none. The end of input and SIGTERM close the
+ * instance; it leaves the group then if `app.leave` is true, and each task takes `app.close.ms` to close. When it fails,
+ * the process ends with 3. `app.marks` is the number of marks (64).
  */
 public final class StreamsMain {
-    private static final int MARKS = 64;
     private static final Duration WINDOW = Duration.ofSeconds(10);
     private static final Duration GRACE = Duration.ofHours(1);
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(20);
     private static final long POLL_MS = 20;
     private static final int POLLS_PER_REPORT = 5;
+    private static final int HOGGED_AT_ONCE = 16 << 20;
+    private static final AtomicBoolean CLOSED = new AtomicBoolean();
+    private static volatile boolean failing;
+    private static long closeMs;
 
     private StreamsMain() {}
 
@@ -112,16 +120,40 @@ public final class StreamsMain {
         streams.setStandbyUpdateListener(restores);
         Thread watch = new Thread(() -> watch(streams), "watch");
         watch.setDaemon(true);
+        closeMs = Long.parseLong(settings.getOrDefault("app.close.ms", "0"));
+        boolean leaves = Boolean.parseBoolean(settings.get("app.leave"));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            close(streams, leaves);
+            awaitTheEnd();
+        }, "sigterm"));
         streams.start();
         watch.start();
         serve(streams, settings.getOrDefault("app.topology", "v1"));
-        boolean clean = streams.close(CLOSE_LIMIT);
+        close(streams, leaves);
+    }
+
+    /** Ends the process; the first caller closes the instance. These options exist since 3.3. */
+    @SuppressWarnings("deprecation")
+    private static void close(KafkaStreams streams, boolean leaves) {
+        if (!CLOSED.compareAndSet(false, true)) {
+            return;
+        }
+        boolean clean = streams.close(new KafkaStreams.CloseOptions().timeout(CLOSE_LIMIT).leaveGroup(leaves));
         Report.progress();
         Report.line("closed", "\"clean\":" + clean);
         Runtime.getRuntime().halt(clean ? 0 : 2);
     }
 
-    private static Topology topology(Map<String, String> settings) {
+    /** Of the thread that closes; without, the process would end before it has. */
+    private static void awaitTheEnd() {
+        try {
+            Thread.sleep(CLOSE_LIMIT.multipliedBy(2).toMillis());
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    static Topology topology(Map<String, String> settings) {
         StreamsBuilder builder = new StreamsBuilder();
         Consumed<String, String> texts = Consumed.with(Serdes.String(), Serdes.String());
         String pattern = settings.get("app.pattern");
@@ -133,12 +165,13 @@ public final class StreamsMain {
             .mapValues(number -> "tenth " + number)
             .to(settings.get("app.output"), Produced.with(Serdes.String(), Serdes.String()));
         String variant = settings.getOrDefault("app.topology", "v1");
+        int marks = Integer.parseInt(settings.getOrDefault("app.marks", "64"));
         if (variant.equals("v3")) {
-            countMarks(input);
+            countMarks(input, marks);
             countKeys(input, false);
         } else {
             countKeys(input, variant.equals("v2"));
-            countMarks(input);
+            countMarks(input, marks);
         }
         return builder.build();
     }
@@ -156,8 +189,8 @@ public final class StreamsMain {
         }
     }
 
-    private static void countMarks(KStream<String, String> input) {
-        repartitioned(input, "by-mark", key -> "mark-" + Math.floorMod(key.hashCode(), MARKS))
+    private static void countMarks(KStream<String, String> input, int marks) {
+        repartitioned(input, "by-mark", key -> "mark-" + Math.floorMod(key.hashCode(), marks))
             .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, GRACE))
             .count(Materialized.as("windowed"));
     }
@@ -204,9 +237,24 @@ public final class StreamsMain {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String line;
         while ((line = lines.readLine()) != null) {
-            if (line.equals("dump")) {
-                dump(streams, variant);
+            switch (line) {
+                case "dump" -> dump(streams, variant);
+                case "fail" -> failing = true;
+                case "hog" -> hog();
+                default -> throw new IllegalArgumentException(line);
             }
+        }
+    }
+
+    /** Outside of the heap, so that the kernel has to end it. */
+    private static void hog() {
+        List<ByteBuffer> taken = new ArrayList<>();
+        while (true) {
+            ByteBuffer next = ByteBuffer.allocateDirect(HOGGED_AT_ONCE);
+            while (next.hasRemaining()) {
+                next.put((byte) 1);
+            }
+            taken.add(next);
         }
     }
 
@@ -312,6 +360,9 @@ public final class StreamsMain {
 
         @Override
         public void process(FixedKeyRecord<String, String> entry) {
+            if (failing) {
+                throw new IllegalStateException("told to fail");
+            }
             progress.add();
             context().forward(entry);
         }
@@ -319,6 +370,11 @@ public final class StreamsMain {
         @Override
         public void close() {
             Report.closed(context().taskId());
+            try {
+                Thread.sleep(closeMs);
+            } catch (InterruptedException hurried) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -421,7 +477,7 @@ public final class StreamsMain {
     }
 
     /** Lines on stdout, whole and one at a time, and the counters behind them. */
-    private static final class Report {
+    static final class Report {
         private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         private static final long STARTED_MS = System.currentTimeMillis();
         private static final long STARTED_NS = System.nanoTime();
@@ -433,7 +489,7 @@ public final class StreamsMain {
             return STARTED_MS + (System.nanoTime() - STARTED_NS) / 1_000_000;
         }
 
-        private static void line(String event, String fields) {
+        static void line(String event, String fields) {
             synchronized (OUT) {
                 OUT.println("{\"event\":\"" + event + "\",\"t_ms\":" + now() + (fields.isEmpty() ? "" : "," + fields)
                     + "}");
@@ -466,7 +522,7 @@ public final class StreamsMain {
             STANDBY.merge(changelog, new long[] {records, lag}, (a, b) -> new long[] {a[0] + b[0], b[1]});
         }
 
-        private static void progress() {
+        static void progress() {
             String tasks = PROGRESS.entrySet().stream()
                 .map(entry -> entry.getValue().take(entry.getKey()))
                 .filter(text -> !text.isEmpty())
@@ -487,7 +543,7 @@ public final class StreamsMain {
             return texts.stream().map(Report::quoted).collect(Collectors.joining(",", "[", "]"));
         }
 
-        private static String quoted(String text) {
+        static String quoted(String text) {
             StringBuilder quoted = new StringBuilder("\"");
             for (char c : text.toCharArray()) {
                 if (c == '"' || c == '\\') {

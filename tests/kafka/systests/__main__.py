@@ -1,0 +1,101 @@
+"""Runs Kafka's system tests of Streams: `make kafka-systests`, or `python -m tests.kafka.systests --scenarios a,b
+--leaders java,kafka,streams-ha`. `--list` names the scenarios.
+
+Writes docs/kafka-systests.md; of a run of some, only their rows change. Ends with 0 if all passed, 1 if not, 2 if a JDK
+or Maven is missing or a name is unknown.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import MissingToolError
+from tests.kafka.systests.programs import FailedError
+from tests.kafka.systests.results import LEADERS, PAGE, Outcome, merged, page
+from tests.kafka.systests.scenarios import SCENARIOS, Scenario
+from tests.kafka.systests.scene import Scene, ours
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kafka.systests", description=__doc__)
+    parser.add_argument("--scenarios", default="", help="names with commas between; all without any")
+    parser.add_argument("--leaders", default=",".join(LEADERS), help="%(default)s")
+    parser.add_argument("--list", action="store_true", help="names the scenarios and ends")
+    parser.add_argument("--page", action="store_true", help="only writes the page again")
+    chosen = parser.parse_args(words)
+    names = chosen.scenarios.split(",") if chosen.scenarios else [one.name for one in SCENARIOS]
+    leaders = chosen.leaders.split(",")
+    unknown = {*names} - {one.name for one in SCENARIOS} | {*leaders} - {*LEADERS}
+    if unknown:
+        print(f"unknown: {', '.join(sorted(unknown))}; --list names the scenarios", file=sys.stderr)
+        return 2
+    if chosen.list:
+        print("\n".join(f"{one.name:24} {one.test}: {one.what}" for one in SCENARIOS))
+        return 0
+    outcomes: list[Outcome] = []
+    try:
+        for scenario in (one for one in SCENARIOS if one.name in names and not chosen.page):
+            if scenario.missing:
+                print(f"{scenario.name}: cannot be run: {scenario.missing}", flush=True)
+                continue
+            for leader in leaders:
+                outcomes.append(run(scenario, leader))
+                tell(outcomes[-1])
+    except MissingToolError as missing:
+        print(f"Kafka's system tests were not run: {missing}.", file=sys.stderr)
+        return 2
+    finally:
+        PAGE.write_text(page(merged(outcomes), SCENARIOS), encoding="utf-8")
+    return 1 if any(one.failure for one in outcomes) else 0
+
+
+def run(scenario: Scenario, leader: str) -> Outcome:
+    """One scenario on brokers of its own. What fails, whatever it is, is in the outcome."""
+    cluster = KafkaCluster(nodes=scenario.nodes, properties=scenario.properties, release=scenario.brokers)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kafka-systests-") as folder, cluster:
+            return acted(scenario, leader, cluster, Path(folder))
+    except (OSError, RuntimeError) as error:
+        return Outcome(scenario.name, leader, f"the brokers did not start: {error}", 0.0, 0, 0, 0, "", load())
+
+
+def acted(scenario: Scenario, leader: str, cluster: KafkaCluster, folder: Path) -> Outcome:
+    assert scenario.steps is not None
+    began, failure = time.monotonic(), ""
+    with Scene(cluster, leader, folder, began + scenario.limit_s) as scene:
+        try:
+            scenario.steps(scene)
+            scene.check_lead()
+        except (FailedError, AssertionError, OSError, RuntimeError, KafkaException) as error:
+            failure = f"{error}\n{scene.told()}"
+        seconds = round(time.monotonic() - began, 1)
+    found = scene.rounds() if scene.group else []
+    last = max((one.generation for one in found), default=0)
+    led = sum(ours(one) is scene.ours for one in found)
+    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load())
+
+
+def load() -> float:
+    return round(os.getloadavg()[1], 1)
+
+
+def tell(one: Outcome) -> None:
+    verdict = "FAILED" if one.failure else "passed"
+    print(
+        f"{one.scenario:24} {one.leader:10} {verdict} {one.seconds:6.1f} s, generation {one.generations}, "
+        f"led {one.led} of {one.rounds}",
+        flush=True,
+    )
+    if one.failure:
+        print(one.failure, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

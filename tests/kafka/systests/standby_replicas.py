@@ -1,0 +1,105 @@
+"""Kafka's streams_standby_replica_test.py: three instances with one standby replica each come and go in every order;
+tasks and replicas stay even, nothing is lost, and no replica is restored from further back than it was written."""
+
+import re
+
+from tests.kafka.systests.programs import FailedError, Program
+from tests.kafka.systests.scene import TESTS, Application, Scene
+
+SOURCE = "standbyTaskSource1"
+SINKS = ("standbyTaskSink1", "standbyTaskSink2")
+MESSAGES = 60_000  # Kafka: 300,000 at 15,000 a second
+THROUGHPUT = 3_000
+LEGACY = "org.apache.kafka.streams.processor.internals.assignment.LegacyStickyTaskAssignor"
+CLIENT = {
+    "consumer.max.poll.interval.ms": "50000",
+    "producer.retries": "2",
+    "producer.request.timeout.ms": "15000",
+    "producer.max.block.ms": "30000",
+}
+INTERNALS = "org.apache.kafka.streams.processor.internals"
+OFFSETS = re.compile(r"(?:Assigning and seeking|Writing checkpoint).*\{(.*)\}")
+
+
+def extra(**configs: str) -> str:
+    """The argument of these programs: properties with commas between. `configs` have underscores for points."""
+    told = {**CLIENT, **{name.replace("__", "."): value for name, value in configs.items()}}
+    return ",".join(f"{name}={value}" for name, value in told.items())
+
+
+APPLICATION = Application(
+    "kafka-streams-standby-tasks",
+    f"{TESTS}.StreamsStandByReplicaTest",
+    arguments=(
+        extra(sourceTopic=SOURCE, sinkTopic1=SINKS[0], sinkTopic2=SINKS[1], internal__task__assignor__class=LEGACY),
+    ),
+    # Java's assignor of this test does not look at lags.
+    settings={"num.standby.replicas": 1, "acceptable.recovery.lag": 9223372036854775807},
+    debug=(f"{INTERNALS}.StoreChangelogReader", f"{INTERNALS}.ProcessorStateManager"),
+)
+ALL, HALF, THIRD = (
+    "ACTIVE_TASKS:6 STANDBY_TASKS:0",
+    "ACTIVE_TASKS:3 STANDBY_TASKS:3",
+    "ACTIVE_TASKS:2 STANDBY_TASKS:[1-3]",
+)
+
+
+def replicas(scene: Scene) -> None:
+    scene.topics({SOURCE: 6, SINKS[0]: 1, SINKS[1]: 1})
+    scene.lead(APPLICATION)
+    producer = scene.produce(SOURCE, throughput=THROUGHPUT, max_messages=str(MESSAGES), acks="-1", repeating_keys="6")
+    one, two, three = (scene.instance(APPLICATION, f"processor{number}") for number in (1, 2, 3))
+    one.start()
+    shown(one, ALL)
+    two.start()
+    shown(one, HALF)
+    shown(two, HALF)
+    three.start()
+    for processor in (one, two, three):
+        shown(processor, THIRD)
+    one.stop()
+    shown(two, HALF, 2)
+    shown(three, HALF)
+    two.stop()
+    shown(three, ALL)
+    one.start()
+    shown(one, HALF)
+    shown(three, HALF, 2)
+    two.start()
+    shown(one, THIRD)
+    shown(two, THIRD)
+    shown(three, THIRD, 2)
+    three.stop()
+    shown(one, HALF, 2)
+    shown(two, HALF)
+    one.stop()
+    shown(two, ALL)
+    three.start()
+    shown(three, HALF)
+    shown(two, HALF, 2)
+    one.start()
+    shown(one, THIRD)
+    shown(two, THIRD, 2)
+    shown(three, THIRD)
+    for sink in SINKS:
+        scene.consumed(sink, MESSAGES)
+    producer.wait_for_end(60)
+    for processor in (one, two, three):
+        processor.stop()
+    for processor in (one, two, three):
+        never_back(processor)
+
+
+def shown(processor: Program, pattern: str, times: int = 1) -> None:
+    """Until it has shown this so often, all its starts together."""
+    processor.wait(lambda: processor.count(pattern) >= times, 60, f"{pattern!r} {times} times of {processor.name}")
+
+
+def never_back(processor: Program) -> None:
+    """That no offset of a changelog is less than one before it, in checkpoints and restorations. Raises FailedError."""
+    last: dict[str, int] = {}
+    for offsets in OFFSETS.findall(processor.text("log")):
+        for topic, _, offset in (pair.partition("=") for pair in offsets.split(", ") if "=" in pair):
+            if offset.isdigit() and int(offset) < last.get(topic, -1):
+                raise FailedError(f"{processor.name}: {topic} went back from {last[topic]} to {offset}")
+            last[topic] = int(offset) if offset.isdigit() else last.get(topic, -1)
