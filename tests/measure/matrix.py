@@ -3,7 +3,7 @@ of what was measured.
 
 A cell is the time from a member's call to subscribe, leave, die or come back until every partition has one owner again,
 by the members' own reports; the start of its process is left out. A cell fails where that does not come, or where a
-round in between was led by somebody else.
+rebalance in between had another leader.
 """
 
 import argparse
@@ -139,7 +139,7 @@ class Life:
             self.outcome.failed.append(f"{group}, {name}: {error}\nbellwether:\n{self.lead.said_of(group)}")
             return False
         same = name == "static return" and self._generation(group) == before
-        self.outcome.cells[name] = f"{took_s:.1f} s{extra}" + (", no round" if same else "")
+        self.outcome.cells[name] = f"{took_s:.1f} s{extra}" + (", no rebalance" if same else "")
         return True
 
     def _starting_s(self, began: float) -> float:
@@ -236,7 +236,7 @@ def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
         parts += [f"## Broker {version}", "", f"| client | rebalance | {' | '.join(STEPS)} |", "| --- " * 7 + "|"]
         for line in (*LINES, *STREAMS_LINES):
             cells = [_cell(line, told.get(release, {}).get(line.name, {}), step) for step in STEPS]
-            measured += sum(cell.endswith((" s", "no round")) for cell in cells)
+            measured += sum(cell.endswith((" s", "no rebalance")) for cell in cells)
             failed += cells.count("FAILED")
             parts.append(f"| {line.client} | {line.way} | {' | '.join(cells)} |")
         parts.append("")
@@ -267,19 +267,29 @@ def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
 
 HEAD = f"""# Interoperability
 
-Made by `make matrix`, not by hand. One `bellwether run` leads the groups of all clients on a broker of each
-release, of which one line after the other lives; the members are real clients in processes of their own. A cell
-is the time from a member's call to join, leave, die (kill -9) or come back (kill -9, then a new process under the
-same `group.instance.id`) until every one of {PARTITIONS} partitions has exactly one owner again, by the members'
-own reports, with a spread of one at most. Of Streams it is the time until each of {STREAMS_TASKS} tasks is restored
-and runs on one instance; the spread is not asked for, since a task moves only after its copy has caught up. The
-start of a process, until it calls `subscribe` or `KafkaStreams.start`, is left out; loading classes after that is not.
+How long groups of each client take on each broker release while Bellwether leads them, after members join, leave, crash
+and return. The last line says how many cells were measured and how many failed. `make matrix` writes this page; do not
+edit it.
 
-A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held a partition at the
-same time, or where a round was led by anybody but us, by the broker's log. `plan` is the first plan for three
-members (two instances of Streams); `crash` includes the session timeout that the broker waits, {SESSION_MS // 1000} s.
-"No round" means that the generation stayed. Streams instances do not leave when they close: their session ends, or
-the sidecar removes them. One that came back under another `application.server` would ask for a round itself.
+## Method
+
+One `bellwether run` leads the groups of all clients on a broker of each release, one line of the table after the other.
+The members are real clients in processes of their own.
+
+- A cell is the time from a member's call to join, leave, die (kill -9) or come back (kill -9, then a new process under
+  the same `group.instance.id`) until every one of {PARTITIONS} partitions has exactly one owner again, by the members'
+  own reports, with a spread of one at most.
+- For Streams it is the time until each of {STREAMS_TASKS} tasks is restored and runs on one instance. The spread is
+  not checked, because a task moves only after its copy has caught up.
+- The start of a process, until it calls `subscribe` or `KafkaStreams.start`, is not included; loading classes after
+  that is.
+- A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held a partition at
+  the same time, or where the broker's log shows a rebalance that Bellwether did not lead.
+- `plan` is the first plan for three members (two instances of Streams). `crash` includes the session timeout that the
+  broker waits, {SESSION_MS // 1000} s.
+- "No rebalance" means that the generation stayed.
+- Streams instances do not leave when they close: their session ends, or the sidecar removes them. One that came back
+  under another `application.server` would start a rebalance itself.
 
 "n/a", and why it cannot be otherwise:
 

@@ -102,7 +102,7 @@ def _step(
         outcome.failed.append(f"{group}, {name}: {error}")
         return False
     same = name == "static return" and generation_of(cluster, group) == before
-    outcome.cells[name] = f"{took_s:.1f} s" + (", no round" if same else "")
+    outcome.cells[name] = f"{took_s:.1f} s" + (", no rebalance" if same else "")
     return True
 
 

@@ -218,7 +218,7 @@ def many(groups: int) -> Iterator[Figures]:
         "row": f"simulated: {size}, a member joins all of them within a second",
         "outcome": (
             f"all settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms,"
-            f" {len(fleet.shares)} rounds, {work_s:.2f} s of work; between heartbeats"
+            f" {len(fleet.shares)} rebalances, {work_s:.2f} s of work; between heartbeats"
             f" {_percentiles(fleet.beats_since(began))} ms"
         ),
         **stamp(),
@@ -255,7 +255,7 @@ def large(members: int, partitions: int) -> Figures:
         "row": f"simulated: one group of {members:,} members and {partitions:,} partitions, a member joins",
         "outcome": (
             f"settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms, {len(fleet.shares)}"
-            f" rounds; between heartbeats {_percentiles(fleet.beats_since(began))} ms; group record"
+            f" rebalances; between heartbeats {_percentiles(fleet.beats_since(began))} ms; group record"
             f" {held / 1024:,.0f} KB of {allowed / 1024:,.0f} KB allowed"
         ),
         **stamp(),

@@ -106,8 +106,8 @@ def together(made: Sequence[Follower], groups: Sequence[str]) -> bool:
 
 
 def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
-    """The leader's share of rounds in milliseconds, in a group with `size` members besides it; one more comes and goes
-    `turns` times."""
+    """The leader's share of rebalances in milliseconds, in a group with `size` members besides it; one more comes and
+    goes `turns` times."""
     group = f"share-{leader}-{size}"
     parts = ""
     with ExitStack() as stack:
@@ -130,7 +130,7 @@ def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
     name = "Java" if leader == "java" else "Bellwether"
     return {
         "row": f"leader's share, {name}, {size} members",
-        "outcome": f"{_percentiles(times)} ms, {len(times)} rounds{parts}",
+        "outcome": f"{_percentiles(times)} ms, {len(times)} rebalances{parts}",
         **stamp(),
     }
 

@@ -17,9 +17,9 @@ from tests.paths import DOCS
 
 FIGURES, PAGE, PLOT = DOCS / "benchmarks.json", DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
-JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "ours"
+JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "Bellwether"
 ENGINES = (JVM, UNIFORM, FRANZ, OURS)
-DERIVED = ("JVM / ours", "first run: JVM, ours", "reading once", "load")
+DERIVED = (f"JVM / {OURS}", f"first run: JVM, {OURS}", "reading once", "load")
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
@@ -81,7 +81,7 @@ def written(figures: Figures) -> str:
         "![Milliseconds over partitions](benchmarks.svg)",
         "",
         *_table(
-            ["Streams: processes x tasks", "JVM", "ours", "JVM / ours", "answers"],
+            ["Streams: processes x tasks", JVM, OURS, f"JVM / {OURS}", "answers"],
             [_streams_row(row) for row in figures["streams"]],
         ),
         "",
@@ -105,7 +105,7 @@ def _consumer_row(row: Figures) -> list[str]:
     jvm, ours = row["engines"].get(JVM, {}), row["engines"][OURS]
     cells.append(f"{total(jvm) / total(ours):.1f}x" if "best" in jvm else "-")
     cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, ours)]))
-    cells.append(f"{ms(row['read_once_ms'])}, ours {total(ours) / row['read_once_ms']:.0f}x")
+    cells.append(f"{ms(row['read_once_ms'])}, {OURS} {total(ours) / row['read_once_ms']:.0f}x")
     return [*cells, row["load"]]
 
 
@@ -134,7 +134,7 @@ def _growth(rows: Iterable[Figures], tasks: Iterable[Figures]) -> str:
         lines.append(Line(name, [(partitions, total(one)) for partitions, one in found if "best" in one]))
     whole = [(WHOLE.fullmatch(row["row"]), row["our_ms"]) for row in tasks]
     points = sorted((float(hit["tasks"].replace(",", "")), least) for hit, least in whole if hit)
-    lines.append(Line("ours, Streams", points))
+    lines.append(Line(f"{OURS}, Streams", points))
     return chart("A leader's whole work: 1,000 members, one joins", "partitions or tasks", "milliseconds", lines)
 
 

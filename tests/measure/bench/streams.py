@@ -92,7 +92,7 @@ def whole_rows(quick: bool) -> Iterator[Row]:
 
 def table(rows: Sequence[Row]) -> Table:
     shown = Table(title="Milliseconds, best of all runs")
-    for name in ("processes x tasks", "JVM", "ours", "JVM / ours", "answers"):
+    for name in ("processes x tasks", "JVM", "Bellwether", "JVM / Bellwether", "answers"):
         shown.add_column(name, justify="left" if name in ("processes x tasks", "answers") else "right")
     for row in rows:
         more = "> " if row.stopped else ""

@@ -26,7 +26,7 @@ STEPS = {
     "stable": "group at rest",
     "leaving": "leaving",
 }
-HOW = {"kill": "kill -9", "term": "SIGTERM", "break": "a bug of ours"}
+HOW = {"kill": "kill -9", "term": "SIGTERM", "break": "an internal error"}
 KINDS = {"kill": "death", "term": "term", "break": "term"}
 OFFSETS = "__consumer_offsets"
 PARKED_S = 1.5
@@ -58,8 +58,13 @@ def nodes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
             _when_parked,
             "stop",
         ),
-        ("node-syncing", "kill -9 of the coordinator node between our SyncGroup and its answer", _at_sync, "kill"),
-        ("node-syncing-stop", "it ends in order between our SyncGroup and its answer", _at_sync, "stop"),
+        (
+            "node-syncing",
+            "kill -9 of the coordinator node between Bellwether's SyncGroup and its answer",
+            _at_sync,
+            "kill",
+        ),
+        ("node-syncing-stop", "it ends in order between Bellwether's SyncGroup and its answer", _at_sync, "stop"),
     ):
         if wanted(name):
             yield measure(stage, "node", name, fault, NODE_S, partial(_struck, meanwhile, strike))

@@ -139,7 +139,7 @@ def odd_members(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         (
             "version",
             "version-99",
-            "a subscription of version 99 with fields that nobody knows",
+            "a subscription of version 99 with unknown fields",
             b"\0\x63" + SOUND[2:] + b"x" * 40,
         ),
     ):
@@ -189,7 +189,7 @@ def wedged(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         ),
         (
             "wedge-ended",
-            "the same, where the operator lets us remove it",
+            "the same, where the operator allows its removal",
             WEDGED_S + 2 * BETWEEN_EVICTIONS_S + 5.0 + stage.at_once_s,
             True,
         ),
@@ -232,8 +232,8 @@ def _join_with_nonsense(raw: RawMember) -> None:
 def metadata(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     promised_s = FOLLOWED_S + stage.at_once_s
     for when, told, api, answer in (
-        ("early", "before we plan, as our JoinGroup is answered", JOIN, True),
-        ("late", "after we have planned, as our SyncGroup leaves", SYNC, False),
+        ("early", "before the plan, as Bellwether's JoinGroup is answered", JOIN, True),
+        ("late", "after the plan, as Bellwether's SyncGroup leaves", SYNC, False),
     ):
         for name, fault, change in (
             ("deleted", "a topic is deleted", _delete),

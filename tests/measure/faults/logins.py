@@ -71,7 +71,7 @@ def ended(
         check()
     except AssertionError as error:
         broken = (str(error)[:300],)
-    return tell(Row(kind, fault, took_s, REFUSED_S, f"exit code {found.code}: {_sentence(found)}", broken, load()))
+    return tell(Row(kind, fault, took_s, REFUSED_S, f"exit code {found.code}: `{_sentence(found)}`", broken, load()))
 
 
 def _sentence(found: Ended) -> str:
@@ -150,7 +150,7 @@ def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
     os.kill(slow.host.pid, signal.SIGCONT)
     took_s = group.until_owned(time.monotonic())
     group.settle()
-    group.said.append(f"{group.last().generation - generation} round")
+    group.said.append(f"{group.last().generation - generation} rebalance")
     return took_s
 
 
@@ -160,7 +160,7 @@ def _password_changed(here: Stand, group: Secure, lead: Bellwether) -> float:
     wait_until(lambda: _alerts(lead) > 0, LIMIT_S, lambda: f"nothing was said: {lead.tail(6)}")
     took_s = _joined(group)
     group.settle()
-    group.said.append("the log says that our credentials are refused")
+    group.said.append("the log says that Bellwether's credentials are refused")
     here.cluster.add_scram_user("changing", SECRET)
     lead.logged("membership", LIMIT_S, what="WATCHING")
     return took_s
@@ -244,7 +244,7 @@ def _short(name: str) -> Login:
     return lambda here: mutual(here, name, CERTIFICATE_S)
 
 
-EXPIRES = f"our certificate expires {CERTIFICATE_S} s after we began"
+EXPIRES = f"Bellwether's certificate expires {CERTIFICATE_S} s after its start"
 ROWS: dict[str, Callable[[Stand, str], Row]] = {
     "wrong-password": _refused(
         "a wrong password (SCRAM over TLS), until the process has ended",
@@ -252,9 +252,11 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
         "sasl.",
     ),
     "wrong-authority": _refused(
-        "a broker whose certificate we do not trust, until the process has ended", _stranger, "ssl.*"
+        "a broker whose certificate Bellwether does not trust, until the process has ended", _stranger, "ssl.*"
     ),
-    "expired": _refused("a certificate of ours that has expired, until the process has ended", _expired, "ssl.*"),
+    "expired": _refused(
+        "a certificate of Bellwether's that has expired, until the process has ended", _expired, "ssl.*"
+    ),
     "no-tls": _refused(
         "no TLS to a port that wants it, until the process has ended",
         lambda here: {"bootstrap.servers": here.cluster.listener("LOGIN")["bootstrap.servers"]},
@@ -268,11 +270,12 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
         f"unsecured OAUTHBEARER tokens of {TOKEN_S} s, renewed, then a consumer joins", _at_once, _token, _renewed
     ),
     "login-parked": _led(
-        f"our JoinGroup waits for a member for {PARKED_S:.0f} s with a login of 10 s; from that member's return",
+        f"Bellwether's JoinGroup waits for a member for {PARKED_S:.0f} s with a login of 10 s;"
+        " from that member's return",
         _at_once, _scram("waiting"), _parked,
     ),
     "password-changed": _led(
-        "our password is changed on the broker, the next login is refused, and a consumer joins",
+        "Bellwether's password is changed on the broker, the next login is refused, and a consumer joins",
         _silent, _scram("changing"), _password_changed,
     ),
     "certificate-outlived": _led(
@@ -290,7 +293,7 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
         _followed, _short("certificate-followed"), _grown,
     ),
     "broker-renewed": _led(
-        "the broker's certificate is replaced by another one that we trust, and every connection is cut",
+        "the broker's certificate is replaced by another one that Bellwether trusts, and every connection is cut",
         _reconnected, _knows_next, _broker_renewed,
     ),
 }  # fmt: skip

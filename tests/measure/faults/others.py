@@ -53,10 +53,10 @@ def twins(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         fault = "a second sidecar under another id, and a consumer that joins"
         yield measure(stage, "twins", "other-id", fault, stage.at_once_s, _beside_another)
     if wanted("removed"):
-        fault = "somebody removes our member from the group, and a consumer joins"
+        fault = "an operator removes Bellwether's member from the group, and a consumer joins"
         yield measure(stage, "follower", "removed", fault, stage.at_once_s, _removed)
     if wanted("led-already"):
-        fault = "we come to a group that a member leads, and a consumer joins"
+        fault = "Bellwether comes to a group that a member leads, and a consumer joins"
         yield measure(stage, "follower", "led-already", fault, stage.at_once_s, _led_already, tells_leader=False)
 
 
@@ -86,7 +86,7 @@ def _fenced(scene: Scene) -> float:
     took_s = time.monotonic() - taken_at
     assert code == FENCED, f"exit code {code}"
     assert scene.group.last().generation == generation, "a round was made"
-    scene.said.append(f"the first ended with exit code {code}, no round was made")
+    scene.said.append(f"the first ended with exit code {code}, no rebalance took place")
     joined_s = scene.joined()
     assert scene.led_by() == "the sidecar"
     scene.said.append(f"a consumer then had its part after {joined_s:.2f} s")
@@ -116,7 +116,7 @@ def _removed(scene: Scene) -> float:
         connection.close()
     took_s = scene.joined()
     _not_inside(scene, name)
-    scene.said.append("we are out of it")
+    scene.said.append("Bellwether is out of it")
     return took_s
 
 
@@ -134,7 +134,7 @@ def _led_already(scene: Scene) -> float:
     trouble = other.trouble()
     other.close()
     assert not trouble, trouble
-    scene.said.append("led by a member, and we are not in it")
+    scene.said.append("led by a member, and Bellwether is not in it")
     return took_s
 
 
@@ -194,8 +194,8 @@ def storm(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     except AssertionError as error:
         broken = (str(error)[:300],)
     mine = [r for r in rounds(cluster, "storm") if r.leader.startswith(f"{INSTANCE}-")]
-    outcome = f"{with_us} rounds in the storm, {len(mine)} of all led by the sidecar"
-    outcome += f"; without us {without} rounds, then {alone_s:.2f} s"
+    outcome = f"{with_us} rebalances in the storm, {len(mine)} of all led by the sidecar"
+    outcome += f"; without Bellwether {without} rebalances, then {alone_s:.2f} s"
     fault = f"{STORM_MEMBERS} consumers, one killed or stopped and one started every second for a minute; from its end"
     promised_s = STORM_SESSION_MS / 1000 + alone_s + MARGIN_S
     yield tell(Row("storm", fault, took_s, promised_s, outcome, broken, load()))

@@ -94,7 +94,7 @@ def _without_describe(stand: Stand) -> Row:
 
 
 def _revoked(stand: Stand) -> Row:
-    """READ on the group is taken away while we lead, and a consumer joins."""
+    """READ on the group is taken away while Bellwether leads, and a consumer joins."""
     secured, cluster = stand.secured, stand.secured.cluster
     secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
     secured.grant("bellwether", ResourceType.TOPIC, GROUP, AclOperation.DESCRIBE)
@@ -121,7 +121,7 @@ def _revoked(stand: Stand) -> Row:
         if "READ on Group" not in lead.text():
             broken = ("the right is not named",)
         leader = _leader(stand)
-    fault = "READ on the group is taken away while we lead, and a consumer joins"
+    fault = "READ on the group is taken away while Bellwether leads, and a consumer joins"
     outcome = f"led by {leader}; exit code {code}, the missing right is named"
     promised_s = SESSION_S + DECISION_S + FIRST_S + MARGIN_S
     return tell(Row("rights", fault, took_s, promised_s, outcome, broken, load()))

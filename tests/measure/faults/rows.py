@@ -25,12 +25,12 @@ class Kind:
 
 KINDS = {
     "death": Kind(
-        "The sidecar is killed at each step of a round",
-        "our session timeout at most, three beats where a standby waits; no assignment without bytes ever",
-        "`make sim`, [operations](operations.md#what-deaths-cost-measured)",
+        "The sidecar is killed at each step of a rebalance",
+        "Bellwether's session timeout at most, three beats where a standby waits; no assignment without bytes ever",
+        "`make sim`, [leading](evidence/leading.md#kills-at-each-step-of-a-rebalance)",
     ),
     "term": Kind(
-        "SIGTERM, or a bug of ours, at each step",
+        "SIGTERM, or an internal error, at each step",
         "the group is given away before the process ends, with exit code 0 after SIGTERM",
         "`make sim`",
     ),
@@ -47,21 +47,21 @@ KINDS = {
     ),
     "connection": Kind(
         "Partitions, half-open and cut connections",
-        "our session and decision deadline at most where we cannot be heard",
+        "Bellwether's session and decision deadline at most where it cannot reach the broker",
         "`make sim`",
     ),
     "slow": Kind(
         "A slow broker, a slow link, bytes one by one", "no busy loop, frames are put together, the deadline holds", ""
     ),
     "pause": Kind(
-        "The process stands still, or its event loop does",
-        "what it says afterwards is refused or not said; our session at most",
+        "The process is paused, or its event loop is blocked",
+        "what it sends afterwards is refused or not sent; Bellwether's session at most",
         "`make sim`",
     ),
-    "clock": Kind("The wall clock jumps", "no timer moves and no round is made", ""),
+    "clock": Kind("The wall clock jumps", "no timer moves and no rebalance starts", ""),
     "storm": Kind(
         "Members flap",
-        "work per round is bounded; when the storm is over the group rests as soon as it would without us",
+        "work per rebalance is bounded; when the storm is over the group rests as soon as it would without Bellwether",
         "`make sim`, `make soak`, `test_cold_start_of_many_makes_no_more_generations_than_without_us`",
     ),
     "poison": Kind(
@@ -70,12 +70,12 @@ KINDS = {
         "`make fuzz`; Streams: `tests/interop/streams/test_streams_bad_input.py`",
     ),
     "wedge": Kind(
-        "A broker up to 4.3 is wedged by somebody's subscription (KAFKA-20570)",
-        "named with the evidence, ended only where the operator has said so",
+        "A broker up to 4.3 is wedged by a member's subscription (KAFKA-20570)",
+        "named with the evidence, ended only where the operator allows it",
         "`test_a_wedged_round_is_named_and_ended_only_on_request`",
     ),
     "metadata": Kind(
-        "Topics vanish, appear and grow between our JoinGroup and our SyncGroup",
+        "Topics vanish, appear and grow between Bellwether's JoinGroup and its SyncGroup",
         "one read per plan, then a follow-up: everything that exists gets its owner",
         "`tests/interop/test_lead_life.py`, `make sim`",
     ),
@@ -90,17 +90,17 @@ KINDS = {
         "`make failover`, `make sim`",
     ),
     "follower": Kind(
-        "We are not the leader, or lose the lead",
-        "we get no work and do not stay",
+        "Bellwether is not the leader, or loses the lead",
+        "Bellwether gets no partitions and does not stay",
         "`tests/interop/test_adoption.py`; Streams: `tests/interop/streams/test_streams_adoption.py`",
     ),
     "topology": Kind(
         "A wrong topology file",
-        "not used, and said so; Java leads the application",
+        "not used, and reported; Java leads the application",
         "`test_a_wrong_topology_that_is_attested_kills_nothing_for_long` and the proofs beside it",
     ),
     "version": Kind(
-        "Versions that we do not know",
+        "Versions that Bellwether does not know",
         "read as far as they are known, answered in the highest that both know",
         "`make matrix`, `tests/interop/streams/test_streams_versions.py`",
     ),
@@ -111,7 +111,8 @@ KINDS = {
     ),
     "login": Kind(
         "TLS or SASL fails, certificates and logins expire",
-        "refused at the start in one sentence, exit code 2; while we lead, an ordinary reconnect or a member leads",
+        "refused at the start in one sentence, exit code 2;"
+        " while Bellwether leads, an ordinary reconnect, or a member leads",
         "`tests/interop/security/test_lead_secured.py`, `tests/interop/security/test_lead_refusals.py`",
     ),
     "observers": Kind(

@@ -67,9 +67,9 @@ def by_rule(rule: Callable[[], Rule], *, heal_after_s: float | None = None) -> W
 
 # Name, fault, request, what becomes of the frame, and whether that is the answer: each strikes one frame.
 ONCE = (
-    ("cut-join-request", "reset instead of our JoinGroup", JOIN, Fate.CUT, False),
+    ("cut-join-request", "reset instead of Bellwether's JoinGroup", JOIN, Fate.CUT, False),
     ("cut-join", "reset instead of the answer to JoinGroup", JOIN, Fate.CUT, True),
-    ("cut-sync-request", "reset instead of our SyncGroup", SYNC, Fate.CUT, False),
+    ("cut-sync-request", "reset instead of Bellwether's SyncGroup", SYNC, Fate.CUT, False),
     ("cut-sync", "reset instead of the answer to SyncGroup", SYNC, Fate.CUT, True),
     ("cut-beat", "reset instead of the answer to a heartbeat", HEARTBEAT, Fate.CUT, True),
     ("half-join", "half of JoinGroup's answer, then silence", JOIN, Fate.HALF, True),
@@ -86,8 +86,12 @@ def connections(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     ]
     for name, fault, deaf in (
         ("half-open", "half-open: nothing passes either way", lambda: always(Fate.DROP)),
-        ("deaf", "one way only: our requests arrive, no answer does", lambda: always(Fate.DROP, requests=False)),
-        ("mute", "one way only: no request of ours arrives", lambda: always(Fate.DROP, answers=False)),
+        (
+            "deaf",
+            "one way only: Bellwether's requests arrive, no answer does",
+            lambda: always(Fate.DROP, requests=False),
+        ),
+        ("mute", "one way only: no request of Bellwether's arrives", lambda: always(Fate.DROP, answers=False)),
     ):
         rows.append(("connection", name, fault, silent, by_rule(deaf, heal_after_s=3.0)))
     for name, fault, slow in (

@@ -22,11 +22,11 @@ from rich.console import Console
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, cpu_s, resident_mb, toml
 from tests.interop.support.brokers import LOOPBACK, PortLease
-from tests.measure.observed_fleet.brokers import Size, serve
+from tests.measure.observed_fleet.brokers import Brokers, Size, serve
 from tests.paths import ROOT
 
 LIMIT_S = 420.0
-LOOK_S = 5.0
+LOOK_S = 15.0  # as often as Prometheus reads metrics in most installations
 SEEN = "bellwether_observed_timestamp_seconds"
 Counted = tuple[Mapping[str, int], Mapping[str, int]]
 
@@ -38,6 +38,10 @@ class Run:
         self._link = link
         self._process = process
         self._address = address
+
+    @property
+    def page(self) -> str:
+        return f"http://{self._address}/"
 
     @property
     def pid(self) -> int:
@@ -72,17 +76,17 @@ class Run:
 
 
 @contextmanager
-def running(size: Size, folder: Path) -> Iterator[Run]:
+def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*") -> Iterator[Run]:
     context = multiprocessing.get_context("spawn")
     link, other = context.Pipe()
-    brokers = context.Process(target=serve, args=(size, other), daemon=True)
+    brokers = context.Process(target=serve, args=(size, other, kind), daemon=True)
     brokers.start()
     other.close()
     ports = link.recv()
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
     servers = {"bootstrap.servers": ",".join(f"{LOOPBACK}:{port}" for port in ports)}
-    (folder / "bellwether.toml").write_text(toml(servers, [{"match": "team-*"}], http_address=address))
+    (folder / "bellwether.toml").write_text(toml(servers, [{"match": match}], http_address=address))
     with (folder / "log").open("wb") as log:
         command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
         process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=log, stderr=log)

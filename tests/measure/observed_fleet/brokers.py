@@ -8,7 +8,7 @@ import asyncio
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -57,6 +57,9 @@ class Size:
 
     def topic(self, number: int) -> str:
         return f"orders-{number:04}"
+
+    def partitions_of(self, _topic: str) -> int:
+        return self.partitions
 
 
 class Brokers:
@@ -158,7 +161,7 @@ class Brokers:
 
         def described(name: str) -> Any:
             there = name in self._topics
-            count = self.size.partitions if there else 0
+            count = self.size.partitions_of(name) if there else 0
             return topic(
                 error_code=0 if there else 3,
                 name=name,
@@ -198,7 +201,7 @@ class Brokers:
     def _list(self, _request: Any, _version: int, node: int) -> Any:
         entry = ListGroupsResponse.ListedGroup
         mine = [group for group in self._groups if self._node_of(group) == node]
-        groups = [entry(group_id=group, protocol_type=GROUP_TYPE, group_state="Stable") for group in mine]
+        groups = [entry(group_id=group, protocol_type=GROUP_TYPE, group_state=self._state(group)) for group in mine]
         return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=groups)
 
     def _describe(self, request: Any, _version: int, _node: int) -> Any:
@@ -207,47 +210,66 @@ class Brokers:
 
     def _described_group(self, group_id: str) -> Any:
         if group_id not in self._described:
-            group = DescribeGroupsResponse.DescribedGroup
-            topic = self.size.topic(self._groups[group_id])
-            self._described[group_id] = group(
-                error_code=0,
-                group_id=group_id,
-                group_state="Stable",
-                protocol_type=GROUP_TYPE,
-                protocol_data="range",
-                members=[self._member(group_id, topic, number) for number in range(self.size.members)],
-                authorized_operations=[],
-            )
+            self._described[group_id] = self._describe_anew(group_id)
         return self._described[group_id]
 
-    def _member(self, group_id: str, topic: str, number: int) -> Any:
+    def _describe_anew(self, group_id: str) -> Any:
+        return DescribeGroupsResponse.DescribedGroup(
+            error_code=0,
+            group_id=group_id,
+            group_state=self._state(group_id),
+            protocol_type=GROUP_TYPE,
+            protocol_data="range",
+            members=self._members(group_id),
+            authorized_operations=[],
+        )
+
+    def _state(self, _group_id: str) -> str:
+        return "Stable"
+
+    def _members(self, group_id: str) -> list[Any]:
+        topic, share = self.size.topic(self._groups[group_id]), self.size.partitions // self.size.members
+        shares = (range(number * share, (number + 1) * share) for number in range(self.size.members))
+        return [self._member(group_id, topic, number, f"az{number % NODES}", own) for number, own in enumerate(shares)]
+
+    def _member(self, group_id: str, topic: str, number: int, rack: str, partitions: Iterable[int]) -> Any:
         member = DescribeGroupsResponse.DescribedGroup.DescribedGroupMember
-        share = self.size.partitions // self.size.members
-        owned = tuple(TopicPartition(topic, p) for p in range(number * share, (number + 1) * share))
+        owned = tuple(TopicPartition(topic, p) for p in partitions)
         return member(
             member_id=f"consumer-{number}-9c1f7a3e-0000-4000-8000-00000000{number:04}",
             group_instance_id=None,
             client_id=f"{group_id}-{number}",
             client_host="/10.0.0.1",
-            member_metadata=ConsumerProtocolSubscription(3, (topic,), None, (), -1, f"az{number % NODES}").encode(),
+            member_metadata=ConsumerProtocolSubscription(3, (topic,), None, (), -1, rack).encode(),
             member_assignment=ConsumerProtocolAssignment(partitions=owned).encode(),
         )
 
     def _end(self) -> int:
         return int((time.time() - self._began) * RECORDS_PER_S) + LAG
 
+    def _lag(self, _group_id: str, _partition: int) -> int | None:
+        return LAG
+
     def _committed(self, request: Any, _version: int, _node: int) -> Any:
         group = OffsetFetchResponse.OffsetFetchResponseGroup
         topic = group.OffsetFetchResponseTopics
-        entry, at = topic.OffsetFetchResponsePartitions, self._end() - LAG
+        entry, end = topic.OffsetFetchResponsePartitions, self._end()
 
-        def partition(number: int) -> Any:
+        def partition(group_id: str, number: int) -> Any:
+            lag = self._lag(group_id, number)
+            at = -1 if lag is None else max(0, end - lag)
             return entry(
                 partition_index=number, committed_offset=at, committed_leader_epoch=0, metadata="", error_code=0
             )
 
         def topics(asked: Any) -> list[Any]:
-            return [topic(name=t.name, partitions=[partition(p) for p in t.partition_indexes]) for t in asked.topics]
+            own = self.size.topic(self._groups[asked.group_id])
+            wanted = (
+                [(t.name, t.partition_indexes) for t in asked.topics]
+                if asked.topics is not None
+                else [(own, range(self.size.partitions_of(own)))]
+            )
+            return [topic(name=t, partitions=[partition(asked.group_id, p) for p in some]) for t, some in wanted]
 
         groups = [group(group_id=one.group_id, topics=topics(one), error_code=0) for one in request.groups]
         return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
@@ -265,11 +287,11 @@ class Brokers:
         return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def serve(size: Size, parent: Connection) -> None:
+def serve(size: Size, parent: Connection, kind: type[Brokers] = Brokers) -> None:
     """The process: tells its ports, then the counters whenever it hears something, and ends with its parent."""
 
     async def run() -> None:
-        brokers, ended = Brokers(size), asyncio.Event()
+        brokers, ended = kind(size), asyncio.Event()
         await brokers.serve()
         parent.send(brokers.ports)
 

@@ -181,7 +181,7 @@ def row(policy: str, points: Sequence[tuple[float, float]], moved: int) -> Row:
 def backtested(kafka: KafkaCluster, events: str, began_ms: int) -> list[dict[str, Any]]:
     """From the last round before the first measurement on: what comes before is members arriving one by one."""
     history, schemas = History(), SchemaSet.load()
-    for value in recorded({"bootstrap.servers": kafka.bootstrap}, events, LIMIT_S):
+    for value in recorded({"bootstrap.servers": kafka.bootstrap}, events, LIMIT_S, {}):
         history.take(schemas, value)
     (snapshots,) = history.snapshots.values()
     start = max(s["decided_at_ms"] for s in snapshots if s["decided_at_ms"] <= began_ms)

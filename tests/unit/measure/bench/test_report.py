@@ -24,7 +24,7 @@ def test_the_page_says_who_was_faster_and_who_failed() -> None:
     assert "Machine: 2 x fast." in page
     assert (
         "| sticky, join, 2 x 10 | 4.00 (5.00) | - | not valid: a member has 9 partitions | 2.00 (2.50) | 2.0x |"
-        " 95.0, 3.00 | 0.0200, ours 100x | 0.5 |"
+        " 95.0, 3.00 | 0.0200, Bellwether 100x | 0.5 |"
     ) in page
     assert "| racks, 5 x 50 | > 240,000 | 2.00 | > 120,000.0x | cost 7 |" in page
     assert "| start | 1.5 s | 0.5 |" in page

@@ -1,0 +1,102 @@
+"""What happens to one instance, and whether it comes back: a table of restarts, crashes and a scale-in."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.support.guarded import children
+from tests.interop.support.members import wait_until
+from tests.interop.support.streams_app import Instance, StreamsApp
+
+ENDED_LIMIT_S = 180.0
+MEMORY = Path("/sys/fs/cgroup/memory")
+MEMORY_LEFT_MB = 48
+
+
+def application_pid(instance: Instance, *, guarded: bool) -> int:
+    """The process of the application itself, not of the guard in front of it."""
+    return children(instance.pid)[0] if guarded else instance.pid
+
+
+def terminated(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """SIGTERM to what runs the application: the guard where there is one. Both close in order."""
+    del guarded
+    os.kill(app.instances[name].pid, signal.SIGTERM)
+
+
+def killed(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    os.kill(application_pid(app.instances[name], guarded=guarded), signal.SIGKILL)
+
+
+def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """An exception in every stream thread, after which the process ends with 3."""
+    del guarded
+    app.instances[name].tell("fail")
+
+
+def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """The kernel kills it for the limit of its memory cgroup. Needs a writable cgroup v1 hierarchy."""
+    pid = application_pid(app.instances[name], guarded=guarded)
+    group = MEMORY / f"pauses-{pid}"
+    group.mkdir()
+    (group / "memory.move_charge_at_immigrate").write_text("1")
+    (group / "cgroup.procs").write_text(str(pid))
+    used = int((group / "memory.usage_in_bytes").read_text())
+    (group / "memory.limit_in_bytes").write_text(str(used + MEMORY_LEFT_MB * 1024 * 1024))
+    app.instances[name].tell("hog")
+
+
+def can_run_out_of_memory() -> bool:
+    return (MEMORY / "cgroup.procs").exists() and os.access(MEMORY, os.W_OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    """`rolls`: every instance in turn, else the last one. `planned`: nothing may be counted twice."""
+
+    happens: Callable[..., None]
+    returns: bool
+    rolls: bool = False
+    planned: bool = False
+
+
+ACCIDENTS = {
+    "restart": Accident(terminated, returns=True, rolls=True, planned=True),
+    "scale-in": Accident(terminated, returns=False, planned=True),
+    "kill": Accident(killed, returns=False),
+    "exception": Accident(failed, returns=False),
+    "out-of-memory": Accident(out_of_memory, returns=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """One accident in wall-clock milliseconds: it began, the process had ended and started again (0 where it did not
+    come back), all was settled."""
+
+    began_ms: int
+    ended_ms: int
+    started_ms: int
+    settled_ms: int
+
+
+def live_through(app: StreamsApp, name: str, accident: Accident, *, guarded: bool, limit_s: float) -> Lived:
+    """Raises AssertionError where the application does not settle in time."""
+    instance, began_ms = app.instances[name], _now_ms()
+    accident.happens(app, name, guarded=guarded)
+    wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
+    ended_ms = _now_ms()
+    instance.stop()  # its pipes
+    started_ms = 0
+    if accident.returns:
+        started_ms = _now_ms()
+        app.start(name, settings={"client.id": ""})
+    app.wait_settled(spread=1 if accident.returns else None, limit_s=limit_s)
+    return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

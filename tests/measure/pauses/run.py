@@ -1,0 +1,190 @@
+"""One application under one leader through one accident, and what its instances and the brokers report of it."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.guarded import guard_command
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_stage import RACKS, bellwether_options, check_leader, create_topics, write_topology
+from tests.interop.support.streams_timeline import Timeline
+from tests.measure.pauses.accidents import ACCIDENTS, Lived, live_through
+
+LEADERS = ("java", "java-leave", "bellwether")
+SESSION_MS = 45_000  # Kafka's default
+LIMIT_S = 300.0
+KEYS = 60_000
+PRELOADED_PER_TASK = 15_000
+PER_SECOND = 1_500
+WARM_S = 5.0
+BUSY_MS = 4_000  # tasks without a record for so long are not measured
+GRACE_S = 90
+LAG = 10_000  # Kafka's default acceptable.recovery.lag
+EXACTLY_ONCE = "exactly_once_v2"
+TIMED_OUT = b"due to timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An application of three subtopologies."""
+
+    instances: int
+    partitions: int
+
+
+SHAPES = {"18": Shape(3, 6), "201": Shape(6, 67)}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is alike in the runs of one cell of the table."""
+
+    leader: str
+    accident: str
+    shape: str = "18"
+    heartbeat_ms: int = 1_000
+    guarantee: str = "at_least_once"
+    closing_s: float = 0.0  # that the stores of an instance take
+
+    @property
+    def guarded(self) -> bool:
+        return self.leader == "bellwether"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Of one accident, in seconds in which tasks processed nothing although records came: of the slowest task and of
+    all together, before the instance was started again (`away`), after it (`back`), and both."""
+
+    away_s_max: float
+    away_s_sum: float
+    back_s_max: float
+    back_s_sum: float
+    whole_s_max: float
+    whole_s_sum: float
+    ended_s: float  # until the process had ended
+    restored_max: int  # records that one changelog partition of an active task needed before it ran
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run; `load` is the machine's load average of the last minute."""
+
+    case: Case
+    run: int
+    pauses: Sequence[Pause]
+    exact: bool
+    twice: int  # records counted more than once
+    timed_out: int  # transactions that brokers ended for their time-out
+    load: float
+
+
+def measure(cluster: KafkaCluster, case: Case, run: int) -> Measured:
+    """Raises AssertionError where the application does not settle, loses a record, or another leader led."""
+    accident, shape = ACCIDENTS[case.accident], SHAPES[case.shape]
+    name = f"pauses-{case.leader}-{case.accident}-{run}-{int(time.time())}"
+    application = _application(name, case, shape)
+    create_topics(cluster, application)
+    with ExitStack() as stack:
+        load = stack.enter_context(Load(cluster, application.topics[0], KEYS))
+        load.produce(PRELOADED_PER_TASK * shape.partitions)
+        stack.enter_context(_leading(cluster, application, case))
+        app = stack.enter_context(StreamsApp(cluster, application))
+        for number in range(shape.instances):
+            rack = RACKS[number % len(RACKS)]
+            app.add(f"app-{number + 1}", rack, {"client.id": ""}, _launcher(cluster, name, case))
+        app.wait_settled(spread=1, limit_s=LIMIT_S)
+        app.wait_counted(load.expected, limit_s=LIMIT_S)
+        load.start(PER_SECOND)
+        time.sleep(WARM_S)
+        before = _timed_out(cluster)
+        names = list(app.instances) if accident.rolls else list(app.instances)[-1:]
+        lives = [live_through(app, one, accident, guarded=case.guarded, limit_s=LIMIT_S) for one in names]
+        time.sleep(WARM_S)  # what comes late counts, too
+        load.stop()
+        exact_expected = case.guarantee == EXACTLY_ONCE
+        totals = app.wait_counted(load.expected, exactly_once=exact_expected, limit_s=LIMIT_S)
+        check_leader(cluster, name, "java" if case.leader != "bellwether" else case.leader)
+        line = app.timeline()
+        assert line.overlaps() == [], line.overlaps()
+        busy = line.processed(lives[0].began_ms - BUSY_MS, lives[0].began_ms)
+        twice = totals.seen - load.expected.seen
+        return Measured(
+            case,
+            run,
+            [pause(line, list(busy), lived) for lived in lives],
+            exact=not twice and totals.windowed == load.expected.windowed,
+            twice=twice,
+            timed_out=_timed_out(cluster) - before,
+            load=round(os.getloadavg()[0], 1),
+        )
+
+
+def pause(line: Timeline, tasks: Sequence[str], lived: Lived) -> Pause:
+    """Of these tasks, which had records just before."""
+    turn = lived.started_ms or lived.settled_ms
+    windows = ((lived.began_ms, turn), (turn, lived.settled_ms), (lived.began_ms, lived.settled_ms))
+    found = [line.stalled_ms(tasks, begin, end).values() if end > begin else [0] for begin, end in windows]
+    away, back, whole = ((max(values) / 1000, sum(values) / 1000) for values in found)
+    restored = line.within(lived.began_ms, lived.settled_ms, "restored")
+    most = max((h.said["records"] for h in restored), default=0)
+    return Pause(*away, *back, *whole, (lived.ended_ms - lived.began_ms) / 1000, most)
+
+
+def _application(name: str, case: Case, shape: Shape) -> Application:
+    closing_ms = int(case.closing_s * 1000 * shape.instances / (3 * shape.partitions))
+    settings = {
+        "app.leave": str(case.leader == "java-leave").lower(),
+        "app.close.ms": str(closing_ms),
+        "app.marks": str(KEYS),
+    }
+    return Application(
+        name,
+        (f"{name}-in",),
+        f"{name}-out",
+        shape.partitions,
+        threads=2,
+        standbys=1,
+        guarantee=case.guarantee,
+        acceptable_recovery_lag=LAG,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=case.heartbeat_ms,
+        commit_interval_ms=100 if case.guarantee == EXACTLY_ONCE else 1_000,
+        rack_strategy="min_traffic",
+        settings=settings,
+    )
+
+
+def _launcher(cluster: KafkaCluster, group: str, case: Case) -> Callable[[Path], Sequence[str]]:
+    if not case.guarded:
+        return lambda _: ()
+    fence = ("--fence",) if case.guarantee == EXACTLY_ONCE else ()
+    options = ("--topic", f"{group}-control", "--grace", str(GRACE_S), *fence)
+    return lambda state: guard_command(cluster, group, "--state-dir", str(state), *options)
+
+
+@contextmanager
+def _leading(cluster: KafkaCluster, application: Application, case: Case) -> Iterator[None]:
+    if not case.guarded:
+        yield
+        return
+    group = application.application_id
+    with TemporaryDirectory(prefix="bellwether-topology-") as directory:
+        options = bellwether_options(application, write_topology(application, Path(directory)))
+        control = {"control_topic": f"{group}-control", "standby": True}
+        with Bellwether(cluster, [group], options=options, **control) as process:
+            try:
+                yield
+            except AssertionError as error:
+                raise AssertionError(f"{error}\nbellwether: {process.said_of(group, 60)}") from error
+
+
+def _timed_out(cluster: KafkaCluster) -> int:
+    return sum(path.read_bytes().count(TIMED_OUT) for path in cluster.log_paths())
