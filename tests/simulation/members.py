@@ -94,6 +94,8 @@ class Member:
         self.process += 1
         self.running = True
         self.world.tell(f"{self.name} starts")
+        if self.world.guards is not None:
+            self.world.guards.started(self)
         self._join()
 
     def crash(self) -> None:
@@ -112,6 +114,8 @@ class Member:
     def _end(self, *, drop: bool = True) -> None:
         self.own(set())
         self.running = False
+        if self.world.guards is not None:
+            self.world.guards.ended(self)
         if drop:
             self.world.network.drop_client(self.client)
         self.process += 1  # nobody waits for answers any more

@@ -147,7 +147,7 @@ class TaskPlanner:
 
     def delivered(self, decision: Decision[TaskPlan]) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.plan.memory, self._next_arrivals
-        self._prober.planned(ProbingFacts.of(decision))
+        self._prober.planned(ProbingFacts.of(decision, ordered=self.world.evacuation is not None))
         self.follow(decision)
 
     def follow(self, decision: Decision[TaskPlan]) -> None:

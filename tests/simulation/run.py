@@ -92,8 +92,8 @@ def live(world: World) -> None:
     # Whoever stands still wakes up when he was to: what he has put off until then cannot be called back.
     asleep = (somebody.paused_until for somebody in (*world.members, *world.sidecars))
     world.run_until(max(world.clock.now, *asleep))
-    _must_settle(world)
-    _must_lead(world)
+    must_settle(world)
+    must_lead(world)
     _must_follow(world)
     if world.config.standby:
         _must_stand_by(world)
@@ -103,7 +103,7 @@ def live(world: World) -> None:
         world.violate("the group does not stay at rest")
 
 
-def _must_settle(world: World) -> None:
+def must_settle(world: World) -> None:
     """An application has longer, because state takes its time, but not more rounds than KIP-441 grants."""
     checks, before = world.checks, world.broker.group.generation
     most = world.rounds_max
@@ -117,7 +117,7 @@ def _must_settle(world: World) -> None:
         world.violate(f"{rounds} rounds until it had converged, and {most} were to be enough")
 
 
-def _must_lead(world: World) -> None:
+def must_lead(world: World) -> None:
     """Where a running group is not taken over, it is led once it has been empty."""
     checks = world.checks
     adopt_s = ADOPT_S + world.rounds_max * PROBING_MS / 1000

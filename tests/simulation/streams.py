@@ -5,6 +5,7 @@ what its threads tell. State is restored at a rate of the process; rejoins are a
 (KIP-441), by the clock of the process.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -41,7 +42,8 @@ def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrival
     request = TaskRequest(
         seen, application.config, memory, arrivals, frozenset(), world.our_wall_ms(), 1, MESSAGE_BYTES_MAX
     )
-    made = make_tasks(stock(NO_STAGES), request)
+    rules = world.evacuation.rules if world.evacuation is not None else ()
+    made = make_tasks(stock(replace(NO_STAGES, rules=rules)), request)
     if not application.fits(told):
         world.violate(f"a plan for topics that would end the application: {told}")
     world.checks.made(made.decision.assignments, partitions_of(told))
@@ -78,6 +80,10 @@ class Process:
     @property
     def tasks(self) -> frozenset[TaskId]:
         return frozenset().union(*(thread.active | thread.standby for thread in self.threads))
+
+    @property
+    def tasks_run(self) -> frozenset[TaskId]:
+        return frozenset().union(*(thread.active for thread in self.threads))
 
     def restore(self) -> None:
         """What has been restored since the last look."""
@@ -204,6 +210,8 @@ class Thread(Member):
         if [TaskId(owner[p.topic], p.partition) for p in partitions] != [*info.active_tasks]:
             self.world.violate(f"{self.name}: active tasks {info.active_tasks} are not of its partitions {partitions}")
         self.of.restore()
+        if self.world.evacuation is not None:
+            self.world.evacuation.given(self, frozenset(info.active_tasks) - self.of.tasks_run)
         self.active = frozenset(info.active_tasks)
         self.standby = frozenset(task for task, _ in info.standby_tasks)
         if self.active & self.standby:

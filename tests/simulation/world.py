@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, check_timing
@@ -21,6 +21,9 @@ from tests.simulation.network import Call, Network
 from tests.simulation.sidecar import Sidecar
 from tests.simulation.streams import EPOCH_MS, STREAMS, Process
 from tests.simulation.topics import Topics
+
+if TYPE_CHECKING:
+    from tests.simulation.absences import Evacuation, Guards
 
 TOPIC = "t"
 SIDECAR = "bw"
@@ -54,6 +57,8 @@ class World:
         self.skew_ms = 0  # of our machines' time of day
         self.rested: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
         self.checks = Checks(self)
+        self.guards: Guards | None = None  # beside every process, in worlds that are about that
+        self.evacuation: Evacuation | None = None
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
         self.crowd = crowd

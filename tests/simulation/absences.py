@@ -1,0 +1,204 @@
+"""Instances that are guarded, and that are emptied before they are restarted: two promises more.
+
+A live member is never removed: each process has a guard, which looks at the group while the process lives and removes
+its members when it has ended. What a guard takes for its own, the product says (`guard.members`).
+
+An emptied task always has a caught-up copy: processes of an application are restarted one after the other, each emptied
+before. What the order does to plans, and how far an absence has come, the product says (`stages.rules`,
+`control.absence`).
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.control.absence import look
+from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.guard import members
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.protocol.primitives.types import TaskId
+from tests.simulation.applications import RECORDS
+from tests.simulation.faults import Faults
+from tests.simulation.members import Member
+from tests.simulation.streams import Process, Thread
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ACCEPTABLE_LAG = 10_000  # Kafka's default, which the applications have
+GUARD_LOOK_S, REMOVED_AFTER_S = (1.0, 3.0), (0.01, 0.5)
+CHAOS_S = 300.0
+EMPTY_S, BACK_S = 1_800.0, 120.0  # warm-ups come two at a time, and one rate may be a tenth of another
+LOOK_S = 1.0
+HOUR_MS = 3_600_000
+
+
+class Guards:
+    """One for each process that lives. `shared`: operators have given two processes one client id, and told each guard
+    that it is its own's. That word is wrong; a guard that has seen both in one finished generation must know."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.shared = world.more.random() < 0.3
+        self.removed = 0
+        self._of: dict[str, Guard] = {}
+
+    def started(self, member: Member) -> None:
+        name = process_name(member)
+        if name not in self._of:
+            self._of[name] = Guard(self, member)
+
+    def ended(self, member: Member) -> None:
+        guard = self._of.pop(process_name(member), None)
+        if guard is not None:
+            guard.process_ended()
+
+    def called(self, client_id: str) -> str:
+        """A client id as it is configured, which outlives a restart; `shared` gives it to two processes at a time."""
+        name = client_id.partition(".")[0]
+        return f"pair-{int(name[1:]) // 2}" if self.shared and name[1:].isdigit() else name
+
+    def remove(self, member_ids: tuple[str, ...], by: str, *, may_err: bool) -> None:
+        """`may_err`: the operator's word is wrong, and nothing that the guard has seen says so."""
+        for member in self.world.members:
+            if member.running and member.member_id in member_ids and not may_err:
+                self.world.violate(f"the guard of {by} removes {member.member_id}, and {member.name} lives")
+        self.removed += len(member_ids)
+        self.world.tell(f"the guard of {by} removes {', '.join(member_ids)}")
+
+
+class Guard:
+    """Of one process, from its start until its memberships have ended."""
+
+    def __init__(self, guards: Guards, member: Member) -> None:
+        self._guards, self.world, self._name = guards, guards.world, process_name(member)
+        self._began = self.world.clock.now
+        self._ended = False
+        self._seen = members.Seen()
+        self._member = member
+        self._beside_another = False  # seen in one finished generation with a member that is called as it is
+        of = member.of if isinstance(member, Thread) else None
+        process_id = str(of.process_id) if of is not None else None
+        ids = () if of is not None else (guards.called(member.client),)
+        self._identity = members.Identity("g", process_id, ids)
+        self._look()
+
+    def _look(self) -> None:
+        if self._ended:
+            return
+        self.world.clock.after(self.world.more.uniform(*GUARD_LOOK_S), self._look)
+        request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
+        at = self.world.broker.coordinator or 1
+        self.world.send(f"guard-{self._name}.0", 9, at, request, 5.0, self._take, lambda _: None)
+
+    def _take(self, answer: e.DescribeAnswer) -> None:
+        if not self._ended:  # a member that joins later belongs to another process
+            listed = tuple(replace(m, client_id=self._guards.called(m.client_id)) for m in answer.members)
+            self._seen = members.look(self._seen, replace(answer, members=listed))
+            alike = [m.member_id for m in listed if m.client_id == self._guards.called(self._member.client)]
+            beside = self._member.member_id in alike and len(alike) > 1
+            self._beside_another |= beside and answer.state in members.FINISHED
+
+    def process_ended(self) -> None:
+        self._ended = True
+        lived_s = self.world.clock.now - self._began
+        ours = members.belonging(self._identity, self._seen, lived_s).member_ids
+        if ours:
+            self.world.clock.after(self.world.more.uniform(*REMOVED_AFTER_S), lambda: self._remove(ours))
+
+    def _remove(self, ours: tuple[str, ...]) -> None:
+        named = self._identity.process_id is None
+        may_err = named and self._guards.shared and not self._beside_another
+        self._guards.remove(ours, self._name, may_err=may_err)
+        at = self.world.broker.coordinator or 1
+        request = c.Evict(0, e.Node(at, "", 0), "g", 5_000, ours, "its process has ended")
+        self.world.send(f"guard-{self._name}.0", 9, at, request, 5.0, lambda _: None, lambda _: None)
+
+
+class Evacuation:
+    """One process that is being emptied; `world.evacuation` while its order stands."""
+
+    def __init__(self, world: "World", process: Process) -> None:
+        self.world, self.process = world, process
+        where, now_ms = f"member:{process.process_id}", world.our_wall_ms()
+        kind = PlacementKind.EVACUATE
+        self._order = PlacementOrder(kind, "g", "*", where, "sim", now_ms, now_ms + HOUR_MS, until=Until.BACK)
+        self.rules = (Rule("ban", "*", where, self._order.sentence),)
+        self._absence: Absence | None = None
+        self.back = False
+        self._ran = {task for thread in process.threads for task in thread.active}
+
+    @property
+    def stage(self) -> Stage:
+        return self._absence.stage if self._absence is not None else Stage.EMPTYING
+
+    def seen(self) -> "Evacuation":
+        """After one more look at the group."""
+        if self.world.broker.at_work and not self.back:
+            found = look(self._order, self._absence, self.world.broker.group.describe(), self.world.our_wall_ms())
+            self._absence, self.back = found.absence, bool(found.ended)
+        return self
+
+    def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
+        """A thread gets tasks that it did not have. Those that the process ran which is being emptied, and which could
+        run them still, have to be caught up there."""
+        if thread.of is self.process or not any(t.running for t in self.process.threads):
+            return
+        for task in sorted(tasks & self._ran & thread.of.state.keys()):
+            lag = RECORDS - thread.of.state[task]
+            if lag > ACCEPTABLE_LAG:
+                self.world.violate(
+                    f"{task} leaves {self.process.name} for {thread.name}, which lacks {lag:.0f} records"
+                )
+
+
+def process_name(member: Member) -> str:
+    return member.of.name if isinstance(member, Thread) else member.name
+
+
+def guarded(world: "World") -> "World":
+    """The same world with guards, and an application that obeys orders."""
+    world.guards = Guards(world)
+    application = world.application
+    world.application = replace(application, config=replace(application.config, policy="streams-ha"))
+    return world
+
+
+def chaos(world: "World", interval_s: float) -> None:
+    """All faults, with guards; then everything heals."""
+    for number, somebody in enumerate([*world.members, *world.hostile, world.sidecars[0]]):
+        world.clock.after(number * 0.5, somebody.start)
+    faults = Faults(world, interval_s)
+    world.run_until(CHAOS_S)
+    faults.heal()
+    asleep = (somebody.paused_until for somebody in (*world.members, *world.sidecars))
+    world.run_until(max(world.clock.now, *asleep))
+
+
+def restarted(world: "World", process: Process) -> None:
+    """Emptied, stopped, started again, and given its share, while we lead a group at rest."""
+    evacuation = world.evacuation = Evacuation(world, process)
+    world.tell(f"---- {process.name} is to be emptied ----")
+    _want_a_round(world, "an order")
+    # The last one that runs cannot be emptied: nobody else could have its tasks.
+    alone = len(world.processes) == 1
+    if not alone and not world.run_until(
+        world.clock.now + EMPTY_S, lambda: evacuation.seen().stage is Stage.EMPTY or evacuation.back
+    ):
+        world.violate(f"{process.name} is {evacuation.stage.value} {EMPTY_S:.0f} s after the order")
+    world.tell(f"---- {process.name} is restarted ----")
+    first = process.threads[0]
+    first.crash() if world.more.random() < 0.5 else first.close()
+    world.run_until(world.clock.now + world.more.uniform(0.0, 20.0), lambda: evacuation.seen() is None)
+    first.start()
+    if not alone and not world.run_until(world.clock.now + BACK_S, lambda: evacuation.seen().back):
+        world.violate(f"{process.name} started {BACK_S:.0f} s ago, and its order still stands")
+    world.evacuation = None
+    _want_a_round(world, "an order has ended")
+
+
+def _want_a_round(world: "World", why: str) -> None:
+    for sidecar in world.sidecars:
+        if sidecar.leads:
+            sidecar.post(e.RoundOrdered(why))

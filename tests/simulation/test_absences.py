@@ -1,0 +1,87 @@
+"""Guarded instances through chaos, and planned restarts, a group for each seed; what breaks a promise is found."""
+
+import os
+
+import pytest
+
+from bellwether_kafka.coordinator.guard import members
+from tests.simulation import absences
+from tests.simulation.absences import chaos, guarded, restarted
+from tests.simulation.checks import ViolationError
+from tests.simulation.run import must_lead, must_settle
+from tests.simulation.world import World
+
+SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 5
+
+
+def applications(count: int) -> list[int]:
+    """The first seeds of applications with several processes."""
+    found = (seed for seed in range(1_000) if (w := World(seed)).streams and len(w.processes) > 1)
+    return [seed for seed, _ in zip(found, range(count), strict=False)]
+
+
+def lived_through(seed: int) -> World:
+    world = guarded(World(seed))
+    chaos(world, 6.0)
+    return world
+
+
+def all_lived_through(count: int) -> int:
+    """How many members guards have removed."""
+    worlds = (lived_through(seed) for seed in range(count))
+    return sum(world.guards.removed for world in worlds if world.guards is not None)
+
+
+def restart_all(seed: int) -> None:
+    """One process after the other."""
+    world = lived_through(seed)
+    must_settle(world)
+    must_lead(world)
+    for process in world.processes:
+        restarted(world, process)
+        must_settle(world)
+        must_lead(world)
+
+
+def test_a_live_member_is_never_removed() -> None:
+    assert all_lived_through(SEEDS) > SEEDS, "guards have had something to do"
+
+
+@pytest.mark.parametrize("seed", applications(max(4, SEEDS // 5)))
+def test_an_emptied_task_always_has_a_caught_up_copy(seed: int) -> None:
+    restart_all(seed)
+
+
+def test_a_guard_that_takes_others_members_for_its_own_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client id that several processes have proves nothing; without that check live members are removed."""
+    monkeypatch.setattr(members, "_unless_shared", lambda found, *_: found)
+    with pytest.raises(ViolationError, match=r"the guard of .* removes"):
+        all_lived_through(40)
+
+
+def test_a_guard_that_looks_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What joins when the process has ended belongs to its successor, which may have the same process id."""
+
+    def process_ended(self: absences.Guard) -> None:
+        def late() -> None:
+            self._ended = False
+            self._take(self.world.broker.group.describe())
+            self._ended = True
+            ours = members.belonging(self._identity, self._seen, 60.0).member_ids
+            if ours:
+                self._remove(ours)
+
+        self._ended = True
+        self.world.clock.after(5.0, late)
+
+    monkeypatch.setattr(absences.Guard, "process_ended", process_ended)
+    with pytest.raises(ViolationError, match=r"the guard of .* removes"):
+        all_lived_through(40)
+
+
+def test_a_task_that_leaves_for_a_copy_that_lacks_state_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if whatever a process has of a task were enough."""
+    monkeypatch.setattr(absences, "ACCEPTABLE_LAG", -1)
+    (seed,) = applications(1)
+    with pytest.raises(ViolationError, match="which lacks"):
+        restart_all(seed)
