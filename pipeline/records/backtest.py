@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, crossing, decide
+from bellwether_kafka.assignors.consumer import (
+    BROKER_SIDE,
+    LOAD_AWARE,
+    Load,
+    PartitionPlan,
+    Policy,
+    broker_side,
+    crossing,
+    decide,
+)
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -157,7 +166,7 @@ def replay(snapshots: Iterable[Record], policies: Sequence[str], weights: shared
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
     asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
     for name in policies:
-        one = Replay(Policy(name), weights)
+        one = Replay(broker_side(name) if name in BROKER_SIDE else Policy(name), weights)
         for snapshot in asked:
             yield one.step(snapshot)
 

@@ -27,13 +27,15 @@ class HistoryError(Exception):
 
 @dataclass(slots=True)
 class History:
-    """Snapshots of consumer groups, rounds of applications and parts of plans, each by group; which answer was sent, by
-    group, generation and time; mean traffic per partition, and how many records were left out and why."""
+    """Snapshots of consumer groups, rounds of applications, parts of plans and decisions, each by group; which
+    answer was sent, by group, generation and time; mean traffic per partition, and how many records were left out and
+    why."""
 
     snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     assignments: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     sources: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    decisions: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     refused: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[TopicPartition] = field(default_factory=Counter)
     _ms: Counter[TopicPartition] = field(default_factory=Counter)
@@ -65,6 +67,7 @@ class History:
             by_group[event][record["group"]].append(record)
         elif event == "decision":
             self.sources[record["group"], record["generation"], record["decided_at_ms"]] = record["source"]
+            self.decisions[record["group"]].append(record)
         elif event == "traffic":
             for entry in record["entries"]:
                 if entry["bytes"] >= 0 and record["sampled_at_ms"] > record["since_ms"]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 SPARK_MODULES = (
+    "test_observed_groups",
     "test_tables",
     "test_jobs",
     "test_stream",

@@ -1,0 +1,57 @@
+"""The jobs read events of groups that are only observed as they read those of led ones."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
+from bellwether_kafka.pipeline.tables import TABLES, Options
+from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
+from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
+
+pytestmark = pytest.mark.timeout(600)
+
+INTERVAL_MS = 30_000
+START_MS = NOW_MS - NOW_MS % 300_000
+CHANGED = observed_group(member("a-1", "az1", "orders-1"), member("b-1", "az2", "orders-0", "orders-2", "orders-3"))
+
+
+def published() -> list[bytes | None]:
+    """Three looks: each partition is written to, orders-0 is read, and c goes away."""
+    values: list[bytes | None] = []
+
+    class Publisher:
+        def offer(self, event: str, record: Any) -> None:
+            values.append(SCHEMAS.encode(event, dict(record)))
+
+    samples = ObservedSamples(Publisher(), INTERVAL_MS)
+    for number, seen in enumerate((SKEWED, SKEWED, CHANGED)):
+        samples.on_observation(look(number, seen))
+    return values
+
+
+def look(number: int, seen: Observation) -> Observation:
+    ends = [100 * number] * 4
+    looks = history(sample(0, {"orders": [90 * number, -1, 0, 0]}, {"orders": ends}))
+    return replace(seen, seen_at_ms=START_MS + number * INTERVAL_MS, group_lag=group_lag(looks, None))
+
+
+def test_lags_traffic_between_racks_and_members_that_go_are_in_the_tables() -> None:
+    raw = kafka_rows(local_spark(), published())
+    tables = {
+        name: as_dicts(TABLES[name](raw, SCHEMAS, Options())) for name in ("lag_trends", "rack_costs", "culprits")
+    }
+    lags = {row["partition"]: (row["lag_min"], row["lag_max"], row["unknown"]) for row in tables["lag_trends"]}
+    assert lags[0] == (0, 20, 0)
+    assert lags[1][2] == 3
+    records = {(row["from_rack"], row["to_rack"]): row["records"] for row in tables["rack_costs"]}
+    assert sum(records.values()) == 4 * 200
+    assert {row["bytes"] for row in tables["rack_costs"]} == {0}
+    assert sum(row["unknown"] for row in tables["rack_costs"]) == 8
+    assert [(row["member"], row["change"], row["times"]) for row in tables["culprits"]] == [("c-1", "left", 1)]
