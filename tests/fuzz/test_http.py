@@ -18,6 +18,7 @@ TIMEOUT_S = 1.0
 HONEST = (
     b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text; version=1.0.0,*/*;q=0.1\r\n\r\n",
     b"GET /api/groups/or%64ers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /api/overview/or%64ers?q=x HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\r\n",
     b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",

@@ -180,7 +180,7 @@ def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: 
 def test_nobody_contradicts_another_of_an_application(kafka: KafkaCluster, tmp_path: Path) -> None:
     """A Java member leads first; after the take-over nobody had what the last follow-up had handed out."""
     common = application(kafka, "agreed-counts", standbys=1, session_timeout_ms=30_000, probing_interval_ms=600_000)
-    options = settings_of(common, tmp_path, adopt="take-over", leave_on_stop=False)
+    options = settings_of(common, tmp_path, adopt="take-over", stores="persistent", leave_on_stop=False)
     lease = PortLease()
     voices = _voices(kafka, tmp_path, common.application_id, lease, "", options)
     with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:

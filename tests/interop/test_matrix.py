@@ -1,45 +1,11 @@
-"""The interoperability matrix: its page tells of every client on every broker, and one line of it, live."""
-
-import re
+"""One line of the interoperability matrix, live."""
 
 import pytest
 
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock
-from tests.measure.matrix import DOC, LINES, RELEASES, STEPS, STREAMS_LINES, Life, document, groups
-
-MEASURED = re.compile(r"\d+\.\d s(, no round)?")
-
-
-def cells_of(page: str) -> dict[tuple[str, str, str], list[str]]:
-    """By version of the broker, client and way to rebalance."""
-    found = {}
-    for section in page.split("\n## Broker ")[1:]:
-        version, *lines = section.splitlines()
-        for line in lines:
-            client, way, *cells = [cell.strip() for cell in line.strip("|").split("|")] if line[:1] == "|" else ["", ""]
-            if len(cells) == len(STEPS) and cells[0] not in ("plan", "---"):
-                found[version, client, way] = cells
-    return found
-
-
-def test_the_page_has_a_measured_cell_for_every_step_or_says_why_not() -> None:
-    page = DOC.read_text(encoding="utf-8")
-    found = cells_of(page)
-    assert set(found) == {(v, line.client, line.way) for _, v in RELEASES.values() for line in (*LINES, *STREAMS_LINES)}
-    cells = [cell for row in found.values() for cell in row]
-    assert {cell for cell in cells if not MEASURED.fullmatch(cell)} == {"n/a"}
-    assert f"{sum(cell != 'n/a' for cell in cells)} cells measured, 0 failed" in page
-    for line in (*LINES, *STREAMS_LINES):
-        assert not line.why_not or line.why_not in page
-
-
-def test_what_failed_and_what_was_not_run_is_said() -> None:
-    told = {"4.3": {"franz-go-eager": {"plan": "1.0 s", "join": "FAILED", "when": "2026-01-01", "load": "3"}}}
-    page = document(told)
-    assert cells_of(page)[RELEASES["4.3"][1], "franz-go", "eager"] == ["1.0 s", "FAILED", *["not run"] * 3]
-    assert "1 cells measured, 1 failed; 2026-01-01, " in page
+from tests.measure.matrix import LINES, STEPS, Life, groups
 
 
 @pytest.mark.timeout(900)

@@ -58,6 +58,31 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
         assert protocol == "consumer" or len(describe(kafka.bootstrap, group).members) == 2
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_are_assessed_under_every_policy(kafka: KafkaCluster, protocol: str) -> None:
+    """A group that its broker has settled is what our reading of the broker's assignor would leave alone."""
+    group = f"assessed-{protocol}"
+    kafka.create_topic(group, 6, rf=1)
+    with Flock(kafka.bootstrap) as flock:
+        more = {"protocol": "consumer"} if protocol == "consumer" else {}
+        members = [flock.member("java", group, [group], ["range"], rack=rack, **more) for rack in ("az1", "az2")]
+        wait_settled(members, partitions_of({group: 6}), spread=1)
+        before = rounds(kafka, group)
+        ended = run_to_end(
+            ["assess", group, "--bootstrap", kafka.bootstrap, "--for", "3", "--interval", "1", "-o", "json"]
+        )
+        assert ended.code == 0, ended.text
+        (told,) = json.loads(ended.stdout)
+        rows = {row["policy"]: row for row in told["rows"]}
+        as_led = "broker-uniform" if protocol == "consumer" else "kafka"
+        assert rows[as_led]["moves"] == 0
+        assert rows["rack-first"]["measures"]["cross_rack"] <= rows["now"]["measures"]["cross_rack"]
+        assert rows["rack-first"]["measures"]["cross_rack"] <= rows["broker-range"]["measures"]["cross_rack"]
+        assert told["periods"][0]["rebalances"] == 0
+        assert ('mode = "observe"' in told["configuration"]) or protocol == "classic"
+        assert rounds(kafka, group) == before
+
+
 APPLICATIONS: dict[str, dict[str, str]] = {"classic": {}, "streams": {"group.protocol": "streams"}}
 
 

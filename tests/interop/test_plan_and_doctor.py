@@ -189,6 +189,14 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
         assert (grown["kept"], grown["new"], grown["moved"]) == (12, 12, 0)
         refused = run_to_end(["simulate", group, "--config", str(path), "--without-rack", "az9"])
         assert (refused.code, "az9" in refused.stderr) == (2, True)
+        ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
+        one = f"member:{next(iter(ids))}"
+        stopped, dead = told("simulate", group, path, "--restart", one, "--crash", one, "--session-timeout-ms", "10000")
+        assert (stopped["items"], stopped["as_it_is"]["seconds"], stopped["by"]) == (4, 3.0, "evacuation")
+        assert (dead["as_it_is"]["seconds"], dead["helped"]["seconds"], dead["by"]) == (13.0, 3.2, "guard")
+        assert told("plan", group, path)["dearest_crash"]["items"] == 4
+        drawn = run_to_end(["simulate", group, "--config", str(path), "--remove", one])
+        assert "Seconds are at most. Nothing was applied." in drawn.stdout, drawn.text
         assert rounds(kafka, group) == quiet
 
 

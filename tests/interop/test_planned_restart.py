@@ -1,18 +1,28 @@
 """Restarts and a scale-in that are planned, of real members: empty before they stop, without work while they are away,
 and with their share when they are back."""
 
+import json
+import re
 import time
+import urllib.request
 
 import pytest
 
+from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
-from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import GroupMember, describe
 
 PARTITIONS = 6
 SESSION_MS = 120_000  # for this long a static member that is away is counted
+
+
+def paused(metrics: str, cause: CauseKind) -> dict[str, float]:
+    """How many pauses of this cause there were, and how many seconds in all."""
+    sample = re.compile(rf'bellwether_pause_seconds_(count|sum)\{{cause="{cause.value}",group="restarted"\}} (\S+)')
+    return {name: float(value) for name, value in sample.findall(metrics)}
 
 
 @pytest.mark.timeout(900)
@@ -25,10 +35,20 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
     def told(*arguments: str) -> Ended:
         return run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
 
+    def fetched(path: str) -> str:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+            text: str = answer.read().decode()
+            return text
+
     def listed(instance: str) -> GroupMember | None:
         return next((m for m in describe(kafka.bootstrap, group).members if m.instance_id == instance), None)
 
-    with Bellwether(kafka, [group], control_topic=control) as lead, Flock(kafka.bootstrap) as flock:
+    lease = PortLease()
+    address = f"{LOOPBACK}:{lease.port}"
+    with (
+        Bellwether(kafka, [group], control_topic=control, http_address=address) as lead,
+        Flock(kafka.bootstrap) as flock,
+    ):
 
         def member(number: int) -> Member:
             protocols, name = ["cooperative-sticky"], f"app-{number}"
@@ -53,6 +73,12 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
             "nothing is given to it while it is away"
         )
         assert "it is empty now" in told("orders").text
+        (status,) = json.loads(fetched("/api/groups"))
+        ((shown,), handed_over) = status["emptying"], paused(fetched("/metrics"), CauseKind.ORDERED)
+        assert (shown["where"], shown["stage"]) == ("member:app-1", "empty"), "the page says what is being emptied"
+        assert "has ordered evacuate of member:app-1" in shown["order"]
+        assert handed_over, "what was handed over had no owner for a moment"
+        print(f"pauses by the order: {handed_over}")
 
         began = time.monotonic()
         leaving.start()
@@ -74,3 +100,4 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         print(f"removed {took_s:.1f} s after the order, with a session of {SESSION_MS // 1000} s")
         wait_settled([members[0], members[2]], expected, spread=0, limit_s=60)
         assert [m.errors for m in members] == [[], [], []]
+    lease.release()

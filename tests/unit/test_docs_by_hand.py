@@ -18,6 +18,8 @@ from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
 from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.topology.file import read_topology, write_topology
+from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import ROOT
 
@@ -144,3 +146,22 @@ def test_the_task_assignors_of_the_page_are_whole() -> None:
         if isinstance(item, type) and TaskAssignor in item.__mro__[1:]
     ]
     assert [type(item).__name__ for item in made] == ["RoundRobin", "KeepAndSpread"]
+
+
+def test_the_page_of_the_topology_file_is_its_format() -> None:
+    """The format stood in a docstring only."""
+    text = (ROOT / "docs" / "reference" / "topology-file.md").read_text()
+    ((_, example),) = FENCE.findall(text)
+    topology = read_topology(example)
+    made = plan_internal_topics(topology, {"orders": 4})
+    assert (made.reasons, len(made.topics)) == ((), 2), "the example is enough for a first start"
+    described = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    written = re.findall(r"^[- ]*(\w+):", write_topology(topology), re.MULTILINE)
+    topic_keys = {"Name", "Partitions", "ReplicationFactor", "TopicConfigs"}
+    assert {key for key in written if key[0].isupper()} <= {*described, "Subtopologies", "Key", "Value"}
+    assert topic_keys <= {*described}
+    stores = re.findall(r"`- (\{Name: .*\}|orders)` \|$", text, re.MULTILINE)
+    assert len(stores) >= 5
+    for line in stores:
+        part = f"{{SubtopologyId: 0, SourceTopics: [orders], StateChangelogTopics: [{line}]}}"
+        assert len(read_topology(f"{{ApplicationId: a, Subtopologies: [{part}]}}").changelogs) == 1, line

@@ -70,8 +70,8 @@ def toml(kafka: Mapping[str, str], groups: Sequence[Mapping[str, Any]], **settin
 
 
 class Bellwether:
-    """One process that leads these groups; a context manager. `settings` are top-level, `options` for each group.
-    `login` are Kafka properties instead of the cluster's for `user`."""
+    """One process that leads these groups; a context manager. `settings` are top-level, `options` for each group, `own`
+    for single ones by name. `login` are Kafka properties instead of the cluster's for `user`."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Bellwether:
         user: str = "admin",
         command: Sequence[str] = COMMAND,
         login: Mapping[str, str] | None = None,
+        own: Mapping[str, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
         self._cluster = cluster
@@ -90,7 +91,8 @@ class Bellwether:
         config = dict(login) if login is not None else cluster.client_config(user, user)
         config.pop("log_level", None)
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
-        self._config = toml(config, [{"name": name, "mode": "lead", **(options or {})} for name in groups], **top)
+        told = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
+        self._config = toml(config, told, **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None

@@ -206,6 +206,7 @@ class KafkaCluster:
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
             "-Dorg.slf4j.simpleLogger.log.kafka.coordinator.group=info",  # up to 3.9
+            "-Dorg.slf4j.simpleLogger.log.kafka.coordinator.transaction.TransactionCoordinator=info",  # time-outs
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=error",
         ]

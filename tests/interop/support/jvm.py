@@ -36,7 +36,7 @@ STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 @dataclass(frozen=True, slots=True)
 class Release:
     """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`.
-    `version` is for a pom that serves several releases."""
+    `version` is for a pom that serves several releases. Without `sources` nothing is compiled."""
 
     home: str
     pom: str
@@ -46,7 +46,7 @@ class Release:
 
     @property
     def inputs(self) -> list[Path]:
-        return [SOURCES / self.pom, *sorted(SOURCES.rglob(self.sources))]
+        return [SOURCES / self.pom, *(sorted(SOURCES.rglob(self.sources)) if self.sources else ())]
 
 
 def _kafka_tests(home: str, version: str) -> Release:
@@ -63,6 +63,15 @@ KAFKA_TESTS = {
     version: _kafka_tests(home, version)
     for version, home in ((KAFKA_VERSION, "java-kafka-tests"), ("3.9.2", "java-kafka-tests-3.9"))
 }
+
+
+def _system_tests(home: str, version: str) -> Release:
+    needed = (f"kafka-streams-{version}-test.jar", f"kafka-clients-{version}-test.jar", f"kafka-tools-{version}.jar")
+    return Release(home, "systests/pom.xml", needed, "systests/*.java" if version == KAFKA_VERSION else "", version)
+
+
+SYSTEM_TESTS = _system_tests("java-systests", KAFKA_VERSION)
+SYSTEM_TESTS_39 = _system_tests("java-systests-3.9", "3.9.2")
 CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java")
 BROKER_39 = Release(
     "java-broker-3.9",
@@ -181,6 +190,8 @@ def _complete(jars: Path, release: Release) -> bool:
 
 def _classes(base: Path, release: Release, jars: Path, compiler: str) -> Path:
     sources = release.inputs[1:]
+    if not sources:
+        return jars
     # A directory per content: JVMs that still run on older classes load more of them when they need them.
     classes = base / f"classes-{_digest(release.inputs)[:16]}"
     if classes.is_dir():

@@ -204,14 +204,18 @@ class Instance:
 
     def dump(self, limit_s: float = 20.0) -> Mapping[str, Any] | None:
         """What its active stores hold, see StreamsMain; None when a task moved meanwhile."""
-        assert self._process is not None
-        assert self._process.stdin is not None
         before = len(self._dumps)
-        self._process.stdin.write("dump\n")
-        self._process.stdin.flush()
+        self.tell("dump")
         wait_until(lambda: len(self._dumps) > before or not self.alive, limit_s, lambda: f"{self.name} dumps nothing")
         said = self._dumps[-1] if len(self._dumps) > before else {"event": "dump-failed"}
         return said if said["event"] == "dump" else None
+
+    def tell(self, line: str) -> None:
+        """A line on its standard input, see StreamsMain."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     def complaints(self, size: int = 2000) -> str:
         log = self.home / "stderr.log"

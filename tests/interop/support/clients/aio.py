@@ -28,7 +28,7 @@ class AioMember(HostedMember):
         consumer = AIOKafkaConsumer(
             bootstrap_servers=fields["bootstrap"],
             group_id=fields["group"],
-            client_id=self.name,
+            client_id=f"aiokafka-{self.name}",  # as by default: its bytes are those of kafka-python
             group_instance_id=fields.get("instance"),
             partition_assignment_strategy=[ASSIGNORS[name] for name in fields["assignors"].split(",")],
             session_timeout_ms=int(fields["session_ms"]),

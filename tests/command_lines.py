@@ -1,0 +1,37 @@
+"""Command lines of ours in manifests and pages, read as the commands themselves read them."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
+
+COMMANDS: Any = typer.main.get_command(app)
+
+
+def bare(words: list[str]) -> Iterator[list[str]]:
+    """The commands of ours in a command line, without their first word: those of a shell's script, too."""
+    if words[:2] == ["sh", "-c"]:
+        for part in re.split(r"&&|\|\||;", words[2]):
+            inner = shlex.split(part)
+            yield from bare(inner[1:] if inner[:1] == ["exec"] else inner)
+    elif words and Path(words[0]).name == "bellwether":
+        yield words[1:]
+
+
+def understood(words: list[str]) -> GuardArguments | None:
+    """Read as the command itself reads it, with an exception for what it refuses; what a guard has understood."""
+    if words[0] == "guard":
+        given = parsed(words[1:])
+        given.check()
+        return given
+    command, rest = COMMANDS, words
+    while known := getattr(command, "commands", {}):
+        command, rest = known[rest[0]], rest[1:]
+    getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False)
+    return None

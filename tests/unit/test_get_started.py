@@ -1,0 +1,206 @@
+"""The pages for the first ten minutes: their commands can be read and run, their settings load, and they show what the
+commands print."""
+
+import re
+import shlex
+import subprocess
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.cli import doctor, orders, plan
+from bellwether_kafka.coordinator.cli.ordering import OrdersTopic, Terms
+from bellwether_kafka.coordinator.cli.output import Output
+from bellwether_kafka.coordinator.control.topic import TopicDesk
+from bellwether_kafka.coordinator.observation.doctor import Facts, examine
+from bellwether_kafka.coordinator.observation.next_steps import next_steps
+from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
+from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.settings.process import Settings, load, named
+from tests.command_lines import bare, understood
+from tests.paths import DOCS, ROOT
+from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.coordinator.cli.test_readme import SHOWN
+
+FOLDER = DOCS / "get-started"
+PAGES = {page.stem: page for page in sorted(FOLDER.glob("*.md")) if page.name != "README.md"}
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}
+TOOLS = {"export", "bellwether", "curl", "grep", "sh"}
+LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
+
+every_page = pytest.mark.parametrize("page", PAGES)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in this language, without the indentation of the step that they belong to."""
+    found = FENCE.findall(PAGES[page].read_text(encoding="utf-8"))
+    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, kind, text in found if kind == language]
+
+
+def command_lines(text: str) -> list[list[str]]:
+    """The commands of a shell block, without what follows a redirection."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        words = shlex.shlex(line.split(" > ")[0], posix=True, punctuation_chars="|;&")
+        words.whitespace_split = True
+        found += [list(part) for is_end, part in groupby(words, key=lambda w: set(w) <= set("|;&")) if not is_end]
+    return found
+
+
+def ours(page: str) -> list[list[str]]:
+    return [one for text in blocks(page, "sh") for line in command_lines(text) for one in bare(line)]
+
+
+def settings(page: str, folder: Path) -> list[Settings]:
+    file, loaded = folder / "bellwether.toml", []
+    for text in blocks(page, "toml"):
+        file.write_text(text)
+        loaded.append(load(file, environ=BROKERS))
+    return loaded
+
+
+@every_page
+def test_every_command_of_a_page_exists(page: str) -> None:
+    found = ours(page)
+    assert found
+    for words in found:
+        understood(words)
+
+
+def test_commands_and_options_that_do_not_exist_are_found() -> None:
+    with pytest.raises(Exception, match="--mod"):
+        understood(["run", "--group", "orders", "--mod", "assist"])
+    with pytest.raises(Exception, match="--until"):
+        understood(["topology", "learn", "wordcount", "--until", "1"])
+    for wrong in (["show"], ["topology", "shows", "topology.yaml"]):
+        with pytest.raises(KeyError):
+            understood(wrong)
+
+
+@every_page
+def test_a_shell_runs_the_blocks_of_a_page_as_they_are(page: str) -> None:
+    """What they name has been set by a block before, and a shell can read them."""
+    known: set[str] = set()
+    for text in blocks(page, "sh"):
+        subprocess.run(["bash", "-n", "-c", text], check=True, timeout=60)
+        known |= set(re.findall(r"^export (\w+)=", text, re.MULTILINE))
+        assert set(re.findall(r"\$\{?(\w+)", text)) <= known
+        assert "<" not in text, "a place that is to be filled in is no shell"
+    first = {line[0] for text in blocks(page, "sh") for line in command_lines(text)}
+    assert first <= TOOLS
+    assert {*BROKERS, "GROUP"} <= known
+
+
+@every_page
+def test_the_settings_of_a_page_load_with_what_its_shell_has_set(page: str, tmp_path: Path) -> None:
+    """Each for the group that the page names, and with arithmetic that a leader accepts."""
+    known = set(re.findall(r"^export GROUP=(\S+)$", "\n".join(blocks(page, "sh")), re.MULTILINE))
+    for loaded in settings(page, tmp_path):
+        assert {group.name for group in loaded.groups} == known
+        assert loaded.groups[0].membership(loaded.instance_id).group_id in known
+
+
+@every_page
+def test_a_group_that_is_named_by_options_has_a_mode_that_exists(page: str) -> None:
+    for words in (words for words in ours(page) if words[0] == "run" and "--group" in words):
+        given = dict(zip(words[1::2], words[2::2], strict=True))
+        entry = named(given["--group"], given.get("--mode", "observe"))
+        assert load(overrides={"groups": [entry]}, environ=BROKERS).groups
+
+
+@every_page
+def test_a_page_has_the_parts_that_a_beginner_needs(page: str) -> None:
+    headings = re.findall(r"^## (.+)$", PAGES[page].read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "What you need"
+    assert headings[-1] == "Read on"
+    assert "Undo" in headings
+    assert f"]({page}.md)" in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_groups_and_describe_are_shown_as_in_the_readme() -> None:
+    """The README's own test compares these with the commands."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    groups, described, _ = blocks("observe-my-cluster", "text")
+    for text in (groups, described):
+        assert f"```text\n{text}```" in readme
+
+
+@pytest.fixture
+def looked() -> Observation:
+    """That group as `plan` and `doctor` see it."""
+    answer, cluster = SHOWN["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
+    members = tuple(RawMember(m.member_id, None, m.metadata) for m in answer.members)
+    raw = RawGroup("orders", 1, answer.protocol, members, frozenset())
+    held = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
+    views = decide(raw, cluster, Memory.empty(), Policy("kafka"), now_ms=0).plan.group.members
+    decision = decide(raw, cluster, Memory.of(0, cluster, held, views), Policy("kafka"), now_ms=0)
+    seen = observation("orders", "classic", answer, 0)
+    return replace(seen, lags={"orders": (None,) * 6}, shadow=shadow_of(decision, held))
+
+
+def test_the_plan_of_the_page_is_what_the_command_prints(
+    looked: Observation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert looked.shadow is not None
+    plan.show_plan(looked, looked.shadow, Output.TABLE)
+    assert capsys.readouterr().out == blocks("observe-my-cluster", "text")[2]
+
+
+def test_the_checks_of_the_page_are_what_doctor_prints(looked: Observation, capsys: pytest.CaptureFixture[str]) -> None:
+    config = GroupSettings(name="orders").membership("bellwether")
+    facts = Facts(looked, config, "observe", 25, ("az1", "az2"), LIMITS, (4, 3))
+    checks = examine(facts)
+    doctor._draw(checks, next_steps(facts, checks))
+    assert capsys.readouterr().out == blocks("lead-a-consumer-group", "text")[0]
+
+
+def test_the_topology_of_the_page_is_the_one_of_the_reference(tmp_path: Path) -> None:
+    reference = (DOCS / "reference" / "topology-file.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", reference, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "topology.yaml"
+    file.write_text(example)
+    assert bellwether("topology", "show", str(file)).stdout == blocks("lead-a-streams-application", "text")[0]
+
+
+class Topic:
+    """Orders are written to it, and it has nobody who listens."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, local: bool) -> None:
+        monkeypatch.setattr(OrdersTopic, "read", lambda _: {})
+        monkeypatch.setattr(TopicDesk, "write", lambda *_: None)
+        monkeypatch.setattr(OrdersTopic, "_placed", lambda *_: SimpleNamespace(doubt=""))
+        monkeypatch.setattr(OrdersTopic, "in_full", lambda _self, _group, where: where)
+        monkeypatch.setattr(orders, "_until_ready", lambda *_: "")
+        self.to = OrdersTopic(TopicDesk({}, "control"), "control", False, "broker-1:9092", Output.TABLE, local=local)
+
+
+@pytest.mark.parametrize("page", ["lead-a-consumer-group", "lead-a-streams-application"])
+def test_the_end_of_leading_is_said_as_the_page_says_it(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (group,) = re.findall(r"^export GROUP=(\S+)$", "".join(blocks(page, "sh")), re.MULTILINE)
+    orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch, local=True).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
+    assert capsys.readouterr().out.split() == blocks(page, "text")[-1].split(), "the page breaks the line"
+
+
+def test_a_planned_restart_is_said_as_the_page_says_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emptied, back = blocks("restart-without-a-pause", "text")
+    to, where = Topic(monkeypatch, local=False).to, "member:orders-7"
+    terms = Terms("1h", "", 0.0, force=True, dry_run=False)
+    evacuate = orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
+    evacuate(to=to, terms=terms, group="orders", where=where)
+    assert capsys.readouterr().out == emptied
+    orders.ready.__wrapped__.__wrapped__(to=to, group="orders", where=where)  # type: ignore[attr-defined]
+    assert capsys.readouterr().out == back
