@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
 
 setup: $(STAMP)
 
@@ -147,6 +147,9 @@ prove-pipeline: setup-delta  ## a million events, killed drivers and a broker re
 
 kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with ours in their place
 	$(BIN)/python -m tests.kafka
+
+kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by us; some hours, needs a JDK and Maven
+	$(BIN)/python -m tests.kafka.systests
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.measure.bench

@@ -45,6 +45,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostM
 from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import PARTITIONS_MAX, LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import PLANS, ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
@@ -61,6 +62,7 @@ BOUNDS = {
     "outcome": "a fixed list",
     "kind": "a fixed list",
     "proof": "a fixed list",
+    "cause": "a fixed list",
     "plan": "current, shadow",
     "event": "a fixed list",
     "from_rack": f"at most {PAIRS_MAX} pairs of racks of a group, then other",
@@ -85,6 +87,7 @@ COUNTS = {
     "process": PROCESSES_MAX,
     "kind": 4,
     "proof": len(Proof),
+    "cause": len(CauseKind),
     "plan": len(PLANS),
     "event": 7,
     "outcome": 5,
@@ -129,6 +132,7 @@ def metrics_page() -> str:
     common = Metrics(registry)
     StreamsMetrics(common)
     ObservedMetrics(common)
+    PauseMetrics(common)
     LagMetrics(common)
     registry.register(LagExporterMetrics("cluster"))
     ControlMetrics(registry)
