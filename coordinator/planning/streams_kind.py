@@ -153,9 +153,9 @@ class StreamsKind:
         return worth_moving(decision, self.memory)
 
     def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan]) -> bool:
-        """What threads say in a dry round is of the round before, so a plan is compared with a plan: which tasks and
-        copies are where. What runs against the rules is moved even if it was about to move. Where lags are not known,
-        a dry plan leaves everything in its place, and says nothing."""
+        """What threads say in a dry round is of the round before, so a plan is compared with a plan: where tasks and
+        copies are, and where tasks shall end up. What runs against the rules is moved even if it was about to move.
+        Where lags are not known, a dry plan leaves everything in its place, and says nothing."""
         if not decision.plan.lags_known or len(decision.plan.against(self.rules, self.held(decision))):
             return True
         return _places(decision.plan) != _places(former.plan)
@@ -282,8 +282,12 @@ class StreamsKind:
             raise RefusalError(RefusalCause.TOPICS, f"metadata of {len(unknown)} topics cannot be read; {remedy}")
 
 
-def _places(plan: TaskPlan) -> tuple[list[int], set[tuple[object, object]]]:
-    return plan.owner.tolist(), {(copy.task, copy.process_id) for copy in plan.copies}
+def _places(plan: TaskPlan) -> tuple[list[int], list[int], set[tuple[object, object]]]:
+    """Where each partition and copy is, and where each task shall end up: a process that has just come back gets its
+    tasks at the next hand-over, of which its first plan shows nothing else."""
+    target = plan.target
+    destination = target.destination if len(target.destination) else target.active
+    return plan.owner.tolist(), destination.tolist(), {(copy.task, copy.process_id) for copy in plan.copies}
 
 
 def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:
