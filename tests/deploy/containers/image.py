@@ -25,6 +25,7 @@ SHELLS = {"sh", "bash", "dash", "ash", "zsh", "busybox"}
 INSTALLERS = {"apt", "apt-get", "dpkg", "pip", "pip3", "rpm", "apk"}
 SIZE_LIMIT_MB = 200
 STARTS = 5
+START_LIMIT_S = 1.5  # of the quickest: others may be at work beside it
 LOCKED_DOWN = ("--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none")
 TIMED = """
 import resource, subprocess, time
@@ -73,8 +74,9 @@ def bill_of_materials(image_id: str, parts: list[dict[str, Any]]) -> dict[str, A
 
 def unlocked(parts: list[dict[str, Any]]) -> list[str]:
     """What is in the image in another version than in the lock file."""
-    locked = {p["name"]: p["version"] for p in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
-    return [part["name"] for part in parts if locked.get(part["name"]) != part["version"]]
+    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    locked = {(package["name"], package["version"]) for package in packages}  # some in a version for each Python
+    return [part["name"] for part in parts if (part["name"], part["version"]) not in locked]
 
 
 def compressed_mb(ours: Engine, image: str) -> float:
@@ -117,10 +119,10 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
         parts = components(files)
     bill = ours.home / "bellwether-sbom.json"
     bill.write_text(json.dumps(bill_of_materials(inspected["Id"], parts), indent=1) + "\n")
-    size_mb, runs = compressed_mb(ours, image), starts(ours, image)
+    size_mb, runs = compressed_mb(ours, image), sorted(starts(ours, image))
     labels = {name.rsplit(".", 1)[1]: value for name, value in config["Labels"].items() if "opencontainers" in name}
     can_sign = "import botocore.auth, botocore.session; print('yes')"
-    check = inspected.get("HealthCheck") or {}
+    check = inspected.get("Healthcheck") or {}
     signs = ours.run("run", *LOCKED_DOWN, "--entrypoint", "python3", image, "-c", can_sign).strip()
     facts = {
         "runs as": (config["User"], config["User"] == "65532:65532"),
@@ -128,12 +130,12 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
         "package managers": (sorted(programs & INSTALLERS) or "none", not programs & INSTALLERS),
         "files with setuid": (setuid or "none", not setuid),
         "labels": (labels, {"title", "version", "licenses"} <= labels.keys()),
-        "health check": (check.get("Test", [])[1:3], bool(check)),
+        "health check": (" ".join(check.get("Test", [])[1:3]), bool(check)),
         "can sign for MSK": (signs, signs == "yes"),
         "components, not as locked": (f"{len(parts)}, {unlocked(parts) or 'none'}", parts and not unlocked(parts)),
         "compressed, beyond the base": (f"{size_mb:.0f} MB", size_mb <= SIZE_LIMIT_MB),
         "start, processor time": (f"{statistics.median(run[1] for run in runs):.2f} s", True),
-        "start, wall time": (f"{min(run[0] for run in runs):.2f}-{max(run[0] for run in runs):.2f} s", True),
+        "start, wall time": (f"{runs[0][0]:.2f}-{runs[-1][0]:.2f} s", runs[0][0] < START_LIMIT_S),
         "resident after the start": (f"{max(run[2] for run in runs):.0f} MiB", True),
     }
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}; bill of materials: {bill}\n")
