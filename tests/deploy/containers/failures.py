@@ -205,7 +205,7 @@ def leads(made: Composition, groups: Mapping[str, Any]) -> bool:
         told = made.get("bellwether", "/metrics")
     except OSError:
         return False
-    return all(groups[g]["ours"] and f'bellwether_leading{{group="{g}"}} 1.0' in told for g in MEMBERS)
+    return all(groups[g]["ours"] and f'bellwether_group_leading{{group="{g}"}} 1.0' in told for g in MEMBERS)
 
 
 # ---- the counts ----

@@ -104,7 +104,7 @@ class Pod:
     def leads(self, groups: Sequence[str]) -> bool:
         with contextlib.suppress(OSError):
             told = self.get("/metrics")
-            return all(f'bellwether_leading{{group="{group}"}} 1.0' in told for group in groups)
+            return all(f'bellwether_group_leading{{group="{group}"}} 1.0' in told for group in groups)
         return False
 
     def memory_bytes(self) -> int:
@@ -148,7 +148,8 @@ def played(made: Composition, name: str, values: Values) -> Iterator[list[Pod]]:
     """The pods of a release."""
     file = made.engine.home / f"{name}.yaml"
     file.write_text(yaml.safe_dump_all(rendered(name, values)))
-    made.engine.run("kube", "play", "--network", NETWORK, str(file), limit_s=300)
+    # What a run that was killed has left behind has the same names.
+    made.engine.run("kube", "play", "--replace", "--network", NETWORK, str(file), limit_s=300)
     try:
         yield pods(made, name)
     finally:
