@@ -125,11 +125,12 @@ def rendered(name: str, values: Values) -> list[dict[str, Any]]:
     manifests = [m for m in yaml.safe_load_all(done.stdout) if m and m["kind"] in PLAYED]
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
-            _made_playable(manifest["spec"]["template"]["spec"])
+            made_playable(manifest["spec"]["template"]["spec"])
     return [SECRET, *manifests]
 
 
-def _made_playable(pod: dict[str, Any]) -> None:
+def made_playable(pod: dict[str, Any]) -> None:
+    """Without what podman cannot do."""
     for container in pod["containers"]:
         container.pop("livenessProbe", None)
         container.pop("readinessProbe", None)
@@ -143,11 +144,16 @@ def _made_playable(pod: dict[str, Any]) -> None:
             volume["secret"]["optional"] = False
 
 
-@contextlib.contextmanager
-def played(made: Composition, name: str, values: Values) -> Iterator[list[Pod]]:
+def played(made: Composition, name: str, values: Values) -> contextlib.AbstractContextManager[list[Pod]]:
     """The pods of a release."""
+    return played_manifests(made, name, rendered(name, values))
+
+
+@contextlib.contextmanager
+def played_manifests(made: Composition, name: str, manifests: list[dict[str, Any]]) -> Iterator[list[Pod]]:
+    """The pods of the Deployment of this name."""
     file = made.engine.home / f"{name}.yaml"
-    file.write_text(yaml.safe_dump_all(rendered(name, values)))
+    file.write_text(yaml.safe_dump_all(manifests))
     # What a run that was killed has left behind has the same names.
     made.engine.run("kube", "play", "--replace", "--network", NETWORK, str(file), limit_s=300)
     try:
@@ -155,6 +161,7 @@ def played(made: Composition, name: str, values: Values) -> Iterator[list[Pod]]:
     finally:
         with contextlib.suppress(EngineError):
             made.engine.run("kube", "down", str(file), limit_s=300)
+        with contextlib.suppress(EngineError):
             made.engine.run("secret", "rm", "password")
 
 
@@ -279,8 +286,12 @@ def fight(made: Composition) -> tuple[str, bool]:
     return line, sum(restarts) > 0
 
 
-def prove_play(made: Composition) -> int:
-    """Prints the table; 0 if all of it held. Of the composition it needs the brokers, the topics and two consumers."""
+CASES: tuple[Callable[[Composition], tuple[str, bool]], ...] = (changed, fight)
+
+
+def prove_play(made: Composition, more: Sequence[Callable[[Composition], tuple[str, bool]]] = ()) -> int:
+    """Prints the table, and a line for each of `more` cases; 0 if all of it held. Of the composition it needs the
+    brokers, the topics and two consumers."""
     made.up("topics")
     if waited(lambda: made.engine.state(made.container("topics"))["Status"] == "exited") is None:
         raise EngineError("the topics were not created")
@@ -289,7 +300,7 @@ def prove_play(made: Composition) -> int:
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}\n{HEAD}\n")
     for title, values in SHAPES.items():
         failed += not told(lambda title=title, values=values: shape(made, title, values))  # type: ignore[misc]
-    for case in (changed, fight):
+    for case in (*CASES, *more):
         failed += not told(lambda case=case: case(made))  # type: ignore[misc]
     return 1 if failed else 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.deploy.containers.composition import Composition, composition, with_images
 from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
+from tests.deploy.containers.examples import EXAMPLES
 from tests.deploy.containers.failures import prove_failures
 from tests.deploy.containers.image import prove_image
 from tests.deploy.containers.play import prove_play
@@ -41,7 +42,7 @@ def composed(made: Composition) -> int:
 
 PARTS = {
     "image": lambda made: prove_image(made.engine),
-    "play": prove_play,
+    "play": lambda made: prove_play(made, EXAMPLES),
     "compose": composed,
     "failures": prove_failures,  # of what compose has started
 }

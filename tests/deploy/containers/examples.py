@@ -1,0 +1,130 @@
+"""What deploy/ ships beside the chart, played: the kustomize base, and the guard as a sidecar of an application.
+
+podman plays no StatefulSet and fills in no field of a pod, so each becomes a Deployment of one pod, and the fields are
+written out. The example's application is a consumer of the brokers' image; everything about the guard is as it stands.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.deploy.containers.composition import TOOLS, Composition
+from tests.deploy.containers.engine import EngineError, MissingEngineError
+from tests.deploy.containers.play import (
+    IMAGE,
+    LEAD,
+    NETWORK,
+    leader,
+    made_playable,
+    played_manifests,
+    shown,
+    waited,
+)
+from tests.paths import ROOT
+
+KUSTOMIZE = ROOT / "deploy" / "kustomize"
+SIDECAR = ROOT / "deploy" / "no-pause" / "sidecar.yaml"
+BOOTSTRAP = "kafka-1:9092,kafka-2:9092,kafka-3:9092"
+GROUP, POD = "payments", "payments-0"
+SESSION_MS = 45_000
+PROVEN_S = 15.0  # a member that was there when the guard first looked is proven after ten seconds
+# A consumer of the brokers' image in place of the example's program; the words around it are the example's.
+PROGRAM = (
+    "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/libs/*' org.apache.kafka.tools.consumer.ConsoleConsumer"
+    f" --bootstrap-server {BOOTSTRAP} --topic orders --group {GROUP}"
+    f" --consumer-property session.timeout.ms={SESSION_MS} --consumer-property client.id="
+)
+
+
+def kustomized() -> list[dict[str, Any]]:
+    """What `kustomize build` makes of the base, with a bellwether.toml for these brokers, as its first lines say."""
+    kustomize = shutil.which("kustomize", path=TOOLS)
+    if kustomize is None:
+        raise MissingEngineError("kustomize is missing; make check-deploy builds it, with Go")
+    done = subprocess.run(
+        [kustomize, "build", str(KUSTOMIZE / "base")], check=True, capture_output=True, text=True, timeout=120
+    )
+    manifests = [m for m in yaml.safe_load_all(done.stdout) if m["kind"] in ("ConfigMap", "Deployment")]
+    for manifest in manifests:
+        if manifest["kind"] == "ConfigMap":
+            manifest["data"]["bellwether.toml"] = LEAD
+        else:
+            pod = manifest["spec"]["template"]["spec"]
+            pod["containers"][0]["image"] = f"{IMAGE}:latest"
+            made_playable(pod)
+    return manifests
+
+
+def base(made: Composition) -> tuple[str, bool]:
+    """The kustomize base leads the group that its bellwether.toml names."""
+    with played_manifests(made, "bellwether", kustomized()) as found:
+        ready_s = waited(lambda: all(pod.ready() for pod in found))
+        leads_s = waited(lambda: leader(found, ("orders-view",)) is not None)
+    return f"kustomize base: ready after {shown(ready_s)}, leads after {shown(leads_s)}", None not in (ready_s, leads_s)
+
+
+def guarded_application() -> list[dict[str, Any]]:
+    """deploy/no-pause/sidecar.yaml as one pod."""
+    (stateful,) = yaml.safe_load_all(SIDECAR.read_text())
+    pod = stateful["spec"]["template"]["spec"]
+    application, guard = pod["containers"]
+    script = application["command"][-1]
+    application |= {"image": "docker.io/apache/kafka:4.3.0", "imagePullPolicy": "Never"}
+    application["command"] = ["bash", "-c", re.sub(r"/opt/payments --client-id ", PROGRAM, script)]
+    guard |= {"image": f"{IMAGE}:latest", "imagePullPolicy": "Never"}
+    guard["args"] = [word.replace("$(POD_NAME)", POD) for word in guard["args"]]
+    for container in (application, guard):
+        told = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP, "POD_NAME": POD}
+        container["env"] = [{"name": v["name"], "value": told[v["name"]]} for v in container["env"]]
+    metadata = {"name": GROUP, "labels": {"app": GROUP}}
+    template = {"metadata": {"labels": {"app": GROUP}}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": GROUP}}, "template": template}
+    return [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
+
+
+def guarded(made: Composition) -> tuple[str, bool]:
+    """The application is killed and starts again: with its guard it has its partitions long before the session ends."""
+    with played_manifests(made, GROUP, guarded_application()) as found:
+        (pod,) = found
+        guard = f"{pod.container.removesuffix('-bellwether')}-guard"
+        application = f"{pod.container.removesuffix('-bellwether')}-{GROUP}"
+        joined_s = waited(lambda: bool(owners(made)))
+        time.sleep(PROVEN_S)
+        resident = resident_bytes(int(made.engine.state(guard)["Pid"]))
+        before = owners(made)
+        os.kill(int(made.engine.state(application)["Pid"]), signal.SIGKILL)
+        owned_s = waited(lambda: bool(owners(made)) and not owners(made).keys() & before.keys())
+        removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
+    held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
+    said = removed[0] if removed is not None else "nothing removed"
+    line = f"guard as a sidecar, the application killed: owned again after {shown(owned_s)} with a session of 45 s"
+    return f"{line}; guard: {said}; {resident / (1 << 20):.0f} MiB", held
+
+
+def owners(made: Composition) -> Mapping[str, int]:
+    """How many partitions each member of the group has, by member id."""
+    asked = ("run", "--rm", "--network", NETWORK, IMAGE, "describe", GROUP, "--bootstrap", BOOTSTRAP, "-o", "json")
+    with contextlib.suppress(EngineError):  # the group may be unknown yet
+        told = json.loads(made.engine.run(*asked))
+        has = {member["member_id"]: len(member["owned"]) for member in told["members"]}
+        return {member: count for member, count in has.items() if count}
+    return {}
+
+
+def resident_bytes(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+EXAMPLES = (base, guarded)
