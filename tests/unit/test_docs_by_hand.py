@@ -21,9 +21,10 @@ from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import read_topology, write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.paths import ROOT
+from tests.paths import DOCS, ROOT
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+ASSIGNORS = DOCS / "guides" / "writing-an-assignor.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(bellwether [^`]+)`|^ {4}(bellwether .+)$", re.MULTILINE)
@@ -103,18 +104,16 @@ def test_settings_can_be_used(page: Path) -> None:
 def examples() -> list[dict[str, Any]]:
     """The namespaces of the page's Python examples, each run by itself."""
     found = []
-    for language, code in FENCE.findall((ROOT / "docs" / "writing-an-assignor.md").read_text()):
+    for language, code in FENCE.findall(ASSIGNORS.read_text()):
         if language == "python":
             namespace: dict[str, Any] = {}
-            exec(compile(code, "writing-an-assignor.md", "exec"), namespace)  # noqa: S102 - our own page
+            exec(compile(code, ASSIGNORS.name, "exec"), namespace)  # noqa: S102 - our own page
             found.append(namespace)
     return found
 
 
 def test_the_assignor_in_20_lines_assigns() -> None:
-    text = next(
-        code for language, code in FENCE.findall((ROOT / "docs" / "writing-an-assignor.md").read_text()) if code
-    )
+    text = next(code for language, code in FENCE.findall(ASSIGNORS.read_text()) if code)
     assert len([line for line in text.splitlines() if line.strip()]) <= 20
     fewest = examples()[0]["FewestFirst"]()
     cluster = ClusterView.of({"orders": [["az1"]] * 5, "users": [["az1"]] * 2})
@@ -150,7 +149,7 @@ def test_the_task_assignors_of_the_page_are_whole() -> None:
 
 def test_the_page_of_the_topology_file_is_its_format() -> None:
     """The format stood in a docstring only."""
-    text = (ROOT / "docs" / "reference" / "topology-file.md").read_text()
+    text = (DOCS / "reference" / "topology-file.md").read_text()
     ((_, example),) = FENCE.findall(text)
     topology = read_topology(example)
     made = plan_internal_topics(topology, {"orders": 4})
