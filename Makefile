@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
 
 setup: $(STAMP)
 
@@ -209,6 +209,11 @@ soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real 
 
 trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
 	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))
+
+docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or a page without a place, fails it
+	@UV_PROJECT_ENVIRONMENT=.cache/docs $(UV) sync --frozen --quiet --only-group docs
+	@.cache/docs/bin/mkdocs build --quiet
+	@echo .cache/site/index.html
 
 SAMPLE ?= 300
 SEED ?= 1
