@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
 
 setup: $(STAMP)
 
@@ -138,7 +138,7 @@ prove-streams: setup  ## a million records and more through a Streams applicatio
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; ten minutes, needs a JDK
-	@$(BIN)/python -m tests.measure.demo_pipeline docs/demo-pipeline.png
+	@$(BIN)/python -m tests.measure.demo_pipeline docs/evidence/demo-pipeline.png
 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
 	$(BIN)/python -m tests.measure.dashboards
@@ -156,7 +156,7 @@ kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by us
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.measure.bench
 
-bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/benchmarks.md
+bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
 	$(BIN)/python -m tests.measure.bench.live
 	$(BIN)/python -m tests.measure.bench.fleet
 	$(BIN)/python -m tests.measure.bench.records
@@ -200,10 +200,10 @@ coverage: setup-prove  ## branches of protocol, assignors and the state machine 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
-matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
+matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evidence/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
-faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
+faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/evidence/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
 
 soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
@@ -211,6 +211,11 @@ soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real 
 
 trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
 	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))
+
+docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or a page without a place, fails it
+	@UV_PROJECT_ENVIRONMENT=.cache/docs $(UV) sync --frozen --quiet --only-group docs
+	@.cache/docs/bin/mkdocs build --quiet
+	@echo .cache/site/index.html
 
 SAMPLE ?= 300
 SEED ?= 1

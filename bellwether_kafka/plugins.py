@@ -1,7 +1,7 @@
 """The stable interface for plug-ins: assignors of your own, for consumer groups and for Kafka Streams applications.
 
 Names here keep their meaning within a major version; everything else in `bellwether_kafka` may change at any time.
-docs/writing-an-assignor.md is the guide.
+docs/guides/writing-an-assignor.md is the guide.
 
 A consumer assignor implements `ConsumerAssignor`. It gets a `GroupView` and a `ClusterView` and returns one member index
 (or `NOBODY`) for each partition. A task assignor extends `TaskAssignor` of KIP-924: an `ApplicationState` goes in, a

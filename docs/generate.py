@@ -1,4 +1,5 @@
-"""Writes the pages metrics, configuration, commands and states from the code: `python docs/generate.py`.
+"""Writes four pages of docs/reference from the code, metrics, configuration, commands and states:
+`python docs/generate.py`.
 
 A test compares. What a setting is for stands in docs/settings.yml; names, types and defaults come from the settings
 themselves.
@@ -351,4 +352,4 @@ PAGES = {
 
 if __name__ == "__main__":
     for page, written in PAGES.items():
-        (HERE / page).write_text(written(), encoding="utf-8")
+        (HERE / "reference" / page).write_text(written(), encoding="utf-8")

@@ -124,7 +124,7 @@ def _skew(facts: Facts) -> Iterator[Finding]:
         return
     other = "" if to is even or to is None else f", where {to.policy} has {_imbalance(to):.2f}"
     avoided = f"{even.policy} has {_imbalance(even):.2f}, with {even.moves} moves{other}."
-    cannot = "" if now.by_load else "By count only: load is not known without weights (docs/pipeline.md)."
+    cannot = "" if now.by_load else "By count only: load is not known without weights (docs/guides/pipeline.md)."
     yield Finding("skew", said, avoided, cannot, _policy(even))
 
 

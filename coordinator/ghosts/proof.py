@@ -1,4 +1,4 @@
-"""Which members of a classic group are ghosts: dead, but members until their session ends. Pure; docs/ghosts.md.
+"""Which members of a classic group are ghosts: dead, but members until their session ends. Pure; docs/guides/ghosts.md.
 
 A ghost parks its whole group at the next join, because the broker waits for it. `GhostFinder` is shown what
 DescribeGroups says, again and again, and names a member only where a later member proves that it is dead:

@@ -49,7 +49,7 @@ def check_packages() -> None:
     except KafkaException:
         raise KerberosError(
             "sasl.mechanism GSSAPI needs a librdkafka with Kerberos, which the packaged one has not; build"
-            " confluent-kafka from source against one (docs/security.md)."
+            " confluent-kafka from source against one (docs/guides/security.md)."
         ) from None
 
 

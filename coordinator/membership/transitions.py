@@ -1,7 +1,8 @@
 """What may follow what: the states of a membership, the steps of a take-over, and every edge between them.
 
 These tables are what the machines go by: `Position.go` is the one statement that changes a state, and it looks the
-edge up here. docs/states.md is drawn from them. An event that has no line under a state leaves that state as it is.
+edge up here. docs/reference/states.md is drawn from them. An event that has no line under a state leaves that state as
+it is.
 
 An edge that is not declared is a mistake in this program. `GroupMembership` then leaves the group with an alert, as it
 does whenever it is in doubt, so that a member leads; it never raises.

@@ -1,5 +1,5 @@
-"""How far a group is behind: in records, in time, at which rates, and whether it is stuck. Pure. docs/lag.md has the
-rules and where they differ from Burrow's.
+"""How far a group is behind: in records, in time, at which rates, and whether it is stuck. Pure. docs/guides/lag.md has
+the rules and where they differ from Burrow's.
 
 A lag in time is interpolated between the looks that saw the end on either side of the committed offset.
 """

@@ -23,8 +23,8 @@ The policy "streams-ha" knows more stages, which Kafka has not; each is off unle
     capacity_tag = "cores"                     # the client tag that weighs a process, instead of its threads
     max_concurrent_moves = 4                   # active tasks that may move between live processes at once
 
-Stateful members that are not Streams (docs/stateful-members.md) have kind = "stateful". The policy is streams-ha then,
-weighed by the capacity that members tell, and what concerns Java applications only is refused.
+Stateful members that are not Streams (docs/guides/stateful-members.md) have kind = "stateful". The policy is streams-ha
+then, weighed by the capacity that members tell, and what concerns Java applications only is refused.
 """
 
 import time

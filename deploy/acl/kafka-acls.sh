@@ -1,5 +1,5 @@
 #!/bin/sh
-# The least rights of a feature (docs/operations.md), granted with Kafka's own tool:
+# The least rights of a feature (docs/reference/acls.md), granted with Kafka's own tool:
 #   [CONFIG=admin.properties] deploy/acl/kafka-acls.sh BOOTSTRAP PRINCIPAL FEATURE NAME [TOPIC...]
 #   observe GROUP TOPIC...    lead GROUP TOPIC...    assist GROUP    streams APPLICATION_ID SOURCE_TOPIC...
 #   control TOPIC    events TOPIC    weights TOPIC

@@ -1,5 +1,5 @@
 """What stateful members that are not Kafka Streams tell their leader and hear from it: the userData of the protocol
-`bellwether-stateful`, version 1. Big endian, Kafka's classic primitives; docs/stateful-members.md has the bytes.
+`bellwether-stateful`, version 1. Big endian, Kafka's classic primitives: docs/reference/stateful-members.md.
 
 Versions only ever append fields: a reader takes what it knows and ignores the rest.
 """

@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
-from tests.paths import ROOT
+from tests.paths import DOCS, ROOT
 
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
 
@@ -119,7 +119,8 @@ def test_the_dashboards_are_sound() -> None:
 
 
 def test_every_alert_has_a_runbook_that_exists() -> None:
-    headings = set(re.findall(r"^## (\w+)", (DEPLOY.parent / "docs" / "runbooks.md").read_text(), re.MULTILINE))
+    runbooks = (DOCS / "reference" / "runbooks.md").read_text(encoding="utf-8")
+    headings = set(re.findall(r"^## (\w+)", runbooks, re.MULTILINE))
     alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
     assert set(alerts) == headings
     for name, rule in alerts.items():

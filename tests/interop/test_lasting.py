@@ -29,7 +29,7 @@ def readme() -> dict[str, Any]:
 
 def leads_in_the_end(stage: Stage) -> None:
     """Waits for the lead, and does what Bellwether asks for where a member stands before whatever member id it may
-    get: with three members that is one group in eight (docs/adoption.md)."""
+    get: with three members that is one group in eight (docs/guides/adoption.md)."""
     done: set[str] = set()
 
     def led() -> bool:

@@ -1,8 +1,8 @@
 """Runs Kafka's own unit tests against us: `make kafka-tests`, or `python -m tests.kafka [CLASS ...]`.
 
 tests/java/kafka-tests weaves our answers into classes with the names of Kafka's; differing.yml lists the tests that
-come out differently. A run of all classes writes docs/kafka-tests.md. Ends with 0 if all is as listed, 1 if not, 2 if
-a JDK or Maven is missing.
+come out differently. A run of all classes writes docs/evidence/kafka-tests.md. Ends with 0 if all is as listed, 1 if
+not, 2 if a JDK or Maven is missing.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The outcome of a run of Kafka's unit tests, for people: on the screen, and as docs/kafka-tests.md."""
+"""The outcome of a run of Kafka's unit tests, for people: on the screen, and as docs/evidence/kafka-tests.md."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from tests.kafka.run import Case, Ran
 from tests.kafka.verdicts import KINDS, Differing, troubles, worse
 from tests.paths import DOCS
 
-PAGE = DOCS / "kafka-tests.md"
+PAGE = DOCS / "evidence" / "kafka-tests.md"
 HEAD = """# Kafka's own unit tests
 
 Kafka's unit tests of its assignors with Bellwether's plans in the place of Kafka's, by release and policy. Tests that

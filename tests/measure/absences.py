@@ -49,7 +49,7 @@ class Stage:
     @classmethod
     def prepare(cls, kafka: KafkaCluster, flock: Flock, group: str, bellwether: Bellwether) -> "Stage":
         """Bellwether, which runs already, comes first, and the application after it. No member stands where a
-        take-over would have to remove two (docs/adoption.md)."""
+        take-over would have to remove two (docs/guides/adoption.md)."""
         kafka.create_topic(group, PARTITIONS)
         stage = cls(kafka, group, [], bellwether)
         stage.members = consumers(flock, group)

@@ -105,11 +105,10 @@ def queries() -> Iterator[Query]:
 
 
 def documented() -> dict[str, str]:
-    """The metrics of docs/metrics.md, by the name of one sample that each must have."""
+    """The metrics of docs/reference/metrics.md, by the name of one sample that each must have."""
     found = {}
-    for name, kind in re.findall(
-        r"^\| `((?:bellwether|kafka)_\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE
-    ):
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    for name, kind in re.findall(r"^\| `((?:bellwether|kafka)_\w+)` \| (\w+) \|", page, re.MULTILINE):
         found[name] = f"{name}_count" if kind == "histogram" else name
     return found
 
@@ -336,7 +335,7 @@ def tell(answers: Sequence[tuple[Query, int]], scraped: Mapping[str, int], sick:
     for query, series in answers:
         table.add_row(query.where, query.text, str(series), style="bold red" if not series else None)
     for name, series in scraped.items():
-        table.add_row("docs/metrics.md", name, str(series), style="bold red" if not series else None)
+        table.add_row("docs/reference/metrics.md", name, str(series), style="bold red" if not series else None)
     Console(width=200).print(table)
     empty = [query.where for query, series in answers if not series]
     missing = [name for name, series in scraped.items() if not series]

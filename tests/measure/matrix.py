@@ -1,5 +1,5 @@
-"""`make matrix`: every client against every broker release, led by one `bellwether run`; makes docs/interoperability.md
-of what was measured.
+"""`make matrix`: every client against every broker release, led by one `bellwether run`; makes
+docs/evidence/interoperability.md of what was measured.
 
 A cell is the time from a member's call to subscribe, leave, die or come back until every partition has one owner again,
 by the members' own reports; the start of its process is left out. A cell fails where that does not come, or where a
@@ -49,7 +49,7 @@ STREAMS_TASKS = 12
 WAITING = {"linger_ms": 3_600_000}  # for members that come last, when it has led nobody for long
 LIMIT_S = 30.0
 QUIET_S = 1.0
-DOC = ROOT / "docs" / "interoperability.md"
+DOC = ROOT / "docs" / "evidence" / "interoperability.md"
 CELLS = CACHE / "matrix"
 
 
@@ -229,7 +229,7 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-    """docs/interoperability.md of what was found: by release, by line, by step, and the line's "when" and "load"."""
+    """The page of what was found: by release, by line, by step, and the line's "when" and "load"."""
     parts = [HEAD]
     measured = failed = 0
     for release, (_, version) in RELEASES.items():

@@ -41,7 +41,7 @@ TESTS = {
     "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
     "coordinator/membership": (
         *("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
-        "tests/unit/test_docs.py",  # defaults stand in docs/configuration.md
+        "tests/unit/test_docs.py",  # defaults stand in docs/reference/configuration.md
     ),
 }
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")

@@ -1,4 +1,5 @@
-"""The table of docs/streams-vs-java.md from measured runs: `python -m tests.measure.streams_table RUNS.json ...`.
+"""The table of docs/evidence/streams-vs-java.md from measured runs:
+`python -m tests.measure.streams_table RUNS.json ...`.
 
 The files are what `tests.measure.streams --json` wrote. Each cell is the least / median / most of the runs.
 """

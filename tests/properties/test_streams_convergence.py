@@ -96,7 +96,7 @@ class History:
 
     def movable(self, plan: StreamsPlan) -> list[tuple[int, int, int]]:
         """(task, from, to) of standbys that could go to a process with two copies less, while the copies of the task
-        stay on as many racks: docs/policies.md says that nothing else keeps copies uneven."""
+        stay on as many racks: docs/guides/policies.md says that nothing else keeps copies uneven."""
         stateful, racks = self.application.table().stateful, [i.rack for i in self.application.instances]
         size = len(racks)
         load = np.bincount(plan.active[stateful], minlength=size) + np.bincount(plan.standby_process, minlength=size)

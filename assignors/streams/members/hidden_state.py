@@ -20,7 +20,7 @@ What is remembered of a process that restarted:
 * its homes: tasks that it ran until it restarted, and tasks that were lost, that is, sent to it and run by none of its
   threads now, because the broker or another leader removed the thread. It shall have them back once it has caught up.
 
-docs/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
+docs/evidence/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
 """
 
 from collections.abc import Mapping, Sequence

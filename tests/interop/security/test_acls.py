@@ -1,4 +1,4 @@
-"""The least rights of each feature (docs/operations.md) on a broker with StandardAuthorizer: with them it works;
+"""The least rights of each feature (docs/reference/acls.md) on a broker with StandardAuthorizer: with them it works;
 without any one of them one sentence names the right and the remedy, and the group goes on undisturbed.
 """
 

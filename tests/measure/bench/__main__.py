@@ -182,7 +182,7 @@ def main() -> int:
     except MissingToolError as missing:
         console.print(f"The benchmark runs our peers beside us, and {missing}.")
         return 2
-    console.print("Written to docs/benchmarks.md.")
+    console.print("Written to docs/evidence/benchmarks.md.")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What `make bench` leaves behind: figures in docs/benchmarks.json, tables between two marks of docs/benchmarks.md, and
+"""What `make bench` leaves in docs/evidence: figures in benchmarks.json, tables between two marks of benchmarks.md, and
 a plot. Rows that were not measured this time stay as they are, so a long run may be taken in parts.
 """
 
@@ -15,7 +15,8 @@ from tests.measure.bench.outcome import CLOCK
 from tests.measure.bench.plot import Line, chart
 from tests.paths import DOCS
 
-FIGURES, PAGE, PLOT = DOCS / "benchmarks.json", DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
+EVIDENCE = DOCS / "evidence"
+FIGURES, PAGE, PLOT = (EVIDENCE / f"benchmarks.{ending}" for ending in ("json", "md", "svg"))
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
 JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "Bellwether"
 ENGINES = (JVM, UNIFORM, FRANZ, OURS)

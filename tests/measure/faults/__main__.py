@@ -1,5 +1,6 @@
 """`make faults`: a led group on three real brokers, and what goes wrong around it. Each row is measured against what is
-promised, and written into docs/faults.md. Needs root for the network and the disk, and libfaketime for the clocks.
+promised, and written into docs/evidence/faults.md. Needs root for the network and the disk, and libfaketime for the
+clocks.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def run(names: Sequence[str]) -> Iterator[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="What goes wrong around a sidecar, and what it costs its group.")
     parser.add_argument("rows", nargs="*", help=f"only these, or these groups: {', '.join((*ON_STAGE, *APART))}")
-    parser.add_argument("--print-only", action="store_true", help="leave docs/faults.md as it is")
+    parser.add_argument("--print-only", action="store_true", help="leave docs/evidence/faults.md as it is")
     options = parser.parse_args()
     found = []
     for row in run(options.rows):

@@ -1,4 +1,4 @@
-"""What a fault cost beside what was promised, kept between runs and written into docs/faults.md by kinds of faults."""
+"""What a fault cost beside what was promised, kept between runs and written into docs/evidence/faults.md by kinds."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tests.interop.support.jvm import CACHE
 from tests.paths import ROOT
 
 KEPT = CACHE / "faults-by-kind.json"
-DOC = ROOT / "docs" / "faults.md"
+DOC = ROOT / "docs" / "evidence" / "faults.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
@@ -27,7 +27,7 @@ KINDS = {
     "death": Kind(
         "The sidecar is killed at each step of a rebalance",
         "Bellwether's session timeout at most, three beats where a standby waits; no assignment without bytes ever",
-        "`make sim`, [leading](evidence/leading.md#kills-at-each-step-of-a-rebalance)",
+        "`make sim`, [leading](leading.md#kills-at-each-step-of-a-rebalance)",
     ),
     "term": Kind(
         "SIGTERM, or an internal error, at each step",

@@ -1,4 +1,4 @@
-"""`python -m tests.measure.screenshots`: the pictures of the page in docs/page.
+"""`python -m tests.measure.screenshots`: the pictures of the page in docs/guides/page.
 
 `bellwether run` looks at a varied fleet on brokers that only answer looks, for as long as verdicts need (six minutes);
 then chromium opens the page as a desktop and as a phone have it.
@@ -20,7 +20,7 @@ from tests.measure.observed_fleet.__main__ import running
 from tests.measure.screenshots.fleet import Varied, VariedBrokers
 from tests.paths import ROOT
 
-FOLDER = ROOT / "docs" / "page"
+FOLDER = ROOT / "docs" / "guides" / "page"
 COLOURS = 256  # a palette: a third of the size, and nobody sees it
 
 

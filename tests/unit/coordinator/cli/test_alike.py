@@ -43,7 +43,7 @@ def test_a_word_that_is_no_command_is_bad_input() -> None:
 
 
 def test_every_word_of_a_command_is_documented() -> None:
-    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
     for name, command in ALL.items():
         assert f"`bellwether {name}`" in page, name
         for parameter in command.params:

@@ -147,8 +147,8 @@ def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() 
     assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.LEADER_STAYS
 
 
-def test_operations_has_a_row_for_each_reason_with_its_remedy() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+def test_the_reference_has_a_row_for_each_reason_with_its_remedy() -> None:
+    page = (ROOT / "docs" / "reference" / "not-led.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     told = {row[0].strip("`"): row[2] for row in rows if len(row) == 4}
     assert {reason.value: told.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}

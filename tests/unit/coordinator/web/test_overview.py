@@ -65,7 +65,7 @@ def test_rules_are_in_the_order_of_the_reasons() -> None:
 
 
 def test_the_documentation_has_the_rules_in_their_order() -> None:
-    text = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "page.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([a-z ]+) \| (bad|warn|info) \|", text, re.MULTILINE)
     assert rows == [(rule.words, rule.level) for rule in RULES]
 

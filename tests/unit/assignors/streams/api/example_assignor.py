@@ -1,4 +1,4 @@
-"""The example of docs/writing-an-assignor.md: tasks stay where they ran, the rest goes where most of its state is."""
+"""The example of docs/guides/writing-an-assignor.md: tasks stay where they ran, the rest goes where most state is."""
 
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor

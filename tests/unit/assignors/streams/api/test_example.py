@@ -16,7 +16,7 @@ from tests.paths import DOCS
 from tests.unit.assignors.streams.api.api_scenes import Application, Process, to_plan
 from tests.unit.assignors.streams.api.example_assignor import StateFirst
 
-DOCUMENT = DOCS / "writing-an-assignor.md"
+DOCUMENT = DOCS / "guides" / "writing-an-assignor.md"
 EXAMPLE = Path(__file__).with_name("example_assignor.py")
 APP = Application(stateful=(4,), stateless=(2,), racks={f"0_{p}": ("az1", "az2") for p in range(4)})
 PROCESSES = (

@@ -1,0 +1,130 @@
+"""The site of the pages (`make docs`) has a place for each of them, and shows what the repository shows."""
+
+import importlib.util
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.paths import DOCS, ROOT
+
+
+class Configuration(yaml.SafeLoader):
+    """Reads mkdocs.yml, where some values are names of functions, without mkdocs."""
+
+
+Configuration.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: suffix)
+CONFIGURATION = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Configuration)  # noqa: S506 - a safe one
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hooks_of_the_site", DOCS / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def places(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+        return
+    for part in nav.values() if isinstance(nav, dict) else nav:
+        yield from places(part)
+
+
+def test_every_page_has_one_place_in_the_site(hooks: ModuleType) -> None:
+    pages = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))]
+    assert sorted(places(CONFIGURATION["nav"])) == sorted(map(hooks.site_path, pages))
+    assert [hooks.repository_path(hooks.site_path(page)) for page in pages] == pages
+
+
+def test_the_four_kinds_of_pages_are_the_folders() -> None:
+    folders = {path.name for path in DOCS.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    assert folders == {"get-started", "guides", "reference", "evidence"}
+    assert [title for entry in CONFIGURATION["nav"] for title in entry] == [
+        "Bellwether",
+        "Get started",
+        "Guides",
+        "Reference",
+        "Evidence",
+        "Project",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "there"),
+    [
+        ("README.md", "docs/guides/lag.md", "guides/lag.md"),
+        ("docs/guides/lag.md", "../../README.md#lead-a-group", "../index.md#lead-a-group"),
+        ("docs/guides/lag.md", "../../CONTRIBUTING.md", "../project/CONTRIBUTING.md"),
+        ("docs/guides/lag.md", "../../examples/a.py", "../project/examples/a.py"),
+        ("docs/guides/lag.md", "ghosts.md#proof", "ghosts.md#proof"),
+        ("CONTRIBUTING.md", "ARCHITECTURE.md", "ARCHITECTURE.md"),
+        ("CONTRIBUTING.md", "docs/style.md", "../style.md"),
+        ("README.md", "#lead-a-group", "#lead-a-group"),
+        ("README.md", "https://kafka.apache.org", "https://kafka.apache.org"),
+    ],
+)
+def test_a_link_leads_to_the_same_file_in_the_site(hooks: ModuleType, page: str, link: str, there: str) -> None:
+    assert hooks.with_links_of_the_site(page, f"See [it]({link}).") == f"See [it]({there})."
+
+
+def test_what_pages_link_to_outside_of_docs_is_in_the_site(hooks: ModuleType) -> None:
+    found = hooks.outside()
+    assert {"README.md", "CHANGELOG.md", "ARCHITECTURE.md"} <= found
+    assert not {path for path in found if not (ROOT / path).is_file()}
+
+
+def test_lists_are_indented_by_four_spaces_a_level(hooks: ModuleType) -> None:
+    repository = """\
+1. Write it:
+
+   ```toml
+   [[groups]]
+       name = "a"
+   ```
+
+   Then
+
+   - one
+     and more
+   - two
+
+     and its paragraph
+
+10. Last,
+goes on.
+
+After it:
+
+    code
+"""
+    site = """\
+1. Write it:
+
+    ```toml
+    [[groups]]
+        name = "a"
+    ```
+
+    Then
+
+    - one
+        and more
+    - two
+
+        and its paragraph
+
+10. Last,
+goes on.
+
+After it:
+
+    code
+"""
+    assert hooks.with_wide_lists(repository) == site
