@@ -3,7 +3,7 @@
 FROM python:3.11-slim-bookworm AS build
 RUN pip install --no-cache-dir uv==0.13.8
 WORKDIR /src
-COPY pyproject.toml uv.lock README.md ./
+COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY deploy/image/install.sh deploy/image/install.sh
 COPY bellwether_kafka bellwether_kafka
 COPY protocol protocol
@@ -17,7 +17,7 @@ FROM gcr.io/distroless/python3-debian12:nonroot
 ARG REVISION=""
 LABEL org.opencontainers.image.title="bellwether" \
   org.opencontainers.image.description="Leads classic Kafka consumer groups and decides the assignment of every member" \
-  org.opencontainers.image.version="0.1.0" \
+  org.opencontainers.image.version="0.2.0" \
   org.opencontainers.image.revision="$REVISION" \
   org.opencontainers.image.licenses="Apache-2.0" \
   org.opencontainers.image.base.name="gcr.io/distroless/python3-debian12:nonroot"

@@ -10,7 +10,7 @@ RUN mvn -q -B dependency:copy-dependencies -DoutputDirectory=/jars \
 FROM python:3.11-slim-bookworm AS build
 RUN pip install --no-cache-dir uv==0.13.8
 WORKDIR /src
-COPY pyproject.toml uv.lock README.md ./
+COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY deploy/image/install.sh deploy/image/install.sh
 COPY bellwether_kafka bellwether_kafka
 COPY protocol protocol
@@ -22,7 +22,7 @@ RUN sh deploy/image/install.sh /opt/bellwether pipeline
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="bellwether-pipeline" \
   org.opencontainers.image.description="Spark jobs over the events of Bellwether" \
-  org.opencontainers.image.version="0.1.0" \
+  org.opencontainers.image.version="0.2.0" \
   org.opencontainers.image.licenses="Apache-2.0"
 # Whatever Debian has now: a pinned version would go without its security fixes, and soon without a mirror.
 # hadolint ignore=DL3008
