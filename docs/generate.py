@@ -186,7 +186,7 @@ def configuration_page() -> str:
         "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line: the",
         "last wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` is a file",
         "to read the value from.",
-        "[deploy/config/bellwether.toml](../deploy/config/bellwether.toml) has every setting with its default.",
+        "[deploy/config/bellwether.toml](../../deploy/config/bellwether.toml) has every setting with its default.",
         "Made by `python docs/generate.py`.",
     ]
     for title, model, key, note in parts:

@@ -28,7 +28,7 @@ HEAD = """\
 # Every setting of Bellwether. Made by `python deploy/config/generate.py`.
 #
 # Copy what you need, or have `bellwether init` write a file for your cluster. A line `#name = value` shows a default;
-# remove the `#` to set it. The lines without a `#` are enough to observe all groups of a cluster. docs/configuration.md
+# remove the `#` to set it. The lines without a `#` are enough to observe all groups of a cluster. docs/reference/configuration.md
 # has the same settings as tables.
 """
 TABLES: Mapping[str, type[BaseModel]] = {"events": EventSettings, "weights": WeightSettings, "cost": CostSettings}
@@ -75,7 +75,7 @@ def sample() -> str:
         HEAD,
         _drawn(Section("", "", Settings, words["settings"], top)),
         _prose(words["settings"]["kafka"]) + '[kafka]\n"bootstrap.servers" = "broker-1:9092"',
-        _prose("`<name>.file` reads a value from a file; docs/security.md has every way to log in")
+        _prose("`<name>.file` reads a value from a file; docs/guides/security.md has every way to log in")
         + '#"security.protocol" = "SASL_SSL"\n#"sasl.mechanism" = "SCRAM-SHA-512"\n#"sasl.username" = "bellwether"\n'
         '#"sasl.password.file" = "/run/secrets/kafka-password"\n#"ssl.ca.location" = "/etc/ssl/certs/ca.pem"\n',
         *(
