@@ -59,7 +59,12 @@ def components(files: tarfile.TarFile) -> list[dict[str, Any]]:
             assert opened is not None
             told = HeaderParser().parse(io.TextIOWrapper(opened, encoding="utf-8", errors="replace"))
             name, version = re.sub(r"[-_.]+", "-", str(told["Name"])).lower(), str(told["Version"])
-            entry: dict[str, Any] = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
+            entry: dict[str, Any] = {
+                "type": "library",
+                "name": name,
+                "version": version,
+                "purl": f"pkg:pypi/{name}@{version}",
+            }
             if licence := told["License-Expression"] or told["License"]:
                 entry["licenses"] = [{"license": {"name": str(licence).splitlines()[0][:100]}}]
             found.append(entry)
