@@ -28,8 +28,8 @@ HEAD = """\
 # Every setting of Bellwether. Made by `python deploy/config/generate.py`.
 #
 # Copy what you need, or have `bellwether init` write a file for your cluster. A line `#name = value` shows a default;
-# remove the `#` to set it. The lines without a `#` are enough to observe all groups of a cluster. The same settings are in
-# docs/reference/configuration.md as tables.
+# remove the `#` to set it. The lines without a `#` are enough to observe all groups of a cluster. The same
+# settings are in docs/reference/configuration.md as tables.
 """
 TABLES: Mapping[str, type[BaseModel]] = {"events": EventSettings, "weights": WeightSettings, "cost": CostSettings}
 NO_DEFAULT = "Not set by default; this is an example."
