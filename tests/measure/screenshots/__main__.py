@@ -52,15 +52,18 @@ def take(page: str, folder: Path) -> Iterator[str]:
     new_folder = tempfile.TemporaryDirectory(prefix="bellwether-", ignore_cleanup_errors=True)
     with new_folder as profile, Browser(Path(profile) / "profile") as browser:
         for shot in SHOTS:
-            browser.size(shot.width, shot.height, phone=shot.phone)
-            browser.scheme(shot.scheme)
-            browser.open(page + shot.address, "document.body.dataset.drawn")
-            path = folder / f"{shot.name}.png"
-            browser.screenshot(path)
-            Image.open(path).convert("RGB").quantize(
-                COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-            ).save(path, optimize=True)
-            yield f"{path.name}: {path.stat().st_size / 1e3:.0f} kB"
+            yield picture(browser, page, shot, folder / f"{shot.name}.png")
+
+
+def picture(browser: Browser, page: str, shot: Shot, path: Path) -> str:
+    """Takes one; returns its name and size."""
+    browser.size(shot.width, shot.height, phone=shot.phone)
+    browser.scheme(shot.scheme)
+    browser.open(page + shot.address, "document.body.dataset.drawn")
+    browser.screenshot(path)
+    image = Image.open(path).convert("RGB")
+    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    return f"{path.name}: {path.stat().st_size / 1e3:.0f} kB"
 
 
 def main() -> int:
