@@ -30,6 +30,7 @@ def extra(**configs: str) -> str:
 APPLICATION = Application(
     "kafka-streams-standby-tasks",
     f"{TESTS}.StreamsStandByReplicaTest",
+    {"application.id": "kafka-streams-standby-tasks"},
     arguments=(
         extra(sourceTopic=SOURCE, sinkTopic1=SINKS[0], sinkTopic2=SINKS[1], internal__task__assignor__class=LEGACY),
     ),
