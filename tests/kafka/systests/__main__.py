@@ -50,8 +50,9 @@ def main(words: Sequence[str]) -> int:
             if scenario.missing:
                 print(f"{scenario.name}: cannot be run: {scenario.missing}", flush=True)
                 continue
+            made: dict[str, tuple[str, str]] = {}
             for leader in leaders:
-                outcomes.append(run(scenario, leader, chosen.logs))
+                outcomes.append(run(scenario, leader, made, chosen.logs))
                 keep(outcomes[-1:], SCENARIOS)
                 tell(outcomes[-1])
     except MissingToolError as missing:
@@ -60,14 +61,14 @@ def main(words: Sequence[str]) -> int:
     return 1 if any(one.failure for one in outcomes) else 0
 
 
-def run(scenario: Scenario, leader: str, logs: Path | None = None) -> Outcome:
-    """One scenario on brokers of its own. What fails, whatever it is, is in the outcome. `logs` gets a folder for it
-    with what everybody wrote."""
+def run(scenario: Scenario, leader: str, made: dict[str, tuple[str, str]], logs: Path | None = None) -> Outcome:
+    """One scenario on brokers of its own. What fails, whatever it is, is in the outcome. `made` has the topology files
+    of its applications, for the next leader. `logs` gets a folder for it with what everybody wrote."""
     cluster = KafkaCluster(nodes=scenario.nodes, properties=scenario.properties, release=scenario.brokers)
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-systests-") as folder, cluster:
             try:
-                return acted(scenario, leader, cluster, Path(folder))
+                return acted(scenario, leader, cluster, Path(folder), made)
             finally:
                 if logs is not None:
                     keep_logs(cluster, Path(folder), logs / f"{scenario.name}-{leader}")
@@ -75,10 +76,12 @@ def run(scenario: Scenario, leader: str, logs: Path | None = None) -> Outcome:
         return Outcome(scenario.name, leader, f"the brokers did not start: {error}", 0.0, 0, 0, 0, "", load())
 
 
-def acted(scenario: Scenario, leader: str, cluster: KafkaCluster, folder: Path) -> Outcome:
+def acted(
+    scenario: Scenario, leader: str, cluster: KafkaCluster, folder: Path, made: dict[str, tuple[str, str]]
+) -> Outcome:
     assert scenario.steps is not None
     began, failure = time.monotonic(), ""
-    with Scene(cluster, leader, folder, began + scenario.limit_s) as scene:
+    with Scene(cluster, leader, folder, began + scenario.limit_s, made) as scene:
         try:
             scenario.steps(scene)
             scene.check_lead()

@@ -26,12 +26,13 @@ verification. `make kafka-systests` writes this page; do not edit it.
 The programs of Kafka's system tests (`org.apache.kafka.streams.tests` in
 the `test` jar of kafka-streams 4.3.0) run as they are released, in the steps of Kafka's own scripts
 (kafkatest), on real brokers. Each scenario is led once by Java, once by Bellwether with policy
-`kafka` and once with `streams-ha`, from the first start of a fresh application. A scenario passes if the test's own
-verification does and, where Bellwether is to lead, Bellwether led the first start.
+`kafka` (`sticky` where the program sets Kafka's sticky assignor: `standby-replicas`, `broker-down-scale-in` and
+`broker-down-kill`) and once with `streams-ha`, from the first start of a fresh application. A scenario passes if the
+test's own verification does and, where Bellwether is to lead, Bellwether led the first start.
 
 Topology files are what `bellwether topology parse` prints, unedited: from the text of `Topology.describe()` alone where
 that shows all that is needed, and otherwise with `--bootstrap`, while an application that Java leads has its topics;
-that one is then reset.
+that one is then reset. Where both policies lead a scenario in one go, the second uses the file of the first.
 
 *Generations* is the number of the last one; one with Bellwether alone in the empty group counts as well. *Rebalances
 after the first* are those in which the application took part, and *led* says how many of all its rebalances the leader

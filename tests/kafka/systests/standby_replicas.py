@@ -36,6 +36,7 @@ APPLICATION = Application(
     ),
     # Java's assignor of this test does not look at lags.
     settings={"num.standby.replicas": 1, "acceptable.recovery.lag": 9223372036854775807},
+    java_policy="sticky",
     debug=(f"{INTERNALS}.StoreChangelogReader", f"{INTERNALS}.ProcessorStateManager"),
 )
 ALL, HALF, THIRD = (
