@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
+from tests.interop.support.rounds import Round
 from tests.kafka.systests.programs import FailedError
 from tests.kafka.systests.results import LEADERS, Outcome, keep
 from tests.kafka.systests.scenarios import SCENARIOS, Scenario
@@ -93,9 +94,16 @@ def acted(
     found = scene.rounds() if scene.group else []
     last = max((one.generation for one in found), default=0)
     others = [one for one in found if ours(one) is not scene.ours]
-    led = len(found) - len(others)
-    told = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
+    led, told = len(found) - len(others), led_by_others(scene, others) if others else ""
     return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load(), told)
+
+
+def led_by_others(scene: Scene, others: Sequence[Round]) -> str:
+    """Which generations, and what Bellwether logged as reasons for not leading, in their order."""
+    told = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
+    logged = scene.sidecar.log("role", leading=False) if scene.sidecar is not None else []
+    reasons = dict.fromkeys(f"{entry.get('reason')}: {entry.get('detail')}" for entry in logged)
+    return f"{told}; {'; '.join(reasons)}"
 
 
 def keep_logs(cluster: KafkaCluster, folder: Path, target: Path) -> None:

@@ -54,7 +54,7 @@ class Outcome:
     led: int
     file: str
     load: float = 0.0  # of the machine over the last five minutes of it; 0: not known
-    others: str = ""  # generations that somebody else led, with their members
+    others: str = ""  # generations that somebody else led, and why
 
     @property
     def verdict(self) -> str:
@@ -99,6 +99,9 @@ def page(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario]) -> str:
             else f"| `{scenario.name}` | {leader} | not run yet | | | | | | |"
             for leader in LEADERS
         ]
+    others = [one for one in outcomes if one.others]
+    lines += ["", "## Generations that others led", ""] if others else []
+    lines += [f"- `{one.scenario}`, {one.leader}: {one.others}" for one in others]
     failed = [one for one in outcomes if one.failure]
     lines += ["", "## Failures", ""] if failed else []
     lines += [f"- `{one.scenario}`, {one.leader}: {_short(one.failure)}" for one in failed]

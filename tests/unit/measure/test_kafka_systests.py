@@ -30,6 +30,11 @@ def test_a_page_has_a_row_for_each_leader_and_the_first_line_of_a_failure() -> N
     assert "some log" not in text
 
 
+def test_a_page_says_which_generations_others_led() -> None:
+    text = page([replace(OUTCOME, led=5, others="2 (1 members); set_back: left twice")], SCENARIOS)
+    assert "## Generations that others led\n\n- `smoke-eos-kill`, kafka: 2 (1 members); set_back: left twice\n" in text
+
+
 def test_a_page_names_what_was_not_run_and_what_cannot_be() -> None:
     text = page([OUTCOME], SCENARIOS)
     assert "| `smoke-eos-kill` | java | not run yet |" in text
