@@ -36,8 +36,9 @@ that one is then reset. Where both policies lead a scenario in one go, the secon
 
 *Generations* is the number of the last one; one with Bellwether alone in the empty group counts as well. *Rebalances
 after the first* are those in which the application took part, and *led* says how many of all its rebalances the leader
-under test led. *Load* is the machine's at the end of the run, as `uptime` shows it for five minutes; two cores are busy
-at 2. Waits are bounded, so repeat a run that failed at a load far above that before you draw conclusions.
+under test led; where that is not all of them, a list below says which others led, and why. *Load* is the machine's at
+the end of the run, as `uptime` shows it for five minutes; two cores are busy at 2. Waits are bounded, so repeat a run
+that failed at a load far above that before you draw conclusions.
 """
 
 
