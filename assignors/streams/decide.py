@@ -29,6 +29,7 @@ from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
 
 _LISTED = 5
+_LET_GO_MS = 1_000  # for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +303,9 @@ def _called_back(
     """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
 
     Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
-    are called. Not again while an owner does not let go of what the last plan gave to nobody: then the round would
-    be repeated as fast as they can join, so only those that wait are called, as in Kafka.
+    are called. Not again while an owner does not let go of what the last plan gave to nobody. A busy owner may not have
+    fetched that plan before the others were back, and members that come back at once would keep it from the next plan,
+    too. So only those that wait are called, and later: the owner rejoins by itself when it has let go.
 
     Where a restarted process is to say what it has, everybody joins again soon, unless that is done at once anyway.
     """
@@ -311,10 +313,13 @@ def _called_back(
     rows = set(target[held_back].tolist())
     given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != shared.NOBODY
     withheld_now = shared.look_up(held_back, inputs.tasks.task_of, False)
-    if rows and given[withheld_now].all():
-        rows |= set(process_map.member.tolist())
+    all_given = bool(given[withheld_now].all())
     first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
+    if rows and memory.led and memory.processes and not all_given:
+        return sending.deadlines(len(decoded.members), (), [*later, *((r, work.now_ms + _LET_GO_MS) for r in rows)])
+    if rows and all_given:
+        rows |= set(process_map.member.tolist())
     if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
         look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)

@@ -102,8 +102,9 @@ def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
     assert validate_plan(decision.plan.view, decision.plan.target) == ()
     kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.withheld)}
     assert len(given_out) == decision.plan.view.tasks.size - len(kept_back)
-    # Who waits for something rejoins at once, alone or with everybody.
-    rows = np.flatnonzero(decision.plan.out.next_rebalance_ms == 0).tolist()
+    # Who waits for something rejoins at once, alone or with everybody, or alone when the owner had time to let go.
+    called_at_ms = decision.plan.out.next_rebalance_ms
+    rows = np.flatnonzero((called_at_ms == 0) | (called_at_ms == decision.decided_at_ms + 1_000)).tolist()
     waiting = sorted(
         {int(decision.plan.process_map.member[t]) for t in decision.plan.threads.active[decision.plan.withheld]}
     )

@@ -7,6 +7,7 @@ or Maven is missing or a name is unknown.
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -17,8 +18,9 @@ from confluent_kafka import KafkaException
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
+from tests.interop.support.rounds import Round
 from tests.kafka.systests.programs import FailedError
-from tests.kafka.systests.results import LEADERS, PAGE, Outcome, merged, page
+from tests.kafka.systests.results import LEADERS, Outcome, keep
 from tests.kafka.systests.scenarios import SCENARIOS, Scenario
 from tests.kafka.systests.scene import Scene, ours
 
@@ -29,6 +31,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--leaders", default=",".join(LEADERS), help="%(default)s")
     parser.add_argument("--list", action="store_true", help="names the scenarios and ends")
     parser.add_argument("--page", action="store_true", help="only writes the page again")
+    parser.add_argument("--logs", type=Path, help="a folder that keeps what all programs and brokers wrote")
     chosen = parser.parse_args(words)
     names = chosen.scenarios.split(",") if chosen.scenarios else [one.name for one in SCENARIOS]
     leaders = chosen.leaders.split(",")
@@ -39,47 +42,78 @@ def main(words: Sequence[str]) -> int:
     if chosen.list:
         print("\n".join(f"{one.name:24} {one.test}: {one.what}" for one in SCENARIOS))
         return 0
+    if chosen.page:
+        keep([], SCENARIOS)
+        return 0
     outcomes: list[Outcome] = []
     try:
-        for scenario in (one for one in SCENARIOS if one.name in names and not chosen.page):
+        for scenario in (one for one in SCENARIOS if one.name in names):
             if scenario.missing:
                 print(f"{scenario.name}: cannot be run: {scenario.missing}", flush=True)
                 continue
+            made: dict[str, tuple[str, str]] = {}
             for leader in leaders:
-                outcomes.append(run(scenario, leader))
+                outcomes.append(run(scenario, leader, made, chosen.logs))
+                keep(outcomes[-1:], SCENARIOS)
                 tell(outcomes[-1])
     except MissingToolError as missing:
         print(f"Kafka's system tests were not run: {missing}.", file=sys.stderr)
         return 2
-    finally:
-        PAGE.write_text(page(merged(outcomes), SCENARIOS), encoding="utf-8")
     return 1 if any(one.failure for one in outcomes) else 0
 
 
-def run(scenario: Scenario, leader: str) -> Outcome:
-    """One scenario on brokers of its own. What fails, whatever it is, is in the outcome."""
+def run(scenario: Scenario, leader: str, made: dict[str, tuple[str, str]], logs: Path | None = None) -> Outcome:
+    """One scenario on brokers of its own. What fails, whatever it is, is in the outcome. `made` has the topology files
+    of its applications, for the next leader. `logs` gets a folder for it with what everybody wrote."""
     cluster = KafkaCluster(nodes=scenario.nodes, properties=scenario.properties, release=scenario.brokers)
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-systests-") as folder, cluster:
-            return acted(scenario, leader, cluster, Path(folder))
+            try:
+                return acted(scenario, leader, cluster, Path(folder), made)
+            finally:
+                if logs is not None:
+                    keep_logs(cluster, Path(folder), logs / f"{scenario.name}-{leader}")
     except (OSError, RuntimeError) as error:
         return Outcome(scenario.name, leader, f"the brokers did not start: {error}", 0.0, 0, 0, 0, "", load())
 
 
-def acted(scenario: Scenario, leader: str, cluster: KafkaCluster, folder: Path) -> Outcome:
+def acted(
+    scenario: Scenario, leader: str, cluster: KafkaCluster, folder: Path, made: dict[str, tuple[str, str]]
+) -> Outcome:
     assert scenario.steps is not None
     began, failure = time.monotonic(), ""
-    with Scene(cluster, leader, folder, began + scenario.limit_s) as scene:
+    with Scene(cluster, leader, folder, began + scenario.limit_s, made) as scene:
         try:
             scenario.steps(scene)
             scene.check_lead()
         except (FailedError, AssertionError, OSError, RuntimeError, KafkaException) as error:
             failure = f"{error}\n{scene.told()}"
         seconds = round(time.monotonic() - began, 1)
+        if scene.sidecar is not None:
+            (folder / "bellwether.log").write_text(scene.sidecar.text(), encoding="utf-8")
     found = scene.rounds() if scene.group else []
     last = max((one.generation for one in found), default=0)
-    led = sum(ours(one) is scene.ours for one in found)
-    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load())
+    others = [one for one in found if ours(one) is not scene.ours]
+    led, told = len(found) - len(others), led_by_others(scene, others) if others else ""
+    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load(), told)
+
+
+def led_by_others(scene: Scene, others: Sequence[Round]) -> str:
+    """Which generations, and what Bellwether logged as reasons for not leading, in their order."""
+    told = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
+    logged = scene.sidecar.log("role", leading=False) if scene.sidecar is not None else []
+    reasons = dict.fromkeys(f"{entry.get('reason')}: {entry.get('detail')}" for entry in logged)
+    return f"{told}; {'; '.join(reasons)}"
+
+
+def keep_logs(cluster: KafkaCluster, folder: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for number, path in enumerate(cluster.log_paths(), start=1):
+        shutil.copy(path, target / f"node{number}.log")
+    for pattern in ("*.log", "*.yaml", "*/*.log", "*/*.out"):
+        for path in folder.glob(pattern):
+            shutil.copy(path, target / path.name)
 
 
 def load() -> float:
@@ -93,6 +127,8 @@ def tell(one: Outcome) -> None:
         f"led {one.led} of {one.rounds}",
         flush=True,
     )
+    if one.others:
+        print(f"generations that others led: {one.others}", flush=True)
     if one.failure:
         print(one.failure, flush=True)
 

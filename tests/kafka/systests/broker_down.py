@@ -17,7 +17,12 @@ NODE = 1
 
 def application(name: str = "kafka-streams-resilience", assignor: str = "") -> Application:
     configs = {"application__id": name} | ({"internal__task__assignor__class": assignor} if assignor else {})
-    return Application(name, f"{TESTS}.StreamsBrokerDownResilienceTest", arguments=(extra(**configs),))
+    return Application(
+        name,
+        f"{TESTS}.StreamsBrokerDownResilienceTest",
+        arguments=(extra(**configs),),
+        java_policy="sticky" if assignor else "kafka",
+    )
 
 
 def stays_down(scene: Scene) -> None:

@@ -1,14 +1,18 @@
 """Outcomes of scenarios: kept beside the page as JSON, so that a run of some replaces only theirs, and the page."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
+from tests.interop.support.jvm import CACHE, file_lock
 from tests.kafka.systests.scenarios import Scenario
 from tests.paths import DOCS
 
 PAGE = DOCS / "kafka-systests.md"
 KEPT = DOCS / "kafka-systests.json"
+LOCK = CACHE / ".systests.lock"
 LEADERS = ("java", "kafka", "streams-ha")
 COLUMNS = (
     *("scenario", "leader", "verdict", "seconds", "generations", "rebalances after the first"),
@@ -22,17 +26,19 @@ verification. `make kafka-systests` writes this page; do not edit it.
 The programs of Kafka's system tests (`org.apache.kafka.streams.tests` in
 the `test` jar of kafka-streams 4.3.0) run as they are released, in the steps of Kafka's own scripts
 (kafkatest), on real brokers. Each scenario is led once by Java, once by Bellwether with policy
-`kafka` and once with `streams-ha`, from the first start of a fresh application. A scenario passes if the test's own
-verification does and, where Bellwether is to lead, Bellwether led the first start.
+`kafka` (`sticky` where the program sets Kafka's sticky assignor: `standby-replicas`, `broker-down-scale-in` and
+`broker-down-kill`) and once with `streams-ha`, from the first start of a fresh application. A scenario passes if the
+test's own verification does and, where Bellwether is to lead, Bellwether led the first start.
 
 Topology files are what `bellwether topology parse` prints, unedited: from the text of `Topology.describe()` alone where
 that shows all that is needed, and otherwise with `--bootstrap`, while an application that Java leads has its topics;
-that one is then reset.
+that one is then reset. Where both policies lead a scenario in one go, the second uses the file of the first.
 
 *Generations* is the number of the last one; one with Bellwether alone in the empty group counts as well. *Rebalances
 after the first* are those in which the application took part, and *led* says how many of all its rebalances the leader
-under test led. *Load* is the machine's at the end of the run, as `uptime` shows it for five minutes; two cores are busy
-at 2. Waits are bounded, so repeat a run that failed at a load far above that before you draw conclusions.
+under test led; where that is not all of them, a list below says which others led, and why. *Load* is the machine's at
+the end of the run, as `uptime` shows it for five minutes; two cores are busy at 2. Waits are bounded, so repeat a run
+that failed at a load far above that before you draw conclusions.
 """
 
 
@@ -49,19 +55,30 @@ class Outcome:
     led: int
     file: str
     load: float = 0.0  # of the machine over the last five minutes of it; 0: not known
+    others: str = ""  # generations that somebody else led, and why
 
     @property
     def verdict(self) -> str:
         return "**failed**" if self.failure else "passed"
 
 
-def merged(fresh: Sequence[Outcome]) -> list[Outcome]:
-    """What is kept with these in the place of their predecessors, written down."""
-    old = [Outcome(**row) for row in json.loads(KEPT.read_text(encoding="utf-8"))] if KEPT.exists() else []
-    rows = {(one.scenario, one.leader): one for one in (*old, *fresh)}
-    kept = [asdict(replace(one, failure=_short(one.failure))) for one in rows.values()]
-    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return list(rows.values())
+def keep(
+    fresh: Sequence[Outcome], scenarios: Sequence[Scenario], *, kept: Path = KEPT, shown: Path = PAGE, lock: Path = LOCK
+) -> None:
+    """Writes these down in the place of their predecessors, and the page. Several runs may do so at a time."""
+    with file_lock(lock):
+        old = [Outcome(**row) for row in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
+        rows = {(one.scenario, one.leader): one for one in (*old, *fresh)}
+        short = [replace(one, failure=_short(one.failure)) for one in rows.values()]
+        _write(kept, json.dumps([asdict(one) for one in short], indent=1) + "\n")
+        _write(shown, page(short, scenarios))
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a run that is killed here must not lose what others found."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
 
 
 def page(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario]) -> str:
@@ -77,8 +94,15 @@ def page(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario]) -> str:
         if scenario.missing:
             lines.append(f"| `{scenario.name}` | | cannot be run: {scenario.missing} | | | | | | |")
             continue
-        rows = [found[scenario.name, leader] for leader in LEADERS if (scenario.name, leader) in found]
-        lines += [_row(one) for one in rows] or [f"| `{scenario.name}` | | not run yet | | | | | | |"]
+        lines += [
+            _row(found[scenario.name, leader])
+            if (scenario.name, leader) in found
+            else f"| `{scenario.name}` | {leader} | not run yet | | | | | | |"
+            for leader in LEADERS
+        ]
+    others = [one for one in outcomes if one.others]
+    lines += ["", "## Generations that others led", ""] if others else []
+    lines += [f"- `{one.scenario}`, {one.leader}: {one.others}" for one in others]
     failed = [one for one in outcomes if one.failure]
     lines += ["", "## Failures", ""] if failed else []
     lines += [f"- `{one.scenario}`, {one.leader}: {_short(one.failure)}" for one in failed]

@@ -40,7 +40,8 @@ class Application:
 
     `properties` are in the file that it is given, `arguments` come after that file. With `bare` there is no file: the
     arguments are all, where `{bootstrap}`, `{name}` and `{state}` stand for what they say. `settings` are Bellwether's
-    of the group, as the program has them."""
+    of the group, as the program has them. `java_policy` is what the leader "kafka" follows: what Java would do with the
+    assignor that the program sets."""
 
     application_id: str
     main_class: str
@@ -48,18 +49,21 @@ class Application:
     arguments: Sequence[str] = ()
     bare: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    java_policy: str = "kafka"
     debug: Sequence[str] = ()
     release: Release = SYSTEM_TESTS
 
 
 @dataclass(slots=True)
 class Scene:
-    """One run of a scenario. `leader` is "java" or a policy of ours."""
+    """One run of a scenario. `leader` is "java" or a policy of ours. `made` has the topology files that earlier
+    runs of the scenario made, and how they came to be, by application."""
 
     cluster: KafkaCluster
     leader: str
     folder: Path
     deadline: float
+    made: dict[str, tuple[str, str]] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _programs: list[Program] = field(default_factory=list)
     _topics: list[NewTopic] = field(default_factory=list)
@@ -135,7 +139,7 @@ class Scene:
         file = self._files[repr(app)]
         told = {
             "kind": "streams",
-            "policy": self.leader,
+            "policy": app.java_policy if self.leader == "kafka" else self.leader,
             "topology": str(file),
             "topology_attested": True,
             "stores": "persistent",
@@ -150,8 +154,15 @@ class Scene:
     def prepare(self, app: Application) -> None:
         """Gets the topology file beforehand, where more than one version of an application is led in a scenario."""
         self.group = app.application_id
-        if self.ours and repr(app) not in self._files:
-            self._files[repr(app)], self.described = topology_file(self, app, len(self._files))
+        if not self.ours or repr(app) in self._files:
+            return
+        number = len(self._files)
+        if repr(app) not in self.made:
+            file, how = topology_file(self, app, number)
+            self.made[repr(app)] = file.read_text(encoding="utf-8"), how
+        text, self.described = self.made[repr(app)]
+        self._files[repr(app)] = self.folder / f"topology-{number}.yaml"
+        self._files[repr(app)].write_text(text, encoding="utf-8")
 
     def stop_leading(self) -> None:
         """Ends Bellwether, where it leads."""

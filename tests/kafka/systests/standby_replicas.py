@@ -30,11 +30,13 @@ def extra(**configs: str) -> str:
 APPLICATION = Application(
     "kafka-streams-standby-tasks",
     f"{TESTS}.StreamsStandByReplicaTest",
+    {"application.id": "kafka-streams-standby-tasks"},
     arguments=(
         extra(sourceTopic=SOURCE, sinkTopic1=SINKS[0], sinkTopic2=SINKS[1], internal__task__assignor__class=LEGACY),
     ),
     # Java's assignor of this test does not look at lags.
     settings={"num.standby.replicas": 1, "acceptable.recovery.lag": 9223372036854775807},
+    java_policy="sticky",
     debug=(f"{INTERNALS}.StoreChangelogReader", f"{INTERNALS}.ProcessorStateManager"),
 )
 ALL, HALF, THIRD = (

@@ -197,8 +197,9 @@ def test_everybody_is_called_back_for_a_withheld_task_and_not_at_a_heartbeat() -
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == {0}
 
 
-def test_only_receivers_are_called_back_while_an_owner_does_not_let_go() -> None:
-    """Otherwise the whole group would rebalance as fast as it can, for as long as that lasts."""
+def test_only_receivers_are_called_back_and_later_while_an_owner_does_not_let_go() -> None:
+    """Otherwise the whole group would rebalance as fast as it can, for as long as that lasts, and an owner that is slow
+    to fetch a plan would find the next rebalance under way each time."""
     members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 2)))
     everything_on_process_2 = always(placed([1] * 8))
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=everything_on_process_2)
@@ -206,7 +207,10 @@ def test_only_receivers_are_called_back_while_an_owner_does_not_let_go() -> None
     again = led(group(*after, generation=3), memory=second.plan.memory, assignors=everything_on_process_2)
     assert np.flatnonzero(again.plan.withheld).tolist() == [0, 2, 4, 6]
     waiting = {m: sent(again, m)[1].next_rebalance_ms for m in ("a", "b", "c")}
-    assert waiting == {"a": NEVER_MS, "b": 0, "c": NEVER_MS}
+    assert waiting == {"a": NEVER_MS, "b": again.decided_at_ms + 1_000, "c": NEVER_MS}
+    foreign = replace(second.plan.memory, led=False)
+    as_in_kafka = led(group(*after, generation=3), memory=foreign, assignors=everything_on_process_2)
+    assert {m: sent(as_in_kafka, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == waiting | {"b": 0}
 
 
 def test_a_task_between_threads_of_one_process_is_withheld_too() -> None:
