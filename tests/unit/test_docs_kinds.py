@@ -39,3 +39,10 @@ def test_pages_for_users_name_no_tests_and_no_load_of_the_machine(page: Path) ->
 def test_loads_and_tests_are_found() -> None:
     text = "At a load of 12, `tests/unit/test_a.py::test_b` took 3 s (load average 10). The load of a member is 3 MB/s."
     assert MEASURED.findall(text) == ["At a load", "tests/", "test_a", "test_b", "load average"]
+
+
+@pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.name)
+def test_evidence_is_summary_method_and_then_what_was_found(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[:2] == ["Summary", "Method"]
+    assert not re.search(r"^#+ (?:Bugs|What it found)$", text, re.MULTILINE), "fixed bugs belong to the changelog"
