@@ -13,7 +13,7 @@ LOOKED_UP = {DOCS / "reference", DOCS / "evidence"}  # pages that nobody reads f
 READ = sorted(
     path
     for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))
-    if path.parent not in LOOKED_UP and path.name not in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "kafka-systests.md")
+    if path.parent not in LOOKED_UP and path.name not in ("CHANGELOG.md", "CODE_OF_CONDUCT.md")
 )
 FOR_USERS = [ROOT / "README.md", *(page for page in READ if page.parent.name in ("get-started", "guides"))]
 EVIDENCE = sorted(page for page in (DOCS / "evidence").glob("*.md") if page.name != "README.md")
