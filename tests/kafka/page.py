@@ -8,10 +8,16 @@ from tests.kafka.verdicts import KINDS, Differing, troubles, worse
 from tests.paths import DOCS
 
 PAGE = DOCS / "evidence" / "kafka-tests.md"
-HEAD = """# Kafka's own unit tests
+INTRO = """# Kafka's own unit tests
 
-Kafka's unit tests of its assignors with Bellwether's plans in the place of Kafka's, by release and policy. Tests that
-differ are listed below with their reasons. `make kafka-tests` writes this page; do not edit it.
+Kafka's unit tests of its assignors with Bellwether's plans in the place of Kafka's, by release and policy.
+`make kafka-tests` writes this page; do not edit it.
+
+## Summary
+
+Each test that differs is listed below with its reason.
+"""
+METHOD = """## Method
 
 Kafka's unit tests of its consumer and Streams assignors run as they are released. In the classes that they test, the
 methods that decide or encode are replaced: each asks a Python process, in which Bellwether's code answers. Consumers go
@@ -73,7 +79,18 @@ def _passed(cases: Sequence[Case]) -> int:
 
 
 def page(results: Sequence[Result]) -> str:
-    return "\n".join((HEAD, *(line for result in results for line in _section(result)))).rstrip("\n") + "\n"
+    sections = (line for result in results for line in _section(result))
+    return "\n".join((INTRO, *_summary(results), METHOD, *sections)).rstrip("\n") + "\n"
+
+
+def _summary(results: Sequence[Result]) -> Iterator[str]:
+    yield "| Kafka | policy | tests | asked | pass | differ |"
+    yield "|---|---|---|---|---|---|"
+    for result in results:
+        cases = list(result.ran.cases)
+        counts = f"{len(cases)} | {_asked(cases)} | {_passed(cases)} | {len(cases) - _passed(cases)}"
+        yield f"| {result.release} | `{result.policy}` | {counts} |"
+    yield ""
 
 
 def _section(result: Result) -> Iterator[str]:

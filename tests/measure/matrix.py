@@ -230,7 +230,7 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
 
 def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     """The page of what was found: by release, by line, by step, and the line's "when" and "load"."""
-    parts = [HEAD]
+    parts: list[str] = []
     measured = failed = 0
     for release, (_, version) in RELEASES.items():
         parts += [f"## Broker {version}", "", f"| client | rebalance | {' | '.join(STEPS)} |", "| --- " * 7 + "|"]
@@ -244,8 +244,8 @@ def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
     machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
-    parts += [f"{measured} cells measured, {failed} failed; {days}, {machine}.", ""]
-    return "\n".join(parts)
+    summary = f"{measured} cells measured, {failed} failed; {days}, {machine}."
+    return "\n".join([HEAD.replace("SUMMARY", summary), *parts])
 
 
 def kept() -> dict[str, dict[str, dict[str, str]]]:
@@ -268,8 +268,11 @@ def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
 HEAD = f"""# Interoperability
 
 How long groups of each client take on each broker release while Bellwether leads them, after members join, leave, crash
-and return. The last line says how many cells were measured and how many failed. `make matrix` writes this page; do not
-edit it.
+and return. `make matrix` writes this page; do not edit it.
+
+## Summary
+
+SUMMARY
 
 ## Method
 

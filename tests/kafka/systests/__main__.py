@@ -1,8 +1,8 @@
 """Runs Kafka's system tests of Streams: `make kafka-systests`, or `python -m tests.kafka.systests --scenarios a,b
 --leaders java,kafka,streams-ha`. `--list` names the scenarios.
 
-Writes docs/kafka-systests.md; of a run of some, only their rows change. Ends with 0 if all passed, 1 if not, 2 if a JDK
-or Maven is missing or a name is unknown.
+Writes docs/evidence/kafka-systests.md; of a run of some, only their rows change. Ends with 0 if all passed, 1 if not,
+2 if a JDK or Maven is missing or a name is unknown.
 """
 
 import argparse

@@ -10,8 +10,8 @@ from tests.interop.support.jvm import CACHE, file_lock
 from tests.kafka.systests.scenarios import Scenario
 from tests.paths import DOCS
 
-PAGE = DOCS / "kafka-systests.md"
-KEPT = DOCS / "kafka-systests.json"
+PAGE = DOCS / "evidence" / "kafka-systests.md"
+KEPT = DOCS / "evidence" / "kafka-systests.json"
 LOCK = CACHE / ".systests.lock"
 LEADERS = ("java", "kafka", "streams-ha")
 COLUMNS = (
@@ -22,6 +22,10 @@ HEAD = """# Kafka's system tests of Streams
 
 Kafka's own system tests of Streams, each led by Java and by Bellwether, with the verdict of the test's own
 verification. `make kafka-systests` writes this page; do not edit it.
+
+## Summary
+"""
+METHOD = """## Method
 
 The programs of Kafka's system tests (`org.apache.kafka.streams.tests` in
 the `test` jar of kafka-streams 4.3.0) run as they are released, in the steps of Kafka's own scripts
@@ -83,7 +87,8 @@ def _write(path: Path, text: str) -> None:
 
 def page(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario]) -> str:
     found = {(one.scenario, one.leader): one for one in outcomes}
-    lines = [HEAD, "| scenario | Kafka's test | what happens |", "|---|---|---|"]
+    lines = [HEAD, *_summary(outcomes), METHOD, "## Scenarios", ""]
+    lines += ["| scenario | Kafka's test | what happens |", "|---|---|---|"]
     lines += [f"| `{one.name}` | {one.test} | {one.what} |" for one in scenarios]
     lines += [
         "",
@@ -109,6 +114,13 @@ def page(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _summary(outcomes: Sequence[Outcome]) -> list[str]:
+    by_leader = [[one for one in outcomes if one.leader == leader] for leader in LEADERS]
+    rows = zip(LEADERS, by_leader, strict=True)
+    counts = [f"| {leader} | {len(mine)} | {sum(not one.failure for one in mine)} |" for leader, mine in rows]
+    return ["| leader | scenarios run | passed |", "|---|---|---|", *counts, ""]
+
+
 def _row(one: Outcome) -> str:
     led = f"{one.led} of {one.rounds}"
     after = max(0, one.rounds - 1)
@@ -121,3 +133,10 @@ def _row(one: Outcome) -> str:
 def _short(failure: str) -> str:
     """The first line; what programs wrote below it names places of one machine."""
     return " ".join(failure.partition("\n")[0].split())[:300]
+
+
+if __name__ == "__main__":  # the page of what is kept, without a run
+    from tests.kafka.systests.scenarios import SCENARIOS
+
+    kept = [Outcome(**row) for row in json.loads(KEPT.read_text(encoding="utf-8"))]
+    PAGE.write_text(page(kept, SCENARIOS), encoding="utf-8")
