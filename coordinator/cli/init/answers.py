@@ -30,19 +30,19 @@ def properties_of(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
         if not (name and separator and value):
-            raise AnswerError(f"--property is name=value, such as security.protocol=SASL_SSL; {name or 'one'} is not.")
+            raise AnswerError(f"A property is name=value, such as security.protocol=SASL_SSL; {name or 'one'} is not.")
         if name in found:
-            raise AnswerError(f"--property has {name} twice; remove one.")
+            raise AnswerError(f"The property {name} is given twice; remove one.")
         if name in (BOOTSTRAP, RACK):
             option = "--bootstrap" if name == BOOTSTRAP else "--rack"
             raise AnswerError(f"{name} has an option of its own; use {option}.")
-        if is_secret(name):
-            raise AnswerError(f"{name} is a secret, which the file must not hold; use --property {name}.file=PATH.")
+        if _is_secret(name):
+            raise AnswerError(f"{name} is a secret, which the file must not hold; use {name}.file=PATH.")
         found[name] = value
     return found
 
 
-def is_secret(name: str) -> bool:
+def _is_secret(name: str) -> bool:
     return not name.endswith(FROM_FILE) and any(word in name for word in SECRET_WORDS)
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from bellwether_kafka.coordinator.cli.init.answers import is_secret
+from bellwether_kafka.coordinator.cli.init.answers import AnswerError, properties_of
 from bellwether_kafka.coordinator.cli.output import fail
 
 NO_LOGIN = "none"
@@ -52,11 +52,10 @@ def _sasl() -> dict[str, str]:
         found["sasl.username"] = _typed("User name")
         found["sasl.password.file"] = _typed("A file that holds the password")
     while more := _typed("Another property as name=value (empty for none)", ""):
-        name, _, value = more.partition("=")
-        if is_secret(name.strip()):
-            typer.echo(f"{name.strip()} is a secret; write {name.strip()}.file=PATH.", err=True)
-            continue
-        found[name.strip()] = value.strip()
+        try:
+            found |= properties_of([more])
+        except AnswerError as error:
+            typer.echo(str(error), err=True)
     return found | (_authority() if encrypted else {})
 
 

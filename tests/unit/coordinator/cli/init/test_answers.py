@@ -26,11 +26,11 @@ def test_properties_are_names_and_values() -> None:
         (["security.protocol"], "security.protocol is not"),
         (["=x"], "one is not"),
         (["a="], "a is not"),
-        (["client.id=a", "client.id=b"], "client.id twice"),
+        (["client.id=a", "client.id=b"], "client.id is given twice"),
         (["bootstrap.servers=b:1"], "use --bootstrap"),
         (["client.rack=az1"], "use --rack"),
-        (["sasl.password=hunter2"], "use --property sasl.password.file=PATH"),
-        (["ssl.key.pem=hunter2"], "use --property ssl.key.pem.file=PATH"),
+        (["sasl.password=hunter2"], "use sasl.password.file=PATH"),
+        (["ssl.key.pem=hunter2"], "use ssl.key.pem.file=PATH"),
     ],
 )
 def test_a_property_that_cannot_be_used_is_named_without_its_value(given: list[str], said: str) -> None:

@@ -15,7 +15,7 @@ from tests.unit.coordinator.cli.in_process import bellwether
         (("--yes",), "There is no terminal to ask for the brokers; use --bootstrap."),
         (("--bootstrap", "b:1"), "ask for the login; use --property, or --yes for none."),
         (("--bootstrap", "b:x", "--yes"), "The property bootstrap.servers cannot be used"),
-        (("--yes", "--property", "sasl.password=hunter2"), "use --property sasl.password.file=PATH."),
+        (("--yes", "--property", "sasl.password=hunter2"), "use sasl.password.file=PATH."),
         (("--bootstrap", "b:1", "--property", "sasl.password.file=/no"), "cannot be read"),
         (("--out", "nowhere/b.toml"), "The folder nowhere does not exist"),
         (("--out", "there.toml"), "The file there.toml exists; use --force"),
