@@ -1,5 +1,7 @@
 """What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
 
+import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +13,7 @@ from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings, quoted
 
 UNEVEN = 1.1
+COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
 CALM = 'policy = "sticky-min-churn"'
 STATES_AT_REST = ("Stable", "Empty")
@@ -239,7 +242,7 @@ def _kind(facts: Facts) -> list[str]:
     name = facts.seen.group_id
     return [
         'kind = "streams"',
-        f"topology = {quoted(f'{name}.yaml')}  # write it with: bellwether topology learn {name}",
+        f"topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
     ]
 
 
@@ -251,18 +254,27 @@ def _undeclared(facts: Facts) -> list[str]:
         return []
     name = facts.seen.group_id
     obstacle = GroupSettings(name=name, mode="lead", kind="streams").takeover_guard()
-    file = quoted(f"{name}.yaml")
     return [
         'kind = "streams"',
         "# Declare the next lines as the application has them, because its members do not send them.",
-        *([f"# Until then it is not taken over: {obstacle.sentence}."] if obstacle is not None else []),
-        f"#topology = {file}  # write it with: bellwether topology learn {name}",
+        *(_comment(f"Until then it is not taken over: {obstacle.sentence}.") if obstacle is not None else []),
+        f"#topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
         "#topology_attested = true  # if every version of the application that may join has this topology",
         '#"processing.guarantee" = "at_least_once"  # or "exactly_once_v2"',
         '#stores = "persistent"  # or "in-memory"',
         '#"num.standby.replicas" = 0',
         '#"rack.aware.assignment.strategy" = "none"',
     ]
+
+
+def _learn(group_id: str) -> str:
+    """How to write the topology file, for a comment: a group id may hold anything, and a comment ends with its line."""
+    name = "".join(char if char.isprintable() else "?" for char in group_id)
+    return f"write it with: bellwether topology learn {shlex.quote(name)} > {shlex.quote(f'{name}.yaml')}"
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
 def _text(lines: Sequence[str]) -> str:

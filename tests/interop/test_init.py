@@ -95,7 +95,7 @@ def test_options_answer_every_question(brokers: str) -> None:
     text = Path("two.toml").read_text(encoding="utf-8")
     assert "# billing: classic, Stable, range, 3 members; can be led\n" in text
     assert "costs least of those compared" in text
-    assert 'topology = "shop.yaml"  # write it with: bellwether topology learn shop\n' in text
+    assert 'topology = "shop.yaml"  # write it with: bellwether topology learn shop > shop.yaml\n' in text
     assert ended.stderr == "The cluster has no group yet that team-* fits.\n"
     assert "bellwether doctor billing --config two.toml" in ended.stdout
 

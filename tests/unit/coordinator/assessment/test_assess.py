@@ -124,6 +124,7 @@ def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp
     (as_written,) = tomllib.loads(lines)["groups"]
     assert as_written == {"name": "app", "mode": "lead", "kind": "streams", "policy": "kafka"}
     assert "processing.guarantee is not declared; write" in lines
+    assert max(map(len, lines.splitlines())) <= 120
     file = tmp_path / "bellwether.toml"
     file.write_text('[kafka]\n"bootstrap.servers" = "b:1"\n' + re.sub("^#(?! )", "", lines, flags=re.MULTILINE))
     group = load(file, environ={}).groups[0]
@@ -136,3 +137,10 @@ def test_an_empty_group_that_is_to_be_led_is_told_that_its_kind_is_not_known() -
     lines = configuration_to_lead(Observation("g", "classic", "Empty", "", 0), Prices())
     assert tomllib.loads(lines)["groups"] == [{"name": "g", "mode": "lead"}]
     assert 'write kind = "streams"' in lines
+
+
+def test_a_group_id_with_a_line_break_leaves_its_comment_on_one_line() -> None:
+    decision, _ = application("az1", "az2")
+    seen = Observation("a\n[x]", "classic", "Stable", "stream", 0, shadow=shadow_of(decision, decision.plan.owner))
+    (group,) = tomllib.loads(configuration_to_lead(seen, Prices()))["groups"]
+    assert group["name"] == "a\n[x]"
