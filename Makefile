@@ -223,6 +223,10 @@ SEED ?= 1
 mutants: setup  ## do the unit tests notice small changes to protocol, assignors and membership? fails below 85 %
 	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED)
 
+.PHONY: package
+package: setup  ## the source archive, and the wheel made from it, into dist/
+	@$(UV) build --quiet --clear --out-dir dist .
+
 lock:
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bellwether_kafka.coordinator.assessment.findings import Facts, configuration, findings
+from bellwether_kafka.coordinator.assessment.findings import Facts, configuration, findings, to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import Assessment, Measures, Period, PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.periods import period_of_looks
@@ -44,6 +44,12 @@ def assess_looks(
         item=shown.shadow.decision.plan.words.item if shown.shadow is not None else "partition",
         unknown=_unknown(last, rows, now, prices),
     )
+
+
+def configuration_to_lead(seen: Observation, prices: Prices) -> str:
+    """The lines of bellwether.toml for a group that its operator wants to lead, with the policy that costs least."""
+    rows = rows_of(seen, prices)
+    return to_lead(Facts.of(seen, rows[0].measures if rows else None, rows, (), prices.currency))
 
 
 def _unknown(last: Observation, rows: Sequence[PolicyRow], now: Measures | None, prices: Prices) -> tuple[str, ...]:

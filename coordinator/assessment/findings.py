@@ -1,5 +1,7 @@
 """What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
 
+import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +10,10 @@ from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import LagVerdict, Observation
 from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.settings import GroupSettings, quoted
 
 UNEVEN = 1.1
+COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
 CALM = 'policy = "sticky-min-churn"'
 STATES_AT_REST = ("Stable", "Empty")
@@ -191,7 +195,7 @@ _LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (_not_led, _stuck, _u
 
 def configuration(facts: Facts, found: Sequence[Finding]) -> str:
     """The lines of bellwether.toml to begin with: what to do about the findings, with the reason beside each line."""
-    seen, lines = facts.seen, ["[[groups]]", f"name = {_quoted(facts.seen.group_id)}"]
+    seen, lines = facts.seen, ["[[groups]]", f"name = {quoted(facts.seen.group_id)}"]
     settings = {one.setting for one in found}
     if not seen.can_be_led:
         return _text([*lines, f"{OBSERVE}  # no client can lead it"])
@@ -206,13 +210,25 @@ def configuration(facts: Facts, found: Sequence[Finding]) -> str:
     return _text(lines)
 
 
+def to_lead(facts: Facts) -> str:
+    """The same for a group that its operator wants to lead, whatever was found. What only the operator knows of an
+    application is commented out, so that the lines can be loaded as they are."""
+    lines = ["[[groups]]", f"name = {quoted(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
+    return _text(lines + _by(facts, calm=False))
+
+
 def _how(facts: Facts, *, calm: bool) -> list[str]:
+    """The lines behind `mode = "lead"`."""
+    return [*_kind(facts), *_by(facts, calm=calm)]
+
+
+def _by(facts: Facts, *, calm: bool) -> list[str]:
     """The policy that costs least; during storms the one that moves least, unless that costs more."""
     if facts.best is None:
-        return _kind(facts)
+        return []
     calmest = next((row for row in facts.rows if calm and _policy(row) == CALM and _as_good(row, facts.best)), None)
     why = "moves least, and no policy costs less" if calmest is not None else "costs least of those compared"
-    return [*_kind(facts), f"{_policy(calmest or facts.best)}  # {why}"]
+    return [f"{_policy(calmest or facts.best)}  # {why}"]
 
 
 def _as_good(row: PolicyRow, other: PolicyRow) -> bool:
@@ -226,14 +242,39 @@ def _kind(facts: Facts) -> list[str]:
     name = facts.seen.group_id
     return [
         'kind = "streams"',
-        f"topology = {_quoted(f'{name}.yaml')}  # write it with: bellwether topology learn {name}",
+        f"topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
     ]
 
 
-def _quoted(text: str) -> str:
-    """As TOML writes it; ids may hold anything."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+def _undeclared(facts: Facts) -> list[str]:
+    """What an application's members do not send, as comments, with what leading waits for."""
+    if not facts.seen.protocol:
+        return ['# No member shows what kind of group it is. If it is a Streams application, write kind = "streams".']
+    if facts.seen.protocol != STREAMS_PROTOCOL:
+        return []
+    name = facts.seen.group_id
+    obstacle = GroupSettings(name=name, mode="lead", kind="streams").takeover_guard()
+    return [
+        'kind = "streams"',
+        "# Declare the next lines as the application has them, because its members do not send them.",
+        *(_comment(f"Until then it is not taken over: {obstacle.sentence}.") if obstacle is not None else []),
+        f"#topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
+        "#topology_attested = true  # if every version of the application that may join has this topology",
+        '#"processing.guarantee" = "at_least_once"  # or "exactly_once_v2"',
+        '#stores = "persistent"  # or "in-memory"',
+        '#"num.standby.replicas" = 0',
+        '#"rack.aware.assignment.strategy" = "none"',
+    ]
+
+
+def _learn(group_id: str) -> str:
+    """How to write the topology file, for a comment: a group id may hold anything, and a comment ends with its line."""
+    name = "".join(char if char.isprintable() else "?" for char in group_id)
+    return f"write it with: bellwether topology learn {shlex.quote(name)} > {shlex.quote(f'{name}.yaml')}"
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
 def _text(lines: Sequence[str]) -> str:

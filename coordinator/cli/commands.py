@@ -65,6 +65,11 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             " if something fails.",
         ),
         LazyCommand(
+            "init:init",
+            "Write a configuration file for a cluster: it asks, looks at the groups and loads the file again."
+            "\n\nEvery question has an option, so that it needs no terminal. It joins no group.",
+        ),
+        LazyCommand(
             "processes:run",
             "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
             "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",

@@ -1,7 +1,9 @@
 """Bytes, money and configuration of groups whose members, racks and weights are known exactly."""
 
+import re
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +13,14 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.assessment.assess import assess_looks
+from bellwether_kafka.coordinator.assessment.assess import assess_looks, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import Assessment, PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.assessment.tables import grids, lines
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.test_whatif import application
@@ -107,3 +110,37 @@ def test_the_page_says_names_and_runs_none_of_them() -> None:
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "0.2880" in html
+
+
+def test_a_group_that_is_to_be_led_gets_the_policy_that_costs_least() -> None:
+    (group,) = tomllib.loads(configuration_to_lead(crossed("g"), PRICES))["groups"]
+    assert group == {"name": "g", "mode": "lead", "policy": "kafka"}
+
+
+def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp_path: Path) -> None:
+    decision, _ = application("az1", "az2")
+    shadow = shadow_of(decision, decision.plan.owner)
+    lines = configuration_to_lead(Observation("app", "classic", "Stable", "stream", 0, shadow=shadow), Prices())
+    (as_written,) = tomllib.loads(lines)["groups"]
+    assert as_written == {"name": "app", "mode": "lead", "kind": "streams", "policy": "kafka"}
+    assert "processing.guarantee is not declared; write" in lines
+    assert max(map(len, lines.splitlines())) <= 120
+    file = tmp_path / "bellwether.toml"
+    file.write_text('[kafka]\n"bootstrap.servers" = "b:1"\n' + re.sub("^#(?! )", "", lines, flags=re.MULTILINE))
+    group = load(file, environ={}).groups[0]
+    assert group.streams is not None
+    assert (str(group.topology), group.topology_attested, group.stores) == ("app.yaml", True, "persistent")
+    assert group.takeover_guard() is None, "as declared, nothing keeps it from being taken over"
+
+
+def test_an_empty_group_that_is_to_be_led_is_told_that_its_kind_is_not_known() -> None:
+    lines = configuration_to_lead(Observation("g", "classic", "Empty", "", 0), Prices())
+    assert tomllib.loads(lines)["groups"] == [{"name": "g", "mode": "lead"}]
+    assert 'write kind = "streams"' in lines
+
+
+def test_a_group_id_with_a_line_break_leaves_its_comment_on_one_line() -> None:
+    decision, _ = application("az1", "az2")
+    seen = Observation("a\n[x]", "classic", "Stable", "stream", 0, shadow=shadow_of(decision, decision.plan.owner))
+    (group,) = tomllib.loads(configuration_to_lead(seen, Prices()))["groups"]
+    assert group["name"] == "a\n[x]"

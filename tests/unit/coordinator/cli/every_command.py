@@ -20,7 +20,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.pipeline.records.test_replay import recorded
 
-NOT_PRINTING = {"run", "guard"}  # what they write are logs, of `run` as JSON with log_format
+NOT_PRINTING = {"run", "guard", "init"}  # they write logs, of `run` as JSON with log_format, and a file
 WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 TOPOLOGY = """Topologies:

@@ -52,7 +52,7 @@ def test_a_pinned_version() -> None:
 
 
 def test_what_concerns_only_the_other_client_is_passed_over() -> None:
-    assert client_config({**BROKER, "log_level": "0"}) == client_config(BROKER)
+    assert client_config({**BROKER, "log_level": "0", "client.rack": "az1"}) == client_config(BROKER)
 
 
 def test_our_own_properties_never_reach_librdkafka() -> None:

@@ -1,0 +1,80 @@
+"""What `bellwether init` is told, by options or on a terminal. Pure."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SECRET_WORDS = ("password", "secret", "jaas", "key.pem")
+FROM_FILE = ".file"
+BOOTSTRAP = "bootstrap.servers"
+RACK = "client.rack"
+EVERY_GROUP = "*"
+NO_GROUP = "-"
+
+
+class AnswerError(Exception):
+    """An answer that cannot be used, as one sentence with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The groups to observe, as names or patterns, and those to lead."""
+
+    observe: tuple[str, ...] = ()
+    lead: tuple[str, ...] = ()
+
+
+def properties_of(given: Iterable[str]) -> dict[str, str]:
+    """Client properties, each given as name=value. Raises AnswerError, which never holds a value."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not (name and separator and value):
+            raise AnswerError(f"A property is name=value, such as security.protocol=SASL_SSL; {name or 'one'} is not.")
+        if name in found:
+            raise AnswerError(f"The property {name} is given twice; remove one.")
+        if name in (BOOTSTRAP, RACK):
+            option = "--bootstrap" if name == BOOTSTRAP else "--rack"
+            raise AnswerError(f"{name} has an option of its own; use {option}.")
+        if _is_secret(name):
+            raise AnswerError(f"{name} is a secret, which the file must not hold; use {name}.file=PATH.")
+        found[name] = value
+    return found
+
+
+def _is_secret(name: str) -> bool:
+    return not name.endswith(FROM_FILE) and any(word in name for word in SECRET_WORDS)
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Names or patterns with commas between, `-` for none. A regular expression may have commas, so it is alone."""
+    if text.strip() == NO_GROUP:
+        return ()
+    if text.startswith("/") and text.endswith("/"):
+        return (text,)
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> Chosen:
+    """`known` are the groups of the cluster: one to lead must be among them. Raises AnswerError."""
+    found = Chosen(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
+    if not found.observe and not found.lead:
+        raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")
+    both = [name for name in found.lead if name in found.observe]
+    if both:
+        raise AnswerError(f"The group {both[0]} is given to --observe and to --lead; remove one.")
+    for name in found.lead:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            remedy = f"perhaps {near[0]} is meant" if near else "start its members, or see 'bellwether groups'"
+            raise AnswerError(f"The cluster has no group {name} that --lead could be about; {remedy}.")
+    return found
+
+
+def rack_of(given: str, racks: Sequence[str]) -> str:
+    """One of the brokers' racks, "" for none. Raises AnswerError."""
+    if not given or given in racks:
+        return given
+    if not racks:
+        raise AnswerError("The brokers have no racks; leave out --rack.")
+    raise AnswerError(f"No broker is in the rack {given}; use --rack with one of {', '.join(racks)}.")

@@ -1,0 +1,204 @@
+"""The command `bellwether init`: asks, looks at the cluster, writes a file and loads it again. It joins no group."""
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.coordinator.assessment import Prices, configuration_to_lead
+from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_with_assignors
+from bellwether_kafka.coordinator.cli.init.answers import (
+    BOOTSTRAP,
+    EVERY_GROUP,
+    NO_GROUP,
+    AnswerError,
+    Chosen,
+    chosen,
+    names_of,
+    properties_of,
+    rack_of,
+)
+from bellwether_kafka.coordinator.cli.init.draft import Draft, Led, text_of
+from bellwether_kafka.coordinator.cli.init.questions import Questions
+from bellwether_kafka.coordinator.cli.look import connected, observer_for, of_a_group, run_to_end
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
+from bellwether_kafka.coordinator.cli.output import counted, fail
+from bellwether_kafka.coordinator.kafka import ListedGroup, environment_properties
+from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
+
+FILE = Path("bellwether.toml")
+LIMIT_S = 10.0
+PROTOCOL = "security.protocol"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What options answer; None is left to ask for."""
+
+    bootstrap: str | None
+    properties: Sequence[str] | None
+    observe: Sequence[str] | None
+    lead: Sequence[str] | None
+    rack: str | None
+    out: Path | None
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The groups, each with who assigns in it, and the brokers' racks."""
+
+    groups: tuple[tuple[ListedGroup, str], ...]
+    racks: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [group.group_id for group, _ in self.groups]
+
+
+def init(
+    bootstrap: Bootstrap = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            help="A client property, such as security.protocol=SASL_SSL; may be repeated. A secret is read from a file:"
+            " sasl.password.file=PATH.",
+        ),
+    ] = None,
+    observe: Annotated[
+        list[str] | None, typer.Option(help="A group to observe, or a pattern such as 'team-*'; may be repeated.")
+    ] = None,
+    lead: Annotated[list[str] | None, typer.Option(help="A group of the cluster to lead; may be repeated.")] = None,
+    rack: Annotated[str | None, typer.Option(help="The brokers' rack that Bellwether runs in, '' for none.")] = None,
+    out: Annotated[Path | None, typer.Option(help=f"The file to write, such as {FILE}.", show_default=False)] = None,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help=f"Do not ask where there is a default: no login, every group observed, no rack, {FILE}.",
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+) -> None:
+    given = Given(bootstrap, property_, observe, lead, rack, out, force)
+    try:
+        _init(Questions(terminal=sys.stdin.isatty(), defaults=yes), given)
+    except AnswerError as error:
+        fail(str(error))
+
+
+def _init(questions: Questions, given: Given) -> None:
+    """Raises AnswerError."""
+    if given.out is not None:
+        _check_target(given.out, force=given.force)
+    properties, variables = _properties(questions, given)
+    settings = load_settings(None, None, {"kafka": properties, "groups": [ANY_GROUP]})
+    check_client(settings)
+    cluster = run_to_end(_cluster(settings))
+    groups = _groups(questions, cluster, given)
+    led = run_to_end(_led(settings, groups.lead))
+    where = _rack(questions, cluster.racks, given.rack)
+    file = given.out or Path(questions.answer("the file to write", "a path", "--out", str(FILE)))
+    _check_target(file, force=given.force)
+    written = _write(file, text_of(Draft(properties, groups.observe, led, cluster.racks, where, variables)))
+    for entry in written.groups:
+        if not any(entry.selects(name) for name in cluster.names):
+            typer.echo(f"The cluster has no group yet that {entry.called} fits.", err=True)
+    _tell(file, groups)
+
+
+def _properties(questions: Questions, given: Given) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What the file says of clients, and the names of what variables say. Those win when settings are loaded; they are
+    not written, because they may be secrets."""
+    own, variables = properties_of(given.properties or ()), environment_properties(os.environ)
+    servers = given.bootstrap or variables.get(BOOTSTRAP, "")
+    servers = servers or questions.answer("the brokers", "host:port, with commas between", "--bootstrap")
+    if not own and PROTOCOL not in variables:
+        own = questions.login("--property")
+    return {BOOTSTRAP: servers, **own}, tuple(sorted(variables.keys() - {BOOTSTRAP}))
+
+
+async def _cluster(settings: Settings) -> Cluster:
+    async with connected(settings.properties) as sources:
+        found = await listed_with_assignors(sources, settings.groups[0].membership(settings.instance_id))
+        return Cluster(tuple(found), await asyncio.to_thread(_racks, sources.reader.admin))
+
+
+def _racks(admin: AdminClient) -> tuple[str, ...]:
+    nodes = admin.describe_cluster(request_timeout=LIMIT_S).result(LIMIT_S + 1).nodes
+    return tuple(sorted({node.rack for node in nodes if node.rack}))
+
+
+def _groups(questions: Questions, cluster: Cluster, given: Given) -> Chosen:
+    if given.observe is not None or given.lead is not None:
+        return chosen(given.observe or (), given.lead or (), cluster.names)
+    if questions.asks:
+        draw_groups(cluster.groups, wide=False)
+    hint = f"names or patterns, with commas between; {NO_GROUP} for none"
+    observe = questions.answer("the groups to observe", hint, "--observe or --lead", EVERY_GROUP)
+    lead = questions.answer("the groups to lead", "names, with commas between", "--lead", "")
+    return chosen(names_of(observe), names_of(lead), cluster.names)
+
+
+async def _led(settings: Settings, names: Sequence[str]) -> tuple[Led, ...]:
+    """A look at each of these groups, or the end with a sentence where no client can lead one."""
+    if not names:
+        return ()
+    async with connected(settings.properties) as sources:
+        looks = [of_a_group(await observer_for(settings, name, sources).look()) for name in names]
+    for seen in looks:
+        if not seen.can_be_led:
+            reason = seen.obstacle.rstrip(".") or seen.verdict
+            fail(f"{seen.group_id} cannot be led: {reason}; use --observe {seen.group_id}.")
+    return tuple(Led(_headline(seen), configuration_to_lead(seen, Prices())) for seen in looks)
+
+
+def _headline(seen: Observation) -> str:
+    facts = ", ".join(part for part in (seen.kind, seen.state, seen.protocol) if part)
+    return f"{seen.group_id}: {facts}, {counted(len(seen.members), 'member')}; {seen.verdict}"
+
+
+def _rack(questions: Questions, racks: Sequence[str], given: str | None) -> str:
+    if given is None and racks:
+        given = questions.answer("the rack of this process", f"{', '.join(racks)}, empty for none", "--rack", "")
+    return rack_of(given or "", racks)
+
+
+def _check_target(file: Path, *, force: bool) -> None:
+    if not file.parent.is_dir():
+        fail(f"The folder {file.parent} does not exist; make it, or change --out.")
+    if file.exists() and not force:
+        fail(f"The file {file} exists; use --force to overwrite it, or change --out.")
+
+
+def _write(file: Path, text: str) -> Settings:
+    """What was written, loaded as `run` will load it. Nothing is overwritten by what does not load."""
+    draft = file.with_name(f".{file.name}.new")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        loaded = load(draft, environ={})
+        draft.replace(file)
+    except SettingsError as error:
+        fail(f"Nothing is written, because it could not be loaded: {error}")
+    except OSError as error:
+        fail(f"The file {file} cannot be written ({error.strerror}); change --out.")
+    finally:
+        draft.unlink(missing_ok=True)
+    return loaded
+
+
+def _tell(file: Path, groups: Chosen) -> None:
+    typer.echo(f"Wrote {file}, and loaded it again. Next:")
+    for name in groups.lead:
+        typer.echo(f"  bellwether doctor {shlex.quote(name)} --config {shlex.quote(str(file))}")
+    typer.echo(f"  bellwether run --config {shlex.quote(str(file))}")

@@ -1,0 +1,89 @@
+"""The file that `bellwether init` writes. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.cli.init.answers import BOOTSTRAP, RACK
+from bellwether_kafka.coordinator.settings import named, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A group to lead: what it was when it was seen, and its lines of the file."""
+
+    headline: str
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """`properties` are those of the clients, with bootstrap.servers. `racks` are the brokers'. `environment` names the
+    properties that variables have set, which are not written."""
+
+    properties: Mapping[str, str]
+    observe: Sequence[str]
+    led: Sequence[Led]
+    racks: Sequence[str] = ()
+    rack: str = ""
+    environment: Sequence[str] = ()
+
+
+def text_of(draft: Draft) -> str:
+    """The whole file."""
+    return "\n".join([_head(), _kafka(draft), *_observed(draft.observe), *map(_led, draft.led)])
+
+
+def _head() -> str:
+    return _block(
+        (
+            "# Made by `bellwether init`. `bellwether doctor GROUP` and `bellwether run` take it with --config.",
+            "# docs/reference/configuration.md has every setting.",
+        )
+    )
+
+
+def _kafka(draft: Draft) -> str:
+    lines = ["[kafka]", _line(BOOTSTRAP, draft.properties[BOOTSTRAP])]
+    lines += [_line(name, value) for name, value in draft.properties.items() if name != BOOTSTRAP]
+    if draft.environment:
+        variables = ", ".join(draft.environment)
+        lines.append(f"# Not written, because BELLWETHER_KAFKA_* variables set it: {variables}.")
+    if draft.rack:
+        lines.append(
+            "# Where Bellwether runs: it reads its own topics from replicas in this rack, if brokers allow it."
+        )
+        lines.append(_line(RACK, draft.rack))
+    elif draft.racks:
+        lines.append(
+            f"# The brokers' racks are {', '.join(draft.racks)}. If Bellwether runs in one of them, write it here."
+        )
+        lines.append(f"#{_line(RACK, draft.racks[0])}")
+    return _block(lines)
+
+
+def _observed(names: Sequence[str]) -> Iterator[str]:
+    for number, name in enumerate(names):
+        entry = named(name)
+        first = (
+            ["# Observing joins no group. `bellwether assess` shows what leading one would gain."]
+            if number == 0
+            else []
+        )
+        yield _block([*first, "[[groups]]", *(f"{setting} = {quoted(value)}" for setting, value in entry.items())])
+
+
+def _led(group: Led) -> str:
+    return _block([f"# {_printable(group.headline)}", *group.configuration.splitlines()])
+
+
+def _line(name: str, value: str) -> str:
+    return f"{quoted(name)} = {quoted(value)}"
+
+
+def _printable(text: str) -> str:
+    """On one line: a group id may hold anything, and a comment ends with its line."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,164 @@
+"""`bellwether init` against brokers in three racks with two groups, by options and on a terminal. The brokers are
+embedded and know no DescribeGroups, so what they say of the groups is told here; metadata and racks are theirs."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.paths import ROOT
+from tests.unit.assignors.streams.world import Thread
+from tests.unit.coordinator.cli.in_process import bellwether
+
+pytestmark = pytest.mark.embedded
+
+ON_A_TERMINAL = """
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli import main
+from tests.interop.test_init import TwoGroups
+kafka.Transport = TwoGroups
+main()
+"""
+RACKS = ("az1", "az2", "az3")
+
+
+def consumer(name: str, rack: str, *owned: int) -> DescribedMember:
+    said = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in owned)).encode()
+    return DescribedMember(name, None, said, has, "app", "/h")
+
+
+def groups() -> dict[str, DescribeAnswer]:
+    """Consumers that read from each other's racks, and an application whose leader has assigned nothing yet."""
+    crossed = (consumer("m1", "az1", 1), consumer("m2", "az2", 2), consumer("m3", "az3", 0))
+    thread = Thread("shop-1-StreamThread-1").raw
+    member = DescribedMember(thread.member_id, None, thread.metadata, b"", "shop-1-StreamThread-1-consumer", "/h")
+    return {
+        "billing": DescribeAnswer(0, 0, "Stable", "consumer", "range", crossed),
+        "shop": DescribeAnswer(0, 0, "Stable", "consumer", "stream", (member,)),
+    }
+
+
+class TwoGroups(EmbeddedTransport):
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        return groups()[group_id]
+
+    async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+        return {group_id: groups()[group_id] for group_id in group_ids}
+
+    async def list_groups(self, _node: Node) -> tuple[ListedGroup, ...]:
+        return tuple(ListedGroup(name, "consumer", answer.state, "classic") for name, answer in groups().items())
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    with EmbeddedCluster(brokers=3, racks=RACKS) as cluster:
+        cluster.create_topic("orders", 3)
+        yield cluster.bootstrap
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kafka, "Transport", TwoGroups)
+
+
+def written(name: str = "bellwether.toml") -> Settings:
+    return load(Path(name), environ={})
+
+
+def test_options_answer_every_question(brokers: str) -> None:
+    login = ("--property", "security.protocol=PLAINTEXT")
+    chosen = ("--observe", "team-*", "--lead", "billing", "--lead", "shop", "--rack", "az2", "--out", "two.toml")
+    ended = bellwether("init", "--bootstrap", brokers, *login, *chosen)
+    assert ended.returncode == 0, ended.stderr
+    settings = written("two.toml")
+    assert settings.properties["bootstrap.servers"] == brokers
+    assert settings.properties["client.rack"] == "az2"
+    assert [(one.called, one.mode, one.kind) for one in settings.groups] == [
+        ("team-*", "observe", "consumer"),
+        ("billing", "lead", "consumer"),
+        ("shop", "lead", "streams"),
+    ]
+    text = Path("two.toml").read_text(encoding="utf-8")
+    assert "# billing: classic, Stable, range, 3 members; can be led\n" in text
+    assert "costs least of those compared" in text
+    assert 'topology = "shop.yaml"  # write it with: bellwether topology learn shop > shop.yaml\n' in text
+    assert ended.stderr == "The cluster has no group yet that team-* fits.\n"
+    assert "bellwether doctor billing --config two.toml" in ended.stdout
+
+
+def test_accepted_defaults_observe_every_group_and_nothing_is_overwritten(brokers: str) -> None:
+    asked = ("init", "--bootstrap", brokers, "--yes")
+    assert bellwether(*asked).returncode == 0
+    assert [(one.match, one.mode) for one in written().groups] == [("*", "observe")]
+    again = bellwether(*asked, "--lead", "billing")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "use --force" in again.stderr
+    assert [one.match for one in written().groups] == ["*"]
+    assert bellwether(*asked, "--lead", "billing", "--force").returncode == 0
+    assert [one.called for one in written().groups] == ["billing"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "ask for the login; use --property, or --yes for none."),
+        (("--property", "client.id=x"), "use --observe or --lead, or --yes for *."),
+        (("--property", "client.id=x", "--lead", "billing"), "use --rack, or --yes for none."),
+        (("--property", "client.id=x", "--lead", "billing", "--rack", "az1"), "use --out, or --yes for bellwether"),
+        (("--yes", "--lead", "biling"), "perhaps billing is meant"),
+        (("--yes", "--rack", "az9"), "use --rack with one of az1, az2, az3."),
+        (("--yes", "--observe", "/(/"), "Nothing is written"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_sentence_and_no_file(
+    options: tuple[str, ...], said: str, brokers: str
+) -> None:
+    ended = bellwether("init", "--bootstrap", brokers, *options)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert list(Path().iterdir()) == []
+
+
+def test_on_a_terminal_it_shows_the_groups_and_asks(brokers: str) -> None:
+    answers = [brokers, "none", "shop", "billing", "az1", "asked.toml"]
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
+    environment["PYTHONPATH"] = str(ROOT)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", ON_A_TERMINAL, "init"],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+        printed, asked = process.communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert process.returncode == 0, asked
+    for what in ("The brokers", "The login", "The groups to observe", "The groups to lead", "The rack", "The file"):
+        assert what in asked
+    assert "group    assigned by  protocol type  state" in printed
+    assert [(one.called, one.mode) for one in written("asked.toml").groups] == [
+        ("shop", "observe"),
+        ("billing", "lead"),
+    ]
+    assert written("asked.toml").properties["client.rack"] == "az1"
