@@ -1,0 +1,93 @@
+"""`python -m tests.measure.pauses.faults [NAME...]`: a row each, by name or by its beginning, such as `crash` or
+`restart/node`. Writes them into docs/evidence/no-pause-faults.json and the table of docs/evidence/no-pause.md.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.measure.faults.wire import FAKETIME, faketime
+from tests.measure.pauses.faults.kept import keep
+from tests.measure.pauses.faults.plans import ALONE, WITHOUT_STANDBY, jumps, once, steps, without, without_standby
+from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
+from tests.measure.pauses.faults.scene import ProxiedCluster, Scene, Setting, brokers, scene
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that share a scene."""
+
+    name: str
+    setting: Setting
+    plans: Sequence[Plan]
+
+
+def batches(clock: Path) -> list[Batch]:
+    clock.write_text("+0")
+    found = [
+        Batch("alone", ALONE, list(without())),
+        Batch("guarded", Setting(), [*steps(), *once()]),
+        Batch("unbacked", WITHOUT_STANDBY, list(without_standby())),
+    ]
+    if FAKETIME.exists():
+        found.append(Batch("clock", Setting(command=faketime(clock)), list(jumps(clock))))
+    return found
+
+
+def run(cluster: ProxiedCluster, batch: Batch, plans: Sequence[Plan]) -> Iterator[Row]:
+    """A row that goes wrong ends its scene; the next one gets another."""
+    left = list(plans)
+    while left:
+        with scene(cluster, f"{batch.name}-{int(time.time())}", batch.setting) as found:
+            sound = True
+            while left and sound:
+                row, sound = _row(found, left.pop(0))
+                yield row
+
+
+def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:
+    """And whether its scene serves another one."""
+    print(f"--- {plan.name}", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    try:
+        row = measure(found, plan)
+    except AssertionError as failure:
+        print(failure, file=sys.stderr, flush=True)
+        row = unfinished(plan, str(failure))
+    else:
+        try:
+            found.heal()
+        except AssertionError as failure:
+            print(failure, file=sys.stderr, flush=True)
+            row = replace(row, broken=f"afterwards: {str(failure)[:300]}")
+    print(f"{time.monotonic() - began:.0f} s, {row}", file=sys.stderr, flush=True)
+    return row, row.exact and not row.broken
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.pauses.faults", description=__doc__)
+    parser.add_argument("rows", nargs="*", help="names of rows, or how they begin")
+    parser.add_argument("--list", action="store_true", help="print the names of all rows")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bellwether-clock-") as directory:
+        known = batches(Path(directory) / "clock")
+        every = [(plan.name, plan.fault) for batch in known for plan in batch.plans]
+        if options.list:
+            print("\n".join(name for name, _ in every))
+            return 0
+        done = []
+        with brokers() as cluster:
+            for batch in known:
+                chosen = [p for p in batch.plans if not options.rows or p.name.startswith(tuple(options.rows))]
+                for row in run(cluster, batch, chosen) if chosen else ():
+                    keep(row, every)
+                    done.append(row)
+    return 0 if done and all(row.passed for row in done) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
