@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.measure.faults.scene import ProxiedCluster
 from tests.measure.faults.wire import FAKETIME, faketime
 from tests.measure.pauses.faults.kept import keep
 from tests.measure.pauses.faults.plans import ALONE, WITHOUT_STANDBY, jumps, once, steps, without, without_standby
 from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
-from tests.measure.pauses.faults.scene import ProxiedCluster, Scene, Setting, brokers, scene
+from tests.measure.pauses.faults.scene import Scene, Setting, brokers, scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class Batch:
 def batches(clock: Path) -> list[Batch]:
     clock.write_text("+0")
     found = [
-        Batch("alone", ALONE, list(without())),
         Batch("guarded", Setting(), [*steps(), *once()]),
+        Batch("alone", ALONE, list(without())),
         Batch("unbacked", WITHOUT_STANDBY, list(without_standby())),
     ]
     if FAKETIME.exists():

@@ -53,7 +53,7 @@ def _line(row: dict[str, Any] | None, fault: str) -> str:
     if row["pause_s"] is None:
         return f"| {fault} | **{_flat(row['broken'])[:SAID_MAX]}** | | | | | |"
     counts = "exact" if row["exact"] else "**not exact**"
-    said = _flat(row["said"])[:SAID_MAX] or "nothing"
+    said = f"`{_flat(row['said'])[:SAID_MAX]}`" if row["said"] else "nothing"
     broken = f" **{_flat(row['broken'])[:SAID_MAX]}**" if row["broken"] else ""
     pause = f"{row['pause_s']:.1f} s" if row["pause_s"] <= row["bound_s"] else f"**{row['pause_s']:.1f} s**"
     figures = f"{pause} | {row['bound_s']:.0f} s | {row['all_s']:.1f} s | {counts}"
@@ -61,4 +61,4 @@ def _line(row: dict[str, Any] | None, fault: str) -> str:
 
 
 def _flat(text: str) -> str:
-    return text.replace("|", "/").replace("\n", " ")
+    return text.replace("|", "/").replace("\n", " ").replace("`", "'")

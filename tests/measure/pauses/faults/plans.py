@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -39,12 +40,14 @@ FAULTS = {
     "node": "the coordinator node is killed",
     "network": "Bellwether and the guards lose the network",
 }
+IDLE_S = 15.0
 HANGS_S = SESSION_MS / 1000 + 4.0
 
 
 def struck(scenario: str, fault: str | None, at: str, scene: Scene, name: str) -> None:
-    reached = False
+    reached, began = False, time.monotonic()
     for step in SCENARIOS[scenario](scene, name):
+        print(f"{step} after {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
         if step == at:
             reached = True
             (STRIKES[fault] if fault is not None else nothing)(scene, name)
@@ -61,6 +64,7 @@ def without() -> Iterator[Plan]:
 
 
 def steps() -> Iterator[Plan]:
+    yield Plan("idle", f"nothing happens for {IDLE_S:.0f} s", lambda *_: time.sleep(IDLE_S))
     for scenario in SCENARIOS:
         yield Plan(f"{scenario}/nothing", f"{scenario}: no fault", partial(struck, scenario, None, ""))
     for scenario, faults in STEPS.items():

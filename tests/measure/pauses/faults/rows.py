@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.interop.support.members import wait_until
-from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, SESSION_MS, Scene, now_ms
+from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, Scene, now_ms
 from tests.measure.pauses.run import BUSY_MS
 
 REBALANCE_S = (
@@ -22,13 +22,15 @@ Story = Callable[[Scene, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`pause_s` is the longest time in which one task processed nothing, `all_s` the sum of such times of the task that
-    has most, None where the row did not end. `said` is what Bellwether and the guard reported."""
+    """`pause_s` is the longest time in which one task processed nothing, `after_s` when it began, from the beginning of
+    the row; `all_s` the sum of such times of the task that has most. None where the row did not end. `said` is what
+    Bellwether and the guard reported."""
 
     name: str
     fault: str
     pause_s: float | None
     all_s: float | None
+    after_s: float | None
     bound_s: float
     exact: bool
     led_by: str
@@ -48,7 +50,7 @@ class Plan:
     name: str
     fault: str
     story: Story
-    bound_s: float = SESSION_MS / 1000 + REBALANCE_S
+    bound_s: float = DEATH_S + REBALANCE_S
     hung: bool = False
 
 
@@ -64,7 +66,9 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     ended_ms = now_ms() - int(ENDS_S * 1000)
     led_by = scene.led_by()
     line = scene.app.timeline()
-    pauses = line.pauses_ms(scene.app.application.tasks, began_ms, ended_ms).values()
+    pauses = line.pauses(scene.app.application.tasks, began_ms, ended_ms)
+    sums = line.stalled_ms(scene.app.application.tasks, began_ms, ended_ms)
+    begin_ms, end_ms = max((one for found in pauses.values() for one in found), key=_length, default=(began_ms,) * 2)
     said = [f"guard: {text}" for one in NAMES for text in scene.guard_said(one, since[one])]
     said += _warnings(scene, heard)
     scene.load.stop()
@@ -77,8 +81,9 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     return Row(
         plan.name,
         plan.fault,
-        round(max((max(found, default=0) for found in pauses), default=0) / 1000, 1),
-        round(max((sum(found) for found in pauses), default=0) / 1000, 1),
+        round((end_ms - begin_ms) / 1000, 1),
+        round(max(sums.values()) / 1000, 1),
+        round((begin_ms - began_ms) / 1000, 1),
         plan.bound_s,
         exact,
         led_by,
@@ -90,7 +95,11 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
 
 def unfinished(plan: Plan, why: str) -> Row:
     load = round(os.getloadavg()[0], 1)
-    return Row(plan.name, plan.fault, None, None, plan.bound_s, False, "", "", f"did not end: {why[:300]}", load)
+    return Row(plan.name, plan.fault, None, None, None, plan.bound_s, False, "", "", f"did not end: {why[:300]}", load)
+
+
+def _length(pause: tuple[int, int]) -> int:
+    return pause[1] - pause[0]
 
 
 def _busy(scene: Scene, at_ms: int) -> frozenset[str]:

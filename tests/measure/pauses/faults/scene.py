@@ -28,9 +28,14 @@ from tests.measure.faults.scene import HEAP_MB, NODES, ProxiedCluster
 
 NAMES = ("app-1", "app-2", "app-3")
 SESSION_MS, HEARTBEAT_MS = 8_000, 1_000
+TRANSACTION_MS = 10_000  # transaction.timeout.ms of Kafka Streams
 GRACE_S = 10.0
+BROKERS = {
+    "default.replication.factor": str(NODES),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # 10 s by default
+}
 PARTITIONS, KEYS = 4, 1_000
-PRELOADED, PER_SECOND = 4_000, 600
+PRELOADED, PER_SECOND = 4_000, 300
 LAG = 10_000  # Kafka's default acceptable.recovery.lag, more than any changelog here has: every copy is caught up
 LIMIT_S = 40.0  # times the patience of tests
 CLOSING = ("PENDING_SHUTDOWN", "NOT_RUNNING", "DEAD")
@@ -43,7 +48,7 @@ GUARD = "bellwether guard: "
 def brokers() -> Iterator[ProxiedCluster]:
     inner = [PortLease() for _ in range(NODES)]
     with Proxy([lease.port for lease in inner], LOOPBACK) as proxy:
-        cluster = ProxiedCluster(nodes=NODES, heap_mb=HEAP_MB, properties={"default.replication.factor": str(NODES)})
+        cluster = ProxiedCluster(nodes=NODES, heap_mb=HEAP_MB, properties=BROKERS)
         cluster.proxy, cluster.inner = proxy, inner
         with cluster:
             yield cluster
@@ -206,7 +211,7 @@ def scene(cluster: ProxiedCluster, name: str, setting: Setting) -> Iterator[Scen
         acceptable_recovery_lag=setting.lag,
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
-        commit_interval_ms=100,
+        commit_interval_ms=200,
         settings={"app.marks": str(KEYS)},
     )
     with ExitStack() as stack:
