@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.interop.support.brokers import KafkaCluster
 from tests.measure.faults.scene import ProxiedCluster
 from tests.measure.faults.wire import FAKETIME, faketime
 from tests.measure.pauses.faults.kept import keep
 from tests.measure.pauses.faults.plans import ALONE, WITHOUT_STANDBY, jumps, once, steps, without, without_standby
+from tests.measure.pauses.faults.rights import CASES, USER, measured
 from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
 from tests.measure.pauses.faults.scene import Scene, Setting, brokers, scene
 
@@ -66,7 +68,21 @@ def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:
             print(failure, file=sys.stderr, flush=True)
             row = replace(row, broken=f"afterwards: {str(failure)[:300]}")
     print(f"{time.monotonic() - began:.0f} s, {row}", file=sys.stderr, flush=True)
-    return row, row.exact and not row.broken
+    return row, bool(row.exact) and not row.broken
+
+
+def _chosen(known: Sequence[Batch], names: Sequence[str]) -> Iterator[Row]:
+    def wanted(name: str) -> bool:
+        return not names or name.startswith(tuple(names))
+
+    chosen = [(batch, [plan for plan in batch.plans if wanted(plan.name)]) for batch in known]
+    if any(plans for _, plans in chosen):
+        with brokers() as cluster:
+            for batch, plans in chosen:
+                yield from run(cluster, batch, plans)
+    if cases := [case for case in CASES if wanted(case.name)]:
+        with KafkaCluster(nodes=1, users={USER: USER}) as secured:
+            yield from (measured(secured, case) for case in cases)
 
 
 def main() -> int:
@@ -77,16 +93,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bellwether-clock-") as directory:
         known = batches(Path(directory) / "clock")
         every = [(plan.name, plan.fault) for batch in known for plan in batch.plans]
+        every += [(case.name, case.fault) for case in CASES]
         if options.list:
             print("\n".join(name for name, _ in every))
             return 0
         done = []
-        with brokers() as cluster:
-            for batch in known:
-                chosen = [p for p in batch.plans if not options.rows or p.name.startswith(tuple(options.rows))]
-                for row in run(cluster, batch, chosen) if chosen else ():
-                    keep(row, every)
-                    done.append(row)
+        for row in _chosen(known, options.rows):
+            keep(row, every)
+            done.append(row)
     return 0 if done and all(row.passed for row in done) else 1
 
 

@@ -52,7 +52,7 @@ def _line(row: dict[str, Any] | None, fault: str) -> str:
         return f"| {fault} | not run | | | | | |"
     if row["pause_s"] is None:
         return f"| {fault} | **{_flat(row['broken'])[:SAID_MAX]}** | | | | | |"
-    counts = "exact" if row["exact"] else "**not exact**"
+    counts = {True: "exact", False: "**not exact**", None: "-"}[row["exact"]]
     said = f"`{_flat(row['said'])[:SAID_MAX]}`" if row["said"] else "nothing"
     broken = f" **{_flat(row['broken'])[:SAID_MAX]}**" if row["broken"] else ""
     pause = f"{row['pause_s']:.1f} s" if row["pause_s"] <= row["bound_s"] else f"**{row['pause_s']:.1f} s**"
