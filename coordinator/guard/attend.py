@@ -11,7 +11,7 @@ from contextlib import suppress
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
-from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink, GroupRequests
+from bellwether_kafka.coordinator.guard.group_link import DONE, RETRY_S, GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
@@ -184,9 +184,24 @@ class Attendance:
             self._say(f"Its memberships are not ended within {END_S:g} s{why}; they end with their sessions.")
         # The order on one that was emptied stands until it is back: the leader sees that.
         if self._order is not None and not self._empty_seen:
-            with suppress(evacuation.NotOrderedError, TimeoutError):
-                async with asyncio.timeout(END_S):
-                    await self._order.withdraw()
+            await self._withdraw(self._order)
+
+    async def _withdraw(self, order: evacuation.Evacuation) -> None:
+        why = "the brokers do not answer"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                while True:
+                    try:
+                        await order.withdraw()
+                    except evacuation.NotOrderedError as error:
+                        why = str(error).removesuffix(".")
+                    else:
+                        return
+                    await asyncio.sleep(RETRY_S)
+        self._say(
+            f"Its order to be emptied is not withdrawn ({why}): it ends when the process is back in the group, or"
+            f" expires within {evacuation.AWAY_MS // 60_000} minutes."
+        )
 
     async def _remove(self) -> None:
         ours = self._belonging()

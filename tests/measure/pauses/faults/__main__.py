@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.raw import RawError
 from tests.measure.faults.scene import ProxiedCluster
 from tests.measure.faults.wire import FAKETIME, faketime
 from tests.measure.pauses.faults.kept import keep
@@ -18,6 +19,9 @@ from tests.measure.pauses.faults.plans import ALONE, WITHOUT_STANDBY, jumps, onc
 from tests.measure.pauses.faults.rights import CASES, USER, measured
 from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
 from tests.measure.pauses.faults.scene import Scene, Setting, brokers, scene
+
+# What a scene that does not come to rest raises, by who notices it first.
+WENT_WRONG = (AssertionError, RawError, RuntimeError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,19 @@ def batches(clock: Path) -> list[Batch]:
 
 def run(cluster: ProxiedCluster, batch: Batch, plans: Sequence[Plan]) -> Iterator[Row]:
     """A row that goes wrong ends its scene; the next one gets another."""
-    left = list(plans)
+    left, sound = list(plans), True
     while left:
-        with scene(cluster, f"{batch.name}-{int(time.time())}", batch.setting) as found:
-            sound = True
-            while left and sound:
-                row, sound = _row(found, left.pop(0))
-                yield row
+        try:
+            with scene(cluster, f"{batch.name}-{int(time.time())}", batch.setting) as found:
+                sound = True
+                while left and sound:
+                    row, sound = _row(found, left.pop(0))
+                    yield row
+        except WENT_WRONG as failure:  # before the first row, or behind the last one
+            print(failure, file=sys.stderr, flush=True)
+            if not sound:
+                return
+            sound = False
 
 
 def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:
@@ -58,13 +68,13 @@ def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:
     began = time.monotonic()
     try:
         row = measure(found, plan)
-    except AssertionError as failure:
+    except WENT_WRONG as failure:
         print(failure, file=sys.stderr, flush=True)
         row = unfinished(plan, str(failure))
     else:
         try:
             found.heal()
-        except AssertionError as failure:
+        except WENT_WRONG as failure:
             print(failure, file=sys.stderr, flush=True)
             row = replace(row, broken=f"afterwards: {str(failure)[:300]}")
     print(f"{time.monotonic() - began:.0f} s, {row}", file=sys.stderr, flush=True)

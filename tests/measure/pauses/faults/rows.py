@@ -23,7 +23,7 @@ Story = Callable[[Scene, str], None]
 @dataclass(frozen=True, slots=True)
 class Row:
     """`pause_s` is the longest time in which one task processed nothing, `after_s` when it began, from the beginning of
-    the row; `all_s` the sum of such times of the task that has most. None where the row did not end. `exact`: None where
+    the row; `all_s` the sum of such times of the task that has most. None where the row did not end. `exact`: None if
     nothing was counted. `said` is what Bellwether and the guard reported."""
 
     name: str
