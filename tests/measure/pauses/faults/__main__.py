@@ -20,6 +20,7 @@ from tests.measure.pauses.faults.rights import CASES, USER, measured
 from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
 from tests.measure.pauses.faults.scene import Scene, Setting, brokers, scene
 
+SCENES_MAX = 2  # that come to nothing, one after another
 # What a scene that does not come to rest raises, by who notices it first.
 WENT_WRONG = (AssertionError, RawError, RuntimeError, OSError)
 
@@ -47,19 +48,17 @@ def batches(clock: Path) -> list[Batch]:
 
 def run(cluster: ProxiedCluster, batch: Batch, plans: Sequence[Plan]) -> Iterator[Row]:
     """A row that goes wrong ends its scene; the next one gets another."""
-    left, sound = list(plans), True
-    while left:
+    left, failures = list(plans), 0
+    while left and failures < SCENES_MAX:
         try:
             with scene(cluster, f"{batch.name}-{int(time.time())}", batch.setting) as found:
-                sound = True
+                failures, sound = 0, True
                 while left and sound:
                     row, sound = _row(found, left.pop(0))
                     yield row
         except WENT_WRONG as failure:  # before the first row, or behind the last one
             print(failure, file=sys.stderr, flush=True)
-            if not sound:
-                return
-            sound = False
+            failures += 1
 
 
 def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tests.interop.support.members import wait_until
 from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, SESSION_MS, TRANSACTION_MS, Scene, now_ms
@@ -104,7 +105,11 @@ def _length(pause: tuple[int, int]) -> int:
 
 def _busy(scene: Scene, at_ms: int) -> frozenset[str]:
     """The tasks that processed something lately: what stops is noticed."""
-    return frozenset(scene.app.timeline().processed(at_ms - BUSY_MS, at_ms))
+    found: set[str] = set()
+    for instance in scene.app.live:
+        for report in takewhile(lambda h: h.t_ms >= at_ms - BUSY_MS, reversed(list(instance.happenings))):
+            found.update(report.said["tasks"] if report.event == "processed" else ())
+    return frozenset(found)
 
 
 def _size(scene: Scene, name: str) -> int:

@@ -4,7 +4,6 @@ Bellwether and the guards reach the brokers through a proxy, the instances do no
 each row everything that ended is started again.
 """
 
-import json
 import os
 import signal
 import time
@@ -14,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether, run_to_end
+from bellwether_kafka.coordinator.control.records import PlacementOrder
+from bellwether_kafka.coordinator.control.topic import TopicDesk
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, PortLease
 from tests.interop.support.guarded import children, guard_command
 from tests.interop.support.members import wait_until
@@ -27,7 +29,7 @@ from tests.interop.support.streams_load import Load
 from tests.measure.faults.scene import HEAP_MB, NODES, ProxiedCluster
 
 NAMES = ("app-1", "app-2", "app-3")
-SESSION_MS, HEARTBEAT_MS = 8_000, 1_000
+SESSION_MS, HEARTBEAT_MS = 10_000, 1_000
 TRANSACTION_MS = 10_000  # transaction.timeout.ms of Kafka Streams
 GRACE_S = 10.0
 BROKERS = {
@@ -148,10 +150,10 @@ class Scene:
 
     def orders(self) -> list[str]:
         """The orders on placement that are in force, as sentences."""
-        arguments = ("orders", "--bootstrap", self.cluster.bootstrap, "--topic", self.topic, "-o", "json")
-        listed = run_to_end(arguments)
-        assert listed.code == 0, listed.text
-        return [order["sentence"] for order in json.loads(listed.stdout)["orders"]]
+        records = TopicDesk(librdkafka_properties({"bootstrap.servers": self.cluster.bootstrap}), self.topic).read()
+        return [
+            one.sentence for one in records.values() if isinstance(one, PlacementOrder) and one.expires_ms > now_ms()
+        ]
 
     def guard_said(self, name: str, since: int) -> list[str]:
         log = self.instance(name).home / "stderr.log"
@@ -255,7 +257,7 @@ def child_of(pid: int) -> int:
 
 
 def _bellwether(cluster: ProxiedCluster, application: Application, setting: Setting, folder: Path) -> Bellwether:
-    options = settings_of(application, folder, policy="streams-ha", stores="persistent")
+    options = settings_of(application, folder, policy="streams-ha", stores="persistent", session_timeout_ms=SESSION_MS)
     return Bellwether(
         cluster,
         [application.application_id],

@@ -11,6 +11,7 @@ import pytest
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.attend import Attendance
+from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
@@ -201,6 +202,21 @@ def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> No
     said = on.play(crashed)
     assert not on.brokers.removed
     assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
+
+
+def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(held: Held) -> None:
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a", number=1))
+    on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS] * 1_000
+    said = on.play(crashed)
+    assert on.brokers.removed == ["a"]
+    assert said[-1] == "Its producers are not fenced within 0.5 s; their transactions end with transaction.timeout.ms."
 
 
 def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
