@@ -1,14 +1,18 @@
 """The command `bellwether weights`, the weights that other commands plan and price with, and what `describe`, `plan`
-and `simulate` say of traffic between racks once [weights] is set, and of its cost once [cost] is.
+and `simulate` say of traffic between racks once [weights] is set, and of its cost once [cost] is. Also the rate at
+which copies are restored, which a leading Bellwether measures.
 """
 
+import math
 import time
+import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
 from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
@@ -25,6 +29,21 @@ LIMIT_S = 10.0
 PAIRS_SHOWN = 10
 TIMEOUT_S = 15.0  # longer than the reader waits for brokers that do not answer
 IDLE_S = 2.0
+PAGE_TIMEOUT_S = 2.0
+PAGE_BYTES_MAX = 20_000_000
+RATE = "bellwether_streams_restore_records_per_second"
+
+RestoreRate = Annotated[
+    float | None,
+    typer.Option(help="Records that one copy restores per second.", min=0.001),
+]
+RateUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help=f"The page of the Bellwether that leads, such as http://127.0.0.1:9790: its {RATE} is --restore-rate.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +227,31 @@ def weights_in_words(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {found['clamped']} {said}")
     lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
     return lines
+
+
+def restore_rate(given: float | None, url: str | None, group: str) -> float | None:
+    """As given, or as the Bellwether at this address has measured it; None where nobody has. Ends the process where the
+    address cannot be used."""
+    if given is not None or url is None:
+        return given
+    if not url.startswith(("http://", "https://")):
+        fail(f"--url {url} cannot be used; write http://host:port.")
+    page = f"{url.rstrip('/')}/metrics"
+    try:
+        with urllib.request.urlopen(page, timeout=PAGE_TIMEOUT_S) as answer:  # noqa: S310 - http(s) only, checked
+            found = rate_in(answer.read(PAGE_BYTES_MAX).decode(), group)
+    except (OSError, ValueError) as error:
+        fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
+    if found is None:
+        typer.echo(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
+    else:
+        typer.echo(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
+    return found
+
+
+def rate_in(metrics: str, group: str) -> float | None:
+    """What metrics as Prometheus reads them have of the group's rate of restoring; None where that is not measured.
+    Raises ValueError."""
+    families = (family for family in text_string_to_metric_families(metrics) if family.name == RATE)
+    values = (one.value for family in families for one in family.samples if one.labels.get("group") == group)
+    return next((value for value in values if math.isfinite(value) and value > 0), None)

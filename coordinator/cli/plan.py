@@ -11,7 +11,8 @@ from rich.text import Text
 from bellwether_kafka.assignors.explain import FARTHER, Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, UnknownItemError
-from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
+from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
+from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
 from bellwether_kafka.coordinator.cli.look import AT_MEMBER, look_with_plan, owners_called, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
 from bellwether_kafka.coordinator.cli.output import (
@@ -26,7 +27,15 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
-from bellwether_kafka.coordinator.observation import Observation, Shadow, cost_document, dearest_crash, short_ids
+from bellwether_kafka.coordinator.observation import (
+    AbsenceCost,
+    Observation,
+    Pace,
+    Shadow,
+    cost_document,
+    dearest_crash,
+    short_ids,
+)
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Move, Picture, picture_of
@@ -42,29 +51,32 @@ def plan(
     ] = False,
     watch: Watch = False,
     interval: Interval = 10.0,
+    restore_rate: RestoreRate = None,
+    url: RateUrl = None,
 ) -> None:
     if watch and detailed_exitcode:
         fail("--detailed-exitcode says how one look ends; leave it out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
+    pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
 
     def show() -> None:
         nonlocal changes
         seen, shadow = look_with_plan(settings, group)
-        changes = _show(settings, seen, shadow, output, watch=watch)
+        changes = _show(settings, seen, shadow, output, pace, watch=watch)
 
     repeated(show, interval if watch else None)
     if detailed_exitcode and changes:
         raise typer.Exit(Exit.DIFFERS)
 
 
-def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output, *, watch: bool) -> bool:
+def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output, pace: Pace, *, watch: bool) -> bool:
     """Prints the plan, and says whether it would move anything."""
     picture = picture_of(shadow.decision)
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        crash = dearest_crash(shadow.decision, shadow.held)
+        crash = dearest_crash(shadow.decision, shadow.held, pace)
         more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         print_document(asdict(picture) | more, output, one_of_many=watch)
@@ -73,22 +85,34 @@ def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output,
         _draw_plan(seen, shadow, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
-        for line in _crash_in_words(seen, shadow) if output is Output.WIDE else ():
+        for line in crash_in_words(seen, shadow, pace) if output is Output.WIDE else ():
             typer.echo(line)
     return bool(picture.moved or picture.new or picture.lost)
 
 
-def _crash_in_words(seen: Observation, shadow: Shadow) -> list[str]:
-    """Of the member whose crash would cost most, with the defaults of Kafka's clients."""
-    cost = dearest_crash(shadow.decision, shadow.held)
+def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
+    """Of the member whose crash would cost most, with the timeouts that are the defaults of Kafka's clients."""
+    cost = dearest_crash(shadow.decision, shadow.held, pace)
     if cost is None:
         return []
     said = shadow.decision.plan.words.items(cost.items)
-    state = f", and {cost.restored:,} records are restored" if cost.restored else ""
-    state = ", and state of unknown size is restored" if cost.restored is None else state
     unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
     more = f"'bellwether simulate {seen.group_id} --crash' has more"
-    return [f"If {cost.member} crashed now, nobody would have its {said} for up to {unowned}{state}; {more}."]
+    return [
+        f"If {cost.member} crashed now, nobody would have its {said} for up to {unowned}{_restoring(cost)}; {more}."
+    ]
+
+
+def _restoring(cost: AbsenceCost) -> str:
+    """What follows a crash, as the end of a sentence."""
+    if not cost.restored and cost.restored is not None:
+        return ""
+    state = "state of unknown size" if cost.restored is None else f"{cost.restored:,} records"
+    longest_s = cost.as_it_is.restoring_s
+    took = (
+        "in a time that is unknown without --restore-rate or --url" if longest_s is None else f"in {longest_s:,.1f} s"
+    )
+    return f", and {state} would be restored {took}"
 
 
 def explain(

@@ -14,7 +14,8 @@ from bellwether_kafka.assignors.consumer import BROKER_SIDE, ROUNDS_MAX, Partiti
 from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
-from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
+from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, costs_of, in_words, scales_for, short
+from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
 from bellwether_kafka.coordinator.cli.look import (
     AT_MEMBER,
@@ -74,14 +75,8 @@ def simulate(
     ] = None,
     crash: Annotated[list[str] | None, typer.Option(help="member:ID: what its crash would cost.")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="member:ID: what it would cost to scale it in.")] = None,
-    restore_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Records a second that one copy restores; a leader has it as"
-            " bellwether_streams_restore_records_per_second.",
-            min=0.001,
-        ),
-    ] = None,
+    restore_rate: RestoreRate = None,
+    url: RateUrl = None,
     session_timeout_ms: Annotated[int, typer.Option(help="session.timeout.ms of the members.", min=1)] = 45_000,
     heartbeat_interval_ms: Annotated[int, typer.Option(help="heartbeat.interval.ms of the members.", min=1)] = 3_000,
     output: As = Output.TABLE,
@@ -95,7 +90,7 @@ def simulate(
     if any(ended.values()):
         if any((without_member, without_rack, add, topic, policy)):
             fail("--restart, --crash and --remove tell of the group as it is; leave out the options that change it.")
-        pace = Pace(session_timeout_ms, heartbeat_interval_ms, restore_rate)
+        pace = Pace(session_timeout_ms, heartbeat_interval_ms, rate_of(restore_rate, url, group))
         tell_absences(*look_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
         return
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
@@ -155,7 +150,9 @@ def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, eve
     for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
         typer.echo(line)
     if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
-        typer.echo("Unknown where state is to be restored at a rate, or over a lag, that nobody knows: --restore-rate.")
+        typer.echo(
+            "Unknown where state is to be restored at a rate, or over a lag, that nobody knows: --restore-rate, --url."
+        )
     if everybody:
         typer.echo("The group is eager: every round also pauses all other members, for a heartbeat interval or longer.")
     typer.echo("Seconds are at most. Nothing was applied.")

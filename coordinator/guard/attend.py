@@ -11,7 +11,7 @@ from contextlib import suppress
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
-from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink, GroupRequests
+from bellwether_kafka.coordinator.guard.group_link import DONE, RETRY_S, GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
@@ -46,6 +46,7 @@ class Attendance:
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
         self._empty_seen = False
+        self._answered = False  # by a broker that was asked to remove its members
         process.changed = self._changed.set
 
     async def run(self) -> None:
@@ -181,12 +182,30 @@ class Attendance:
                 await self._remove()
         except TimeoutError:
             why = f" ({self._link.trouble})" if self._link.trouble else ""
-            self._say(f"Its memberships are not ended within {END_S:g} s{why}; they end with their sessions.")
+            what, then = "memberships are not ended", "they end with their sessions"
+            if self._answered:
+                what, then = "producers are not fenced", "their transactions end with transaction.timeout.ms"
+            self._say(f"Its {what} within {END_S:g} s{why}; {then}.")
         # The order on one that was emptied stands until it is back: the leader sees that.
         if self._order is not None and not self._empty_seen:
-            with suppress(evacuation.NotOrderedError, TimeoutError):
-                async with asyncio.timeout(END_S):
-                    await self._order.withdraw()
+            await self._withdraw(self._order)
+
+    async def _withdraw(self, order: evacuation.Evacuation) -> None:
+        why = "the brokers do not answer"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                while True:
+                    try:
+                        await order.withdraw()
+                    except evacuation.NotOrderedError as error:
+                        why = str(error).removesuffix(".")
+                    else:
+                        return
+                    await asyncio.sleep(RETRY_S)
+        self._say(
+            f"Its order to be emptied is not withdrawn ({why}): it ends when the process is back in the group, or"
+            f" expires within {evacuation.AWAY_MS // 60_000} minutes."
+        )
 
     async def _remove(self) -> None:
         ours = self._belonging()
@@ -219,6 +238,7 @@ class Attendance:
     async def _remove_members(self, ours: members.Belonging) -> None:
         ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
         answered = await self._link.remove(ours.member_ids, "its process has ended (bellwether guard)")
+        self._answered = True
         took_ms = (time.monotonic() - ended) * 1000
         if not answered:
             self._say(f"The broker removed none of its members: {self._link.trouble}.")

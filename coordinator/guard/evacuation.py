@@ -43,6 +43,7 @@ class ControlLog:
         try:
             found = await self.link.transport.ask(FindLeader(any_node, self.topic, REQUEST_TIMEOUT_MS))
         except TransportError as error:
+            self.link.lost(str(error))
             raise NotOrderedError(f"The control topic '{self.topic}' is not found ({error}).") from None
         if found.leader is None:
             raise NotOrderedError(f"There is no control topic '{self.topic}' ({membership.name_of(found.error)}).")
@@ -99,8 +100,10 @@ class Evacuation:
             await self.log.write(self.leader, *control.encode(order))
 
     async def withdraw(self) -> None:
+        """The topic may have another leader by now."""
+        leader = await self.log.leader() if self.orders else self.leader
         for order in self.orders:
-            await self.log.write(self.leader, order.key.encode(), None)
+            await self.log.write(leader, order.key.encode(), None)
 
 
 async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -> Evacuation:

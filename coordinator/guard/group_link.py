@@ -43,7 +43,7 @@ class GroupLink:
             self._searches += 1
             found = await self.transport.request(search)
             if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
-                self._lost(_why(found, self.group_id))
+                self.lost(_why(found, self.group_id))
                 return None
             self._node, self._searches = found.node, 0
         return self._node
@@ -58,7 +58,7 @@ class GroupLink:
             self.trouble = "its broker assigns by itself (KIP-848 or another new protocol): a guard can end nothing"
             return None
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
-            self._lost(_why(answer, self.group_id))
+            self.lost(_why(answer, self.group_id))
             return None
         self.trouble = ""
         return answer
@@ -71,7 +71,7 @@ class GroupLink:
             answer = await self._try_to_remove(node, member_ids, reason) if node is not None else None
             if answer is not None and answer.error not in PASSING:
                 if answer.error:
-                    self._lost(_why(answer, self.group_id))
+                    self.lost(_why(answer, self.group_id))
                 return answer.errors if not answer.error else {}
             await asyncio.sleep(RETRY_S)
 
@@ -80,13 +80,14 @@ class GroupLink:
         try:
             answer = await self.transport.ask(RemoveMembers(node, self.group_id, members, REQUEST_TIMEOUT_MS))
         except TransportError as error:
-            self._lost(str(error))
+            self.lost(str(error))
             return None
         if answer.error in PASSING:
-            self._lost(membership.name_of(answer.error))
+            self.lost(membership.name_of(answer.error))
         return answer
 
-    def _lost(self, why: str) -> None:
+    def lost(self, why: str) -> None:
+        """The node has not answered, or is no coordinator any more: the next request looks for it again."""
         self._node = None
         self.trouble = why
 

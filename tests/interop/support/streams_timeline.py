@@ -82,6 +82,13 @@ class Timeline:
 
     def stalled_ms(self, tasks: Iterable[str], start_ms: int, end_ms: int) -> dict[str, int]:
         """Per task, the sum of its pauses of more than STALL_MS between two processed records."""
+        return {
+            task: sum(end - begin for begin, end in found)
+            for task, found in self.pauses(tasks, start_ms, end_ms).items()
+        }
+
+    def pauses(self, tasks: Iterable[str], start_ms: int, end_ms: int) -> dict[str, list[tuple[int, int]]]:
+        """Per task, from when to when it paused for more than STALL_MS between two processed records."""
         activity: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for h in self.ordered:
             if h.event == "processed":
@@ -158,13 +165,13 @@ def _uncovered(spans: Sequence[Span], start_ms: int, end_ms: int) -> int:
     return missing + max(0, end_ms - reached)
 
 
-def _pauses(activity: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> int:
-    total, reached = 0, start_ms
+def _pauses(activity: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    found, reached = [], start_ms
     for first, last in [*activity, (end_ms, end_ms)]:
         if last < start_ms or first > end_ms:
             continue
-        pause = min(first, end_ms) - reached
-        if pause > STALL_MS:
-            total += pause
+        until = min(first, end_ms)
+        if until - reached > STALL_MS:
+            found.append((reached, until))
         reached = max(reached, last)
-    return total
+    return found

@@ -128,7 +128,7 @@ def processes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
             with tempfile.TemporaryDirectory(prefix="bellwether-clock-") as directory:
                 clock = Path(directory) / "clock"
                 clock.write_text("+0")
-                told, command = f"the wall clock jumps by {by}", _faketime(clock)
+                told, command = f"the wall clock jumps by {by}", faketime(clock)
                 yield measure(stage, "clock", name, told, stage.at_once_s, jumped(by, clock), command=command)
 
 
@@ -243,7 +243,7 @@ def full_disk() -> Iterator[Path]:
             subprocess.run(["umount", "-l", directory], check=True, timeout=20)
 
 
-def _faketime(clock: Path) -> tuple[str, ...]:
+def faketime(clock: Path) -> tuple[str, ...]:
     settings = {
         "LD_PRELOAD": str(FAKETIME),
         "FAKETIME_TIMESTAMP_FILE": str(clock),

@@ -11,9 +11,10 @@ import pytest
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.attend import Attendance
+from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
-from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
+from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
 from bellwether_kafka.coordinator.membership.events import DescribedMember
@@ -23,6 +24,7 @@ from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, threa
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)
+NOT_LEADER = 6  # NOT_LEADER_OR_FOLLOWER
 WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0),)).encode()
 HOLDER = 4_000_000
 
@@ -202,6 +204,21 @@ def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> No
     assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
 
 
+def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(held: Held) -> None:
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a", number=1))
+    on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS] * 1_000
+    said = on.play(crashed)
+    assert on.brokers.removed == ["a"]
+    assert said[-1] == "Its producers are not fenced within 0.5 s; their transactions end with transaction.timeout.ms."
+
+
 def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
     options, lock = held
 
@@ -294,6 +311,31 @@ def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() ->
     on.play(stopped)
     key = f"evacuate/{GROUP}/*/member:a"
     assert orders(on.brokers) == [(key, True), (key, False)]
+
+
+def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> None:
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
+    said = on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True, False]
+    leaders = [request for request in on.brokers.asked if isinstance(request, FindLeader)]
+    assert len(leaders) == 3, "asked for the order, and for each attempt to withdraw it"
+    assert not any("withdrawn" in sentence for sentence in said)
+
+
+def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
+    async def then_nobody_answers(on: Stage) -> None:
+        await stopped(on)
+        await on.until(lambda: bool(orders(on.brokers)))
+        on.brokers.down = True
+
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(then_nobody_answers)
+    assert [given for _, given in orders(on.brokers)] == [True]
+    assert said[-1].startswith("Its order to be emptied is not withdrawn (")
+    assert said[-1].endswith("it ends when the process is back in the group, or expires within 10 minutes.")
 
 
 def test_a_second_sigterm_is_passed_on_at_once() -> None:

@@ -1,0 +1,1 @@
+"""What goes wrong around an instance that is guarded and emptied: `python -m tests.measure.pauses.faults`."""
