@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.observation.offset_history import OffsetHistor
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 ASK_AGAIN_MS = 600_000  # whether a topic is compacted
+JUDGED_AT_ONCE = 1_000  # partitions that take less time than the way to a thread and back
 TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones that matter
 
 
@@ -48,8 +49,10 @@ class LagLooks:
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
-        # Off the event loop: a million partitions take seconds, and heartbeats of groups that we lead must not wait.
-        self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
+        if sum(counts.values()) <= JUDGED_AT_ONCE:
+            self._history, found = _judged(self._history, sample, owners)
+        else:  # A million partitions take seconds, and heartbeats of groups that we lead must not wait.
+            self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
         return replace(found, notes=await self._notes(found, admin, limit_s))
 
     async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ group: what is wrong with one group or its topics is no other group's trouble.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.coordinator import kafka, membership
 from bellwether_kafka.coordinator.kafka import (
     BrokerGroup,
@@ -238,8 +240,9 @@ class SharedOffsets(kafka.OffsetReader):
             found = await self._found(wanted)
         except (ClusterUnreachableError, TransportError) as error:
             return [OffsetsError(f"end offsets: {error}")] * len(asked)
-        self._reader.expire(t for t, n in wanted.items() if any(found.get(t, {}).get(p, FAILED)[0] for p in range(n)))
-        return [_of_topics(found, counts) for counts in asked]
+        known = {topic: _of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
+        self._reader.expire(topic for topic, ends in known.items() if isinstance(ends, OffsetsError))
+        return [_of_topics(found, known, counts) for counts in asked]
 
     async def _found(self, topics: Counts) -> dict[str, dict[int, tuple[int, int]]]:
         """(error, offset) by partition of each topic, as leaders say."""
@@ -268,20 +271,28 @@ class SharedOffsets(kafka.OffsetReader):
         return found
 
 
-def _of_topics(found: Mapping[str, Mapping[int, tuple[int, int]]], topics: Counts) -> Offsets | OffsetsError:
+def _of_topic(topic: str, found: Mapping[int, tuple[int, int]], count: int) -> LongArray | OffsetsError:
+    """Partitions 0..n-1, or what is wrong with the first that has no end."""
+    outcomes = list(map(found.get, range(count), repeat(FAILED)))
+    errors, offsets = zip(*outcomes, strict=True) if outcomes else ((), ())
+    if not any(errors):
+        return np.array(offsets, dtype=np.int64)
+    partition, error = next((place, code) for place, code in enumerate(errors) if code)
+    why = WHY.get(error) or membership.name_of(error) if partition in found else "its leader does not answer"
+    return OffsetsError(f"end offset of {topic}-{partition}: {why}")
+
+
+def _of_topics(
+    found: Mapping[str, Mapping[int, tuple[int, int]]], known: Mapping[str, LongArray | OffsetsError], topics: Counts
+) -> Offsets | OffsetsError:
+    """An error in partitions that another group asked for is not this one's."""
     ends: Offsets = {}
     for topic, count in topics.items():
-        known = found.get(topic, {})
-        offsets = np.full(count, NO_END, dtype=np.int64)
-        for partition in range(count):
-            error, offset = known.get(partition, FAILED)
-            if error:
-                why = (
-                    WHY.get(error) or membership.name_of(error) if partition in known else "its leader does not answer"
-                )
-                return OffsetsError(f"end offset of {topic}-{partition}: {why}")
-            offsets[partition] = offset
-        ends[topic] = offsets
+        of_all = known[topic]
+        own = _of_topic(topic, found.get(topic, {}), count) if isinstance(of_all, OffsetsError) else of_all[:count]
+        if isinstance(own, OffsetsError):
+            return own
+        ends[topic] = own
     return ends
 
 

@@ -28,7 +28,7 @@ from tests.paths import ROOT
 LIMIT_S = 420.0
 LOOK_S = 15.0  # as often as Prometheus reads metrics in most installations
 SEEN = "bellwether_observed_timestamp_seconds"
-Counted = tuple[Mapping[str, int], Mapping[str, int]]
+Counted = tuple[Mapping[str, int], Mapping[str, int], int]
 
 
 class Run:
@@ -48,10 +48,10 @@ class Run:
         return self._process.pid
 
     def counted(self) -> Counted:
-        """Requests and bytes by kind."""
+        """Requests and bytes by kind, and how many groups were described."""
         self._link.send(None)
-        requests, sizes = self._link.recv()
-        return requests, sizes
+        requests, sizes, described = self._link.recv()
+        return requests, sizes, described
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self._address}{path}", timeout=30) as answer:
@@ -104,22 +104,20 @@ def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str 
 
 
 def measure(run: Run, seconds: float) -> Iterator[str]:
-    requests, sizes = run.counted()
-    cpu, began, oldest_s, most_mb, looks = cpu_s(run.pid), time.monotonic(), 0.0, 0.0, 0
-    last = run.seen_at()
+    requests, sizes, described = run.counted()
+    cpu, began, oldest_s, most_mb = cpu_s(run.pid), time.monotonic(), 0.0, 0.0
     while time.monotonic() < began + seconds:
         time.sleep(LOOK_S)
         seen = run.seen_at()
-        looks += sum(at != last.get(group) for group, at in seen.items())
-        last = seen
         oldest_s = max(oldest_s, time.time() - min(seen.values()))
         most_mb = max(most_mb, resident_mb(run.pid))
     took = time.monotonic() - began
     used_s = cpu_s(run.pid) - cpu
     yield f"oldest look {oldest_s:.1f} s, {used_s / took:.1%} of a core, {most_mb:.0f} MB resident at most"
+    after, sizes_after, described_after = run.counted()
+    looks = described_after - described
     # On a machine that has no time for the run this still says what looks cost.
     yield f"{looks} looks; {1e3 * used_s / max(1, looks):.2f} ms of a core for each, our reading of metrics included"
-    after, sizes_after = run.counted()
     for kind in sorted(after, key=lambda kind: sizes.get(kind, 0) - sizes_after[kind]):
         count, size = after[kind] - requests.get(kind, 0), sizes_after[kind] - sizes.get(kind, 0)
         if count:
