@@ -11,6 +11,13 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.kafka.metadata import (
+    ABSENT,
+    MetadataCache,
+    MetadataRead,
+    cluster_view,
+    distinct_placements,
+)
 from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -93,12 +100,19 @@ class FakeTransport:
 
 
 def observer(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> GroupObserver:
-    cluster = ClusterView.of({topic: [[] for _ in range(count)] for topic, count in counts.items()})
+    cache = MetadataCache()
+    for topic, count in counts.items():
+        cache.see_topic(topic, 0.0, *distinct_placements([(1, (1,))] * count))
 
-    async def snapshot(topics: Collection[str], _age_ms_max: int) -> ClusterView:
-        return cluster
+    async def read(topics: Collection[str], _age_ms_max: int) -> MetadataRead:
+        for topic in {*topics} - counts.keys():
+            cache.see_trouble(topic, 0.0, ABSENT)
+        return cache.read(topics, 0.0)
 
-    of_cluster = SimpleNamespace(admin=None, snapshot=snapshot)
+    async def snapshot(topics: Collection[str], age_ms_max: int) -> ClusterView:
+        return cluster_view(await read(topics, age_ms_max))
+
+    of_cluster = SimpleNamespace(admin=None, read=read, snapshot=snapshot)
     sources = cast(
         "Sources",
         SimpleNamespace(transport=transport, groups=transport, reader=of_cluster, offsets=reader, shared=None),
