@@ -85,6 +85,7 @@ class SharedGroups:
     def __init__(self, transport: kafka.Transport) -> None:
         self._transport = transport
         self._nodes: dict[str, Node] = {}
+        self._several = True  # brokers take several groups in one OffsetFetch
         self._finding = asyncio.Semaphore(FINDS_AT_ONCE)
         self._classic: Together[str, DescribeAnswer] = Together(self._describe)
         self._by_broker: dict[BrokerProtocol, Together[str, BrokerGroup]] = {}
@@ -139,7 +140,7 @@ class SharedGroups:
         for group_id, counts in asked:
             for topic, count in counts.items():
                 topics[group_id][topic] = max(count, topics[group_id].get(topic, 0))
-        if self._transport.broker_version < SEVERAL_GROUPS_FROM:
+        if not self._several or self._transport.broker_version < SEVERAL_GROUPS_FROM:
             return await self._fetch_one_by_one(asked)
 
         def request(node: Node, ids: Sequence[str]) -> Any:
@@ -149,6 +150,10 @@ class SharedGroups:
             return sum(topics[group].values())
 
         found = await self._at_their_nodes([group for group, _ in asked], request, weight)
+        if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in found):
+            # Not every broker with requests of Kafka 3.0 has this one: Redpanda's OffsetFetch ends at version 7.
+            self._several = False
+            return await self._fetch_one_by_one(asked)
         return [
             FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts)
             for answer, (_, counts) in zip(found, asked, strict=True)
