@@ -88,6 +88,24 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
     assert len(found.notes) == 1
 
 
+def test_a_clock_that_is_set_begins_anew_and_makes_no_lag_in_time() -> None:
+    wall, running = [1_000.0], [50.0]
+    looks = LagLooks("g", clock=lambda: wall[0], monotonic=lambda: running[0], compacted=lambda *_: ())
+
+    def after(passed_s: float, set_by_s: float, committed: int, end: int) -> GroupLag:
+        wall[0], running[0] = wall[0] + passed_s + set_by_s, running[0] + passed_s
+        reader: Any = FakeReader({"t": [committed]}, {"t": [end]})
+        return asyncio.run(looks.look(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+
+    after(10, 0, 0, 0)
+    assert after(10, 0, 0, 10).lag_ms.tolist() == [10_000]
+    set_forward = after(10, 3_600, 5, 20)
+    assert (set_forward.lag_ms.tolist(), set_forward.lag_ms_min.tolist()) == ([-1], [0])
+    assert np.isnan(set_forward.written_per_s).all()
+    assert after(10, 0, 20, 30).lag_ms.tolist() == [10_000]
+    assert after(10, -3_600, 25, 40).lag_ms.tolist() == [-1]
+
+
 class FakeTransport:
     def __init__(self, answer: DescribeAnswer, *committed: str) -> None:
         self.answer, self.any = answer, AnyCommitted(bool(committed), 0, committed)
