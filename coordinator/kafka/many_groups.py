@@ -4,12 +4,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.describe_groups import (
@@ -22,14 +19,14 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     listed,
 )
 from bellwether_kafka.coordinator.kafka.group_messages import described
-from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, FetchedOffsets, fetched
+from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets, committed_of, fetched
+from bellwether_kafka.coordinator.kafka.offset_messages import (
+    CommittedOffsets,
+    CommittedOffsetsRequest,
+    LogEnds,
+    LogEndsRequest,
+)
 from bellwether_kafka.coordinator.membership import Node
-
-GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
-LATEST = -1  # a timestamp of ListOffsets
-NO_REPLICA, NO_EPOCH, READ_UNCOMMITTED = -1, -1, 0
-LIST_OFFSETS_FROM, LIST_OFFSETS_UP_TO = 1, 10
-KNOWN_PARTITIONS = 1_024
 
 Counts = Mapping[str, int]
 
@@ -97,23 +94,13 @@ class FetchOffsetsOfMany:
     timeout_ms: int
 
     def message(self) -> Any:
-        group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, _topics_of_offset_fetch()
-        return OffsetFetchRequest(
-            groups=[
-                group(
-                    group_id=group_id,
-                    topics=[topic(name=name, partition_indexes=list(range(count))) for name, count in topics.items()],
-                )
-                for group_id, topics in self.groups.items()
-            ],
-            require_stable=False,
-            min_version=GROUPS_FROM,
-            max_version=NAMES_UP_TO,
-        )
+        return CommittedOffsetsRequest(self.groups)
 
     def answer(self, response: Any) -> dict[str, FetchedOffsets]:
         wanted = self.groups
-        return {g.group_id: fetched(g, wanted[g.group_id]) for g in response.groups if g.group_id in wanted}
+        read = isinstance(response, CommittedOffsets)
+        groups = response.groups if read else map(committed_of, response.groups)
+        return {group.group_id: fetched(group, wanted[group.group_id]) for group in groups if group.group_id in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +113,12 @@ class LatestOffsets:
     timeout_ms: int
 
     def message(self) -> Any:
-        topic = ListOffsetsRequest.ListOffsetsTopic
-        return ListOffsetsRequest(
-            replica_id=NO_REPLICA,
-            isolation_level=READ_UNCOMMITTED,
-            topics=[
-                topic(name=name, partitions=[_latest(partition) for partition in partitions])
-                for name, partitions in self.partitions.items()
-            ],
-            timeout_ms=self.timeout_ms,
-            min_version=LIST_OFFSETS_FROM,
-            max_version=LIST_OFFSETS_UP_TO,
-        )
+        return LogEndsRequest(self.partitions, self.timeout_ms)
 
-    def answer(self, response: Any) -> dict[str, dict[int, tuple[int, int]]]:
+    def answer(self, response: Any) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        if isinstance(response, LogEnds):
+            return response.of
         return {
             topic.name: {p.partition_index: (p.error_code, p.offset) for p in topic.partitions}
             for topic in response.topics
         }
-
-
-@lru_cache(KNOWN_PARTITIONS)
-def _latest(partition: int) -> Any:
-    """The same for every topic; making them anew takes as long as encoding them."""
-    entry = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
-    return entry(partition_index=partition, current_leader_epoch=NO_EPOCH, timestamp=LATEST)
-
-
-def _topics_of_offset_fetch() -> Any:
-    return OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics

@@ -2,7 +2,7 @@
 values. Belongs to `transport`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -126,22 +126,54 @@ class FetchOffsets:
         )
 
     def answer(self, response: Any) -> FetchedOffsets:
-        return fetched(response.groups[0] if response.API_VERSION >= 8 else response, self.topics)
+        return fetched(committed_of(response.groups[0] if response.API_VERSION >= 8 else response), self.topics)
 
 
-def fetched(group: Any, topics: Mapping[str, int]) -> FetchedOffsets:
-    """What OffsetFetch says of one group; in old versions the response itself is the group's, without an error."""
+@dataclass(frozen=True, slots=True)
+class CommittedOfTopic:
+    """A place in each column for each partition of an OffsetFetch answer."""
+
+    topic: str
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    errors: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOfGroup:
+    """What OffsetFetch says of one group; `error` is the group's."""
+
+    group_id: str
+    error: int
+    topics: Sequence[CommittedOfTopic]
+
+
+def committed_of(group: Any) -> CommittedOfGroup:
+    """As the library has it; in old versions the response itself is the group's, without an error."""
+    topics = [
+        CommittedOfTopic(
+            topic.name,
+            [p.partition_index for p in topic.partitions],
+            [p.committed_offset for p in topic.partitions],
+            [p.error_code for p in topic.partitions],
+        )
+        for topic in group.topics
+    ]
+    return CommittedOfGroup(getattr(group, "group_id", ""), getattr(group, "error_code", 0) or 0, topics)
+
+
+def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffsets:
+    """What OffsetFetch says of the partitions that were asked for. The first error is that of the group."""
     found = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
-    error = getattr(group, "error_code", 0) or 0
-    if error:
-        return FetchedOffsets(found, error)
+    if group.error:
+        return FetchedOffsets(found, group.error)
     for topic in group.topics:
-        offsets = found.get(topic.name, [])
-        for partition in topic.partitions:
-            if partition.error_code:
-                return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
-            if 0 <= partition.partition_index < len(offsets):
-                offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
+        known = found.get(topic.topic, [])
+        for partition, offset, error in zip(topic.partitions, topic.offsets, topic.errors, strict=True):
+            if error:
+                return FetchedOffsets(found, error, f"{topic.topic}-{partition}")
+            if 0 <= partition < len(known) and offset > NO_OFFSET:
+                known[partition] = offset
     return FetchedOffsets(found)
 
 

@@ -135,7 +135,8 @@ class GroupLag:
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
         """Lags in records, None where they are not known."""
-        lags = iter(map(_known, self.lag.tolist()))
+        values: list[int] = self.lag.tolist()
+        lags = iter(map(_known, values) if UNKNOWN in values else values)
         return {topic: tuple(islice(lags, count)) for topic, count in self.counts.items()}
 
     def report(self, most: int | None = None) -> "LagReport":

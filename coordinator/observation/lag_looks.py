@@ -13,22 +13,28 @@ from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, grou
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.protocol.primitives import TopicPartition
 
+CLOCK_SLACK_MS = 2_000  # clocks are not read at the same moment, and drift
 ASK_AGAIN_MS = 600_000  # whether a topic is compacted
+JUDGED_AT_ONCE = 1_000  # partitions that take less time than the way to a thread and back
 TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones that matter
 
 
 class LagLooks:
-    """Of one group. `clock` is in seconds, epoch; `compacted` says which of some topics are."""
+    """Of one group. `clock` is in seconds, epoch; `monotonic` shows whether it was set in between. `compacted` says
+    which of some topics are."""
 
     def __init__(
         self,
         group_id: str,
         *,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         compacted: Callable[[AdminClient, Collection[str], float], Collection[str]] | None = None,
     ) -> None:
         self._group_id = group_id
         self._clock = clock
+        self._monotonic = monotonic
+        self._offset_ms = 0  # of the two clocks at the last look
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
@@ -48,9 +54,19 @@ class LagLooks:
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
-        # Off the event loop: a million partitions take seconds, and heartbeats of groups that we lead must not wait.
-        self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
+        self._forget_other_times(sample.at_ms)
+        if sum(counts.values()) <= JUDGED_AT_ONCE:
+            self._history, found = _judged(self._history, sample, owners)
+        else:  # A million partitions take seconds, and heartbeats of groups that we lead must not wait.
+            self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
         return replace(found, notes=await self._notes(found, admin, limit_s))
+
+    def _forget_other_times(self, at_ms: int) -> None:
+        """Between looks on both sides of a change of the clock, records would be older or younger than they are."""
+        offset_ms = at_ms - int(self._monotonic() * 1000)
+        if abs(offset_ms - self._offset_ms) > CLOCK_SLACK_MS:
+            self._history = OffsetHistory()
+        self._offset_ms = offset_ms
 
     async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:
         parts = zip(found.counts, np.split(found.lag, np.cumsum([*found.counts.values()])), strict=False)

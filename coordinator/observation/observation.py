@@ -96,13 +96,13 @@ class Observation:
     def with_lag(self, found: GroupLag) -> "Observation":
         """With the records that are not consumed yet, of each partition and of what each member has."""
         lags = found.by_topic()
-        owned = ([lags[t][p] for t, p in m.owned if p < len(lags.get(t, ()))] for m in self.members)
-        members = tuple(
-            replace(m, lag=_total(mine), unknown_lags=len(m.owned) - sum(lag is not None for lag in mine))
-            for m, mine in zip(self.members, owned, strict=True)
-        )
+        members = []
+        for m in self.members:
+            known = [lag for t, p in m.owned if p < len(lags.get(t, ())) and (lag := lags[t][p]) is not None]
+            total = sum(known) if known else None
+            members.append(replace(m, lag=total, unknown_lags=len(m.owned) - len(known)))
         notes = (*self.lag_notes, *found.notes)
-        return replace(self, lags=lags, members=members, group_lag=found, lag_notes=notes)
+        return replace(self, lags=lags, members=tuple(members), group_lag=found, lag_notes=notes)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:

@@ -1,7 +1,7 @@
 """Looks at one group on request and never joins it: the IO around `observation`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 LIMIT_S = 5.0
 # What members were given is newer than whatever they said when they joined.
@@ -57,6 +58,17 @@ class Sources:
     @property
     def groups(self) -> kafka.Transport | SharedGroups:
         return self.shared or self.transport
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a Describe answer says. `seen` has no time and no lags, `answer` no sidecars; `topics` are those of members
+    and `owners` have partitions, None where the broker does not show who has what."""
+
+    seen: Observation
+    answer: DescribeAnswer
+    topics: frozenset[str]
+    owners: Mapping[TopicPartition, str] | None
 
 
 class ReadOnlyTopology(TopologyKeeper):
@@ -101,7 +113,7 @@ class GroupObserver:
         self._weights = weights
         self._lags = LagLooks(config.group_id)
         self._silence = ""
-        self._decoded: Kept[Observation] = Kept()
+        self._described: Kept[Described] = Kept()
         self._shadow: Kept[Shadow] = Kept()
 
     async def refresh(self) -> None:
@@ -138,24 +150,32 @@ class GroupObserver:
         if by_broker is not None:
             answer = classic_view(by_broker)
         kind = _kind(answer, by_broker)
-        ours = {m.member_id for m in answer.members if by_broker is None and membership.is_sidecar(m, self._config)}
-        now_ms, obstacle = int(time.time() * 1000), self._obstacle(kind, answer)
-        seen = self._decoded.of(
-            (answer, kind, obstacle),
-            lambda: observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours),
-        )
-        seen = replace(seen, seen_at_ms=now_ms)
-        answer = replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours))
+        described = self._described.of((answer, kind), lambda: self._read(answer, kind))
+        seen, answer = replace(described.seen, seen_at_ms=int(time.time() * 1000)), described.answer
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
         if kind == "other":
             return seen
-        seen = await self._with_lags(seen)
+        seen = await self._with_lags(seen, described)
         if not answer.members:
             return seen
         if by_broker is None and answer.state != STABLE:
             return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
-        return await self._with_shadow(seen, answer, by_broker)
+        return await self._with_shadow(seen, described, by_broker)
+
+    def _read(self, answer: DescribeAnswer, kind: GroupType) -> Described:
+        """What follows from the answer alone: nearly everything, and for most groups the same as at the last look."""
+        config, classic = self._config, kind not in BROKER_PROTOCOLS
+        ours = {m.member_id for m in answer.members if classic and membership.is_sidecar(m, config)}
+        obstacle = self._obstacle(kind, answer)
+        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, sidecars=ours)
+        at_rest = kind != "classic" or seen.state == STABLE or not seen.members
+        return Described(
+            seen=seen,
+            answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours)),
+            topics=frozenset(topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))),
+            owners={partition: m.member_id for m in seen.members for partition in m.owned} if at_rest else None,
+        )
 
     async def _described_by_broker(self) -> BrokerGroup | None:
         for protocol in BROKER_PROTOCOLS:
@@ -180,16 +200,14 @@ class GroupObserver:
         obstacle = membership.unfit(answer, config)
         return obstacle.sentence if obstacle is not None else ""
 
-    async def _with_lags(self, seen: Observation) -> Observation:
+    async def _with_lags(self, seen: Observation, described: Described) -> Observation:
         """Lags are worth having and nothing depends on them."""
         offsets, reader = self._sources.offsets, self._sources.reader
-        at_rest = seen.kind != "classic" or seen.state == STABLE or not seen.members
-        owners = {partition: m.member_id for m in seen.members for partition in m.owned} if at_rest else None
         try:
-            topics = await self._topics(seen)
-            cluster = await reader.snapshot(topics, METADATA_AGE_MS_MAX)
-            counts = {topic: int(cluster.counts[cluster.index[topic]]) for topic in topics if topic in cluster.index}
-            found = await self._lags.look(offsets, reader.admin, counts, owners, LIMIT_S)
+            topics = await self._topics(seen, described)
+            known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
+            counts = {topic: known[topic] for topic in topics if topic in known}
+            found = await self._lags.look(offsets, reader.admin, counts, described.owners, LIMIT_S)
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
             return replace(seen, lag_notes=(f"no lags: {error}",))
@@ -197,16 +215,16 @@ class GroupObserver:
         notes = tuple(f"{topic} does not exist or may not be described: its lag is not known" for topic in missing)
         return replace(seen, lag_notes=notes).with_lag(found)
 
-    async def _topics(self, seen: Observation) -> list[str]:
+    async def _topics(self, seen: Observation, described: Described) -> list[str]:
         """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
         group has read: at the last look, else anywhere. Raises TransportError."""
-        shown = {topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))}
+        shown = described.topics
         if not shown and seen.members:
-            shown = {*self._lags.counts}
+            shown = frozenset(self._lags.counts)
         return sorted(shown or (await self._sources.transport.any_committed(self.group_id)).topics)
 
-    async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
-        planned_from = await self._planned_from(seen, answer)
+    async def _with_shadow(self, seen: Observation, described: Described, group: BrokerGroup | None) -> Observation:
+        answer, planned_from = described.answer, await self._planned_from(described)
         known = self._shadow.get(planned_from) if planned_from is not None else None
         if known is not None:
             return replace(seen, shadow=known)
@@ -220,14 +238,14 @@ class GroupObserver:
         except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
 
-    async def _planned_from(self, seen: Observation, answer: DescribeAnswer) -> PlannedFrom | None:
+    async def _planned_from(self, described: Described) -> PlannedFrom | None:
         """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""
+        answer = described.answer
         varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
         if varies or self._sources.shared is None:
             return None
-        topics = {topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))}
         try:
-            return PlannedFrom(answer, await self._sources.reader.read(topics, METADATA_AGE_MS_MAX))
+            return PlannedFrom(answer, await self._sources.reader.read(described.topics, METADATA_AGE_MS_MAX))
         except ClusterUnreachableError:
             return None
 

@@ -7,10 +7,12 @@ group: what is wrong with one group or its topics is no other group's trouble.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.coordinator import kafka, membership
 from bellwether_kafka.coordinator.kafka import (
     BrokerGroup,
@@ -83,6 +85,7 @@ class SharedGroups:
     def __init__(self, transport: kafka.Transport) -> None:
         self._transport = transport
         self._nodes: dict[str, Node] = {}
+        self._several = True  # brokers take several groups in one OffsetFetch
         self._finding = asyncio.Semaphore(FINDS_AT_ONCE)
         self._classic: Together[str, DescribeAnswer] = Together(self._describe)
         self._by_broker: dict[BrokerProtocol, Together[str, BrokerGroup]] = {}
@@ -137,7 +140,7 @@ class SharedGroups:
         for group_id, counts in asked:
             for topic, count in counts.items():
                 topics[group_id][topic] = max(count, topics[group_id].get(topic, 0))
-        if self._transport.broker_version < SEVERAL_GROUPS_FROM:
+        if not self._several or self._transport.broker_version < SEVERAL_GROUPS_FROM:
             return await self._fetch_one_by_one(asked)
 
         def request(node: Node, ids: Sequence[str]) -> Any:
@@ -147,6 +150,10 @@ class SharedGroups:
             return sum(topics[group].values())
 
         found = await self._at_their_nodes([group for group, _ in asked], request, weight)
+        if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in found):
+            # Not every broker with requests of Kafka 3.0 has this one: Redpanda's OffsetFetch ends at version 7.
+            self._several = False
+            return await self._fetch_one_by_one(asked)
         return [
             FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts)
             for answer, (_, counts) in zip(found, asked, strict=True)
@@ -238,8 +245,9 @@ class SharedOffsets(kafka.OffsetReader):
             found = await self._found(wanted)
         except (ClusterUnreachableError, TransportError) as error:
             return [OffsetsError(f"end offsets: {error}")] * len(asked)
-        self._reader.expire(t for t, n in wanted.items() if any(found.get(t, {}).get(p, FAILED)[0] for p in range(n)))
-        return [_of_topics(found, counts) for counts in asked]
+        known = {topic: _of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
+        self._reader.expire(topic for topic, ends in known.items() if isinstance(ends, OffsetsError))
+        return [_of_topics(found, known, counts) for counts in asked]
 
     async def _found(self, topics: Counts) -> dict[str, dict[int, tuple[int, int]]]:
         """(error, offset) by partition of each topic, as leaders say."""
@@ -268,20 +276,28 @@ class SharedOffsets(kafka.OffsetReader):
         return found
 
 
-def _of_topics(found: Mapping[str, Mapping[int, tuple[int, int]]], topics: Counts) -> Offsets | OffsetsError:
+def _of_topic(topic: str, found: Mapping[int, tuple[int, int]], count: int) -> LongArray | OffsetsError:
+    """Partitions 0..n-1, or what is wrong with the first that has no end."""
+    outcomes = list(map(found.get, range(count), repeat(FAILED)))
+    errors, offsets = zip(*outcomes, strict=True) if outcomes else ((), ())
+    if not any(errors):
+        return np.array(offsets, dtype=np.int64)
+    partition, error = next((place, code) for place, code in enumerate(errors) if code)
+    why = WHY.get(error) or membership.name_of(error) if partition in found else "its leader does not answer"
+    return OffsetsError(f"end offset of {topic}-{partition}: {why}")
+
+
+def _of_topics(
+    found: Mapping[str, Mapping[int, tuple[int, int]]], known: Mapping[str, LongArray | OffsetsError], topics: Counts
+) -> Offsets | OffsetsError:
+    """An error in partitions that another group asked for is not this one's."""
     ends: Offsets = {}
     for topic, count in topics.items():
-        known = found.get(topic, {})
-        offsets = np.full(count, NO_END, dtype=np.int64)
-        for partition in range(count):
-            error, offset = known.get(partition, FAILED)
-            if error:
-                why = (
-                    WHY.get(error) or membership.name_of(error) if partition in known else "its leader does not answer"
-                )
-                return OffsetsError(f"end offset of {topic}-{partition}: {why}")
-            offsets[partition] = offset
-        ends[topic] = offsets
+        of_all = known[topic]
+        own = _of_topic(topic, found.get(topic, {}), count) if isinstance(of_all, OffsetsError) else of_all[:count]
+        if isinstance(own, OffsetsError):
+            return own
+        ends[topic] = own
     return ends
 
 

@@ -7,6 +7,8 @@ memory of the process, and what it asks of the brokers. Reads /proc, so Linux on
 import argparse
 import json
 import multiprocessing
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,7 @@ from tests.paths import ROOT
 LIMIT_S = 420.0
 LOOK_S = 15.0  # as often as Prometheus reads metrics in most installations
 SEEN = "bellwether_observed_timestamp_seconds"
-Counted = tuple[Mapping[str, int], Mapping[str, int]]
+Counted = tuple[Mapping[str, int], Mapping[str, int], int]
 
 
 class Run:
@@ -48,10 +50,10 @@ class Run:
         return self._process.pid
 
     def counted(self) -> Counted:
-        """Requests and bytes by kind."""
+        """Requests and bytes by kind, and how many groups were described."""
         self._link.send(None)
-        requests, sizes = self._link.recv()
-        return requests, sizes
+        requests, sizes, described = self._link.recv()
+        return requests, sizes, described
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self._address}{path}", timeout=30) as answer:
@@ -76,18 +78,27 @@ class Run:
 
 
 @contextmanager
-def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*") -> Iterator[Run]:
+def brokers(size: Size, kind: type[Brokers] = Brokers) -> Iterator[tuple[Connection, str]]:
+    """The link to their process, and their addresses."""
     context = multiprocessing.get_context("spawn")
     link, other = context.Pipe()
-    brokers = context.Process(target=serve, args=(size, other, kind), daemon=True)
-    brokers.start()
+    process = context.Process(target=serve, args=(size, other, kind), daemon=True)
+    process.start()
     other.close()
-    ports = link.recv()
+    try:
+        yield link, ",".join(f"{LOOPBACK}:{port}" for port in link.recv())
+    finally:
+        link.close()
+        process.join(10)
+
+
+@contextmanager
+def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*") -> Iterator[Run]:
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
-    servers = {"bootstrap.servers": ",".join(f"{LOOPBACK}:{port}" for port in ports)}
-    (folder / "bellwether.toml").write_text(toml(servers, [{"match": match}], http_address=address))
-    with (folder / "log").open("wb") as log:
+    with brokers(size, kind) as (link, servers), (folder / "log").open("wb") as log:
+        settings = toml({"bootstrap.servers": servers}, [{"match": match}], http_address=address)
+        (folder / "bellwether.toml").write_text(settings)
         command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
         process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=log, stderr=log)
         try:
@@ -98,28 +109,24 @@ def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str 
         finally:
             process.terminate()
             process.wait(30)
-            link.close()
-            brokers.join(10)
             lease.release()
 
 
 def measure(run: Run, seconds: float) -> Iterator[str]:
-    requests, sizes = run.counted()
-    cpu, began, oldest_s, most_mb, looks = cpu_s(run.pid), time.monotonic(), 0.0, 0.0, 0
-    last = run.seen_at()
+    requests, sizes, described = run.counted()
+    cpu, began, oldest_s, most_mb = cpu_s(run.pid), time.monotonic(), 0.0, 0.0
     while time.monotonic() < began + seconds:
         time.sleep(LOOK_S)
         seen = run.seen_at()
-        looks += sum(at != last.get(group) for group, at in seen.items())
-        last = seen
         oldest_s = max(oldest_s, time.time() - min(seen.values()))
         most_mb = max(most_mb, resident_mb(run.pid))
     took = time.monotonic() - began
     used_s = cpu_s(run.pid) - cpu
     yield f"oldest look {oldest_s:.1f} s, {used_s / took:.1%} of a core, {most_mb:.0f} MB resident at most"
+    after, sizes_after, described_after = run.counted()
+    looks = described_after - described
     # On a machine that has no time for the run this still says what looks cost.
     yield f"{looks} looks; {1e3 * used_s / max(1, looks):.2f} ms of a core for each, our reading of metrics included"
-    after, sizes_after = run.counted()
     for kind in sorted(after, key=lambda kind: sizes.get(kind, 0) - sizes_after[kind]):
         count, size = after[kind] - requests.get(kind, 0), sizes_after[kind] - sizes.get(kind, 0)
         if count:
@@ -128,12 +135,39 @@ def measure(run: Run, seconds: float) -> Iterator[str]:
     yield f"together: {count / took:.1f} requests and {size / took / 1024:,.0f} KB a second"
 
 
+def list_groups(size: Size, times: int) -> Iterator[str]:
+    """`bellwether groups` from its start to its end, beside the start of any command."""
+    with brokers(size) as (_, servers):
+        for arguments in (["--version"], ["groups", "--bootstrap", servers, "-o", "json"]):
+            took, used = [], []
+            for _ in range(times):
+                began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+                done = subprocess.run(
+                    [*COMMAND, *arguments],
+                    cwd=ROOT,
+                    env=clean_environment(),
+                    capture_output=True,
+                    check=True,
+                    timeout=60,
+                )
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                took.append(time.monotonic() - began)
+                used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+                if arguments[0] == "groups":
+                    assert len(json.loads(done.stdout)) == size.groups
+            yield (
+                f"bellwether {arguments[0]}: {min(took):.2f} s at best, {statistics.median(took):.2f} s in the middle"
+                f" of {times}; CPU {min(used):.2f} s at best"
+            )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.observed_fleet", description=__doc__)
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--partitions", type=int, default=100, help="of each group")
     parser.add_argument("--members", type=int, default=4, help="of each group")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--list", type=int, default=0, metavar="TIMES", help="time `bellwether groups` instead")
     options = parser.parse_args()
     console = Console(soft_wrap=True, highlight=False)
     if sys.platform != "linux":
@@ -144,6 +178,10 @@ def main() -> int:
         f"{size.groups} groups, {size.groups * size.partitions:,} partitions, {size.members} members in each group,"
         f" {options.seconds:.0f} s"
     )
+    if options.list:
+        for line in list_groups(size, options.list):
+            console.print(line)
+        return 0
     with tempfile.TemporaryDirectory(prefix="bellwether-fleet-") as folder, running(size, Path(folder)) as run:
         began = time.monotonic()
         run.wait_until_seen(size.groups)

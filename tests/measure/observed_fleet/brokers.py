@@ -70,6 +70,7 @@ class Brokers:
         self.ports: list[int] = []
         self.requests: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
+        self.described = 0  # groups, in all requests
         self._began = time.time()
         self._groups = {size.group(number): number for number in range(size.groups)}
         self._topics = {size.topic(number): number for number in range(size.groups)}
@@ -206,6 +207,7 @@ class Brokers:
 
     def _describe(self, request: Any, _version: int, _node: int) -> Any:
         groups = [self._described_group(group) for group in request.groups]
+        self.described += len(groups)
         return DescribeGroupsResponse(throttle_time_ms=0, groups=groups)
 
     def _described_group(self, group_id: str) -> Any:
@@ -298,7 +300,7 @@ def serve(size: Size, parent: Connection, kind: type[Brokers] = Brokers) -> None
         def asked() -> None:
             try:
                 parent.recv()
-                parent.send((dict(brokers.requests), dict(brokers.bytes)))
+                parent.send((dict(brokers.requests), dict(brokers.bytes), brokers.described))
             except (EOFError, OSError):
                 ended.set()
 

@@ -11,6 +11,13 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.kafka.metadata import (
+    ABSENT,
+    MetadataCache,
+    MetadataRead,
+    cluster_view,
+    distinct_placements,
+)
 from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -81,6 +88,24 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
     assert len(found.notes) == 1
 
 
+def test_a_clock_that_is_set_begins_anew_and_makes_no_lag_in_time() -> None:
+    wall, running = [1_000.0], [50.0]
+    looks = LagLooks("g", clock=lambda: wall[0], monotonic=lambda: running[0], compacted=lambda *_: ())
+
+    def after(passed_s: float, set_by_s: float, committed: int, end: int) -> GroupLag:
+        wall[0], running[0] = wall[0] + passed_s + set_by_s, running[0] + passed_s
+        reader: Any = FakeReader({"t": [committed]}, {"t": [end]})
+        return asyncio.run(looks.look(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+
+    after(10, 0, 0, 0)
+    assert after(10, 0, 0, 10).lag_ms.tolist() == [10_000]
+    set_forward = after(10, 3_600, 5, 20)
+    assert (set_forward.lag_ms.tolist(), set_forward.lag_ms_min.tolist()) == ([-1], [0])
+    assert np.isnan(set_forward.written_per_s).all()
+    assert after(10, 0, 20, 30).lag_ms.tolist() == [10_000]
+    assert after(10, -3_600, 25, 40).lag_ms.tolist() == [-1]
+
+
 class FakeTransport:
     def __init__(self, answer: DescribeAnswer, *committed: str) -> None:
         self.answer, self.any = answer, AnyCommitted(bool(committed), 0, committed)
@@ -93,12 +118,19 @@ class FakeTransport:
 
 
 def observer(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> GroupObserver:
-    cluster = ClusterView.of({topic: [[] for _ in range(count)] for topic, count in counts.items()})
+    cache = MetadataCache()
+    for topic, count in counts.items():
+        cache.see_topic(topic, 0.0, *distinct_placements([(1, (1,))] * count))
 
-    async def snapshot(topics: Collection[str], _age_ms_max: int) -> ClusterView:
-        return cluster
+    async def read(topics: Collection[str], _age_ms_max: int) -> MetadataRead:
+        for topic in {*topics} - counts.keys():
+            cache.see_trouble(topic, 0.0, ABSENT)
+        return cache.read(topics, 0.0)
 
-    of_cluster = SimpleNamespace(admin=None, snapshot=snapshot)
+    async def snapshot(topics: Collection[str], age_ms_max: int) -> ClusterView:
+        return cluster_view(await read(topics, age_ms_max))
+
+    of_cluster = SimpleNamespace(admin=None, read=read, snapshot=snapshot)
     sources = cast(
         "Sources",
         SimpleNamespace(transport=transport, groups=transport, reader=of_cluster, offsets=reader, shared=None),

@@ -151,6 +151,16 @@ def test_brokers_before_3_0_are_asked_for_the_offsets_of_one_group_at_a_time() -
     assert brokers.asked == ["good", "bad"]
 
 
+def test_brokers_that_cannot_take_several_groups_in_a_request_are_asked_for_one_at_a_time() -> None:
+    brokers = Brokers()
+    unsupported = TransportError(Failure.UNSUPPORTED, "OffsetFetch ends at version 7")
+    brokers.fails = {ONE: unsupported, TWO: unsupported}
+    groups = groups_of(brokers)
+    assert together(groups.committed("good", {"t": 1})) == [FetchedOffsets({"t": [7]})]
+    assert together(groups.committed("other", {"t": 2})) == [FetchedOffsets({"t": [7, 7]})]
+    assert brokers.asked[1:] == ["good", "other"]  # not tried again
+
+
 class Reader:
     """Topics whose partitions are led by the nodes in turn."""
 

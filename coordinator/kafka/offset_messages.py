@@ -1,0 +1,293 @@
+"""ListOffsets and OffsetFetch of many partitions, encoded and decoded a topic at a time. Belongs to `many_groups`.
+
+kafka-python makes an object of every partition, both ways, and looks for tags in each: half of the time that a process
+needs to observe a thousand groups. Here the entries of a topic are one array of bytes of equal size. That goes for the
+flexible versions, which brokers have since Kafka 3.0. Older versions, and answers of another shape (tags, which no
+version has so far), are the library's.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+
+from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, CommittedOfGroup, CommittedOfTopic
+
+GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
+MEMBERS_FROM = 9  # versions of OffsetFetch: a member and its epoch (KIP-848)
+LATEST = -1  # a timestamp of ListOffsets
+NO_REPLICA, NO_EPOCH, READ_UNCOMMITTED = -1, -1, 0
+LIST_OFFSETS_FROM, LIST_OFFSETS_FLEXIBLE_FROM, LIST_OFFSETS_TIMEOUT_FROM, LIST_OFFSETS_UP_TO = 1, 6, 10, 10
+KNOWN_PARTITIONS = 1_024
+NO_TAGS = b"\0"
+NO_MEMBER = b"\0" + struct.pack(">i", NO_EPOCH)
+SIZE, ERROR, INT32 = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">i")
+WANTED_END = struct.Struct(">iiqx")  # partition, leader epoch, timestamp, tags
+END = struct.Struct(">ihqqiB")  # partition, error, timestamp, offset, leader epoch, tags
+COMMITTED, COMMITTED_END = struct.Struct(">iqi"), struct.Struct(">hB")  # around the metadata
+VARINT_BITS, VARINT_MORE = 7, 0x80
+
+Counts = Mapping[str, int]
+
+
+class IrregularError(Exception):
+    """Bytes that only the library can read, if anything can."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """(error, offset) by partition of each topic."""
+
+    throttle_time_ms: int
+    of: Mapping[str, Mapping[int, tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsets:
+    throttle_time_ms: int
+    groups: Sequence[CommittedOfGroup]
+
+
+class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,misc]  # the library has no types
+    """For the log ends of these partitions by topic, read uncommitted."""
+
+    _header: Any
+
+    def __init__(self, partitions: Mapping[str, Sequence[int]], timeout_ms: int) -> None:
+        super().__init__(min_version=LIST_OFFSETS_FROM, max_version=LIST_OFFSETS_UP_TO)
+        self._wanted = partitions
+        self._limit_ms = timeout_ms
+
+    def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
+        super().with_header(correlation_id, client_id)
+        if self.API_VERSION >= LIST_OFFSETS_FLEXIBLE_FROM:
+            self._header = _Header.of(self._header, _read_log_ends)
+
+    def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> Any:
+        if version is not None:
+            self.API_VERSION = version
+        if self.API_VERSION < LIST_OFFSETS_FLEXIBLE_FROM:
+            self._fill()
+            return super().encode(header=header, framed=framed)
+        parts = [struct.pack(">ib", NO_REPLICA, READ_UNCOMMITTED), _varint(len(self._wanted) + 1)]
+        for topic, partitions in self._wanted.items():
+            parts += [_text(topic), _varint(len(partitions) + 1), b"".join(map(_wanted_end, partitions)), NO_TAGS]
+        if self.API_VERSION >= LIST_OFFSETS_TIMEOUT_FROM:
+            parts.append(INT32.pack(self._limit_ms))
+        return _sent(self, [*parts, NO_TAGS], header=header, framed=framed)
+
+    def _fill(self) -> None:
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        entry = topic.ListOffsetsPartition
+        self.replica_id, self.isolation_level = NO_REPLICA, READ_UNCOMMITTED
+        self.topics = [
+            topic(
+                name=name,
+                partitions=[
+                    entry(partition_index=p, current_leader_epoch=NO_EPOCH, timestamp=LATEST) for p in partitions
+                ],
+            )
+            for name, partitions in self._wanted.items()
+        ]
+
+
+class CommittedOffsetsRequest(OffsetFetchRequest, init=False):  # type: ignore[call-arg,misc]  # the library has no types
+    """For partitions 0..n-1 of each topic of each group. Brokers before 3.0 do not know it."""
+
+    _header: Any
+
+    def __init__(self, groups: Mapping[str, Counts]) -> None:
+        super().__init__(min_version=GROUPS_FROM, max_version=NAMES_UP_TO)
+        self._wanted = groups
+
+    def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
+        super().with_header(correlation_id, client_id)
+        self._header = _Header.of(self._header, _read_committed)
+
+    def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> Any:
+        if version is not None:
+            self.API_VERSION = version
+        member = NO_MEMBER if self.API_VERSION >= MEMBERS_FROM else b""
+        parts = [_varint(len(self._wanted) + 1)]
+        for group_id, topics in self._wanted.items():
+            parts += [_text(group_id), member, _varint(len(topics) + 1)]
+            for topic, count in topics.items():
+                parts += [_text(topic), _varint(count + 1), _first(count), NO_TAGS]
+            parts.append(NO_TAGS)
+        require_stable = b"\0"
+        return _sent(self, [*parts, require_stable, NO_TAGS], header=header, framed=framed)
+
+
+class _Header(RequestHeader, init=False):  # type: ignore[call-arg,misc]  # the library has no types
+    """The library finds what decodes an answer by the header of its request."""
+
+    @classmethod
+    def of(cls, header: Any, read: Callable[["_Cursor"], Any]) -> "_Header":
+        own = cls(
+            request_api_key=header.request_api_key,
+            request_api_version=header.request_api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+        )
+        own.read = read
+        return own
+
+    def get_response_class(self) -> "_Decoder":
+        return _Decoder(super().get_response_class(), self.read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    """In the place of one of the library's response classes."""
+
+    library: Any
+    read: Callable[["_Cursor"], Any]
+
+    def parse_header(self, received: Any) -> Any:
+        return self.library.parse_header(received)
+
+    def decode(self, received: Any) -> Any:
+        data = received.read()
+        try:
+            return self.read(_Cursor(data))
+        except (IrregularError, IndexError, ValueError, struct.error):
+            return self.library.decode(data)
+
+
+class _Cursor:
+    """Over an answer of a flexible version, as far as it has the usual shape."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
+    def varint(self) -> int:
+        value, shift = 0, 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & (VARINT_MORE - 1)) << shift
+            if byte < VARINT_MORE:
+                return value
+            shift += VARINT_BITS
+
+    def several(self) -> Iterator[None]:
+        """As many turns as an array has entries."""
+        for _ in range(self.varint() - 1):
+            yield
+
+    def raw(self, size: int) -> bytes:
+        begin, self.at = self.at, self.at + size
+        if size < 0 or self.at > len(self.data):
+            raise IrregularError
+        return self.data[begin : self.at]
+
+    def text(self) -> str:
+        return self.raw(self.varint() - 1).decode()
+
+    def end_of_struct(self) -> None:
+        if self.varint():
+            raise IrregularError
+
+
+def _read_log_ends(cursor: _Cursor) -> LogEnds:
+    (throttle_time_ms,) = cursor.fields(INT32)
+    found: dict[str, Mapping[int, tuple[int, int]]] = {}
+    for _ in cursor.several():
+        topic = cursor.text()
+        rows = list(END.iter_unpack(cursor.raw((cursor.varint() - 1) * END.size)))
+        if any(row[-1] for row in rows):
+            raise IrregularError
+        found[topic] = {partition: (error, offset) for partition, error, _, offset, _, _ in rows}
+        cursor.end_of_struct()
+    cursor.end_of_struct()
+    return LogEnds(throttle_time_ms, found)
+
+
+def _read_committed(cursor: _Cursor) -> CommittedOffsets:
+    (throttle_time_ms,) = cursor.fields(INT32)
+    groups = []
+    for _ in cursor.several():
+        group_id, topics = cursor.text(), []
+        for _ in cursor.several():
+            topic, count = cursor.text(), cursor.varint() - 1
+            topics.append(CommittedOfTopic(topic, *_columns(cursor, count)))
+            cursor.end_of_struct()
+        (error,) = cursor.fields(ERROR)
+        cursor.end_of_struct()
+        groups.append(CommittedOfGroup(group_id, error, topics))
+    cursor.end_of_struct()
+    return CommittedOffsets(throttle_time_ms, groups)
+
+
+def _columns(cursor: _Cursor, count: int) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """Partitions, offsets and errors. The metadata of most groups' commits is equally long for all partitions: then
+    entries have one size, which those that do not have it reveal by another length, as each is found by the last."""
+    if count <= 0:
+        return (), (), ()
+    begin, length = cursor.at, cursor.data[cursor.at + COMMITTED.size]
+    if length < VARINT_MORE:
+        layout = _committed(max(0, length - 1))
+        if begin + count * layout.size <= len(cursor.data):
+            rows = layout.iter_unpack(cursor.raw(count * layout.size))
+            partitions, offsets, _, lengths, errors, tags = zip(*rows, strict=True)
+            if not any(tags) and lengths == (length,) * count:
+                return partitions, offsets, errors
+            cursor.at = begin
+    partitions, offsets, errors = zip(*(_one_committed(cursor) for _ in range(count)), strict=True)
+    return partitions, offsets, errors
+
+
+def _one_committed(cursor: _Cursor) -> tuple[int, int, int]:
+    partition, offset, _ = cursor.fields(COMMITTED)
+    cursor.raw(max(0, cursor.varint() - 1))
+    error, tags = cursor.fields(COMMITTED_END)
+    if tags:
+        raise IrregularError
+    return partition, offset, error
+
+
+@lru_cache(VARINT_MORE)
+def _committed(metadata_size: int) -> struct.Struct:
+    return struct.Struct(f">iqiB{metadata_size}xhB")
+
+
+@lru_cache(KNOWN_PARTITIONS)
+def _wanted_end(partition: int) -> bytes:
+    return WANTED_END.pack(partition, NO_EPOCH, LATEST)
+
+
+@lru_cache(KNOWN_PARTITIONS)
+def _first(count: int) -> bytes:
+    return struct.pack(f">{count}i", *range(count))
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value >= VARINT_MORE:
+        found.append(value & (VARINT_MORE - 1) | VARINT_MORE)
+        value >>= VARINT_BITS
+    found.append(value)
+    return bytes(found)
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return _varint(len(data) + 1) + data
+
+
+def _sent(request: Any, body: Iterable[bytes], *, header: bool, framed: bool) -> bytes:
+    data = b"".join([request.encode_header(flexible=True) if header else b"", *body])
+    return SIZE.pack(len(data)) + data if framed else data
