@@ -4,13 +4,16 @@ import struct
 from typing import Any
 
 import pytest
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.frame import KafkaBytes
 
 from bellwether_kafka.coordinator.kafka import FetchedOffsets, FetchOffsetsOfMany, LatestOffsets
+from bellwether_kafka.coordinator.kafka.group_messages import failure_of
 from bellwether_kafka.coordinator.kafka.offset_messages import CommittedOffsets, LogEnds
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.membership import Failure, Node
 
 NODE = Node(1, "b", 9092)
 LONG = "ü" * 200  # its length takes two bytes
@@ -142,6 +145,13 @@ def test_the_error_of_a_partition_is_named() -> None:
     request = FetchOffsetsOfMany(NODE, {"a": {"t": 3}}, 1_000)
     found = request.answer(received(request.message(), 8, committed(8, ["", "", ""], {1: 29})))
     assert found == {"a": FetchedOffsets({"t": [2**40, -1, -1]}, 29, "t-1")}
+
+
+def test_a_broker_that_takes_one_group_only_does_not_support_the_request() -> None:
+    """As Redpanda, whose OffsetFetch ends at version 7."""
+    with pytest.raises(IncompatibleBrokerVersion) as found:
+        BrokerVersionData(api_versions={9: (1, 7)}).api_version(FetchOffsetsOfMany(NODE, {}, 1_000).message())
+    assert failure_of(found.value) is Failure.UNSUPPORTED
 
 
 def with_tag(answer: bytes) -> bytes:
