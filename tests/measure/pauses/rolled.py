@@ -21,6 +21,7 @@ from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, Scene, Setting, br
 from tests.paths import ROOT
 
 GROUP = "wordcount"
+SESSION_MS = 20_000
 ROLL_LIMIT_S = 420
 RESTART_ONE = """#!/bin/sh
 echo "$1" > {folder}/asked
@@ -98,7 +99,7 @@ def roll(found: Scene, folder: Path) -> int:
 def main() -> int:
     with (
         brokers() as cluster,
-        scene(cluster, GROUP, Setting(guarded=False)) as found,
+        scene(cluster, GROUP, Setting(guarded=False, session_ms=SESSION_MS)) as found,
         TemporaryDirectory(prefix="bellwether-roll-") as directory,
     ):
         began_ms = now_ms()

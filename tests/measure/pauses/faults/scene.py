@@ -66,6 +66,7 @@ class Setting:
     lag: int = LAG
     command: tuple[str, ...] = COMMAND
     guard: tuple[str, ...] = ()
+    session_ms: int = SESSION_MS
 
 
 @dataclass
@@ -211,7 +212,7 @@ def scene(cluster: ProxiedCluster, name: str, setting: Setting) -> Iterator[Scen
         standbys=setting.standbys,
         guarantee=EXACTLY_ONCE,
         acceptable_recovery_lag=setting.lag,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=setting.session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         commit_interval_ms=200,
         settings={"app.marks": str(KEYS)},
