@@ -21,7 +21,7 @@ from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, Scene, Setting, br
 from tests.paths import ROOT
 
 GROUP = "wordcount"
-SESSION_MS = 20_000
+SESSION_MS = 25_000
 ROLL_LIMIT_S = 900
 RESTART_ONE = """#!/bin/sh
 echo "$1" > {folder}/asked
@@ -100,6 +100,7 @@ def main() -> int:
         scene(cluster, GROUP, Setting(guarded=False, session_ms=SESSION_MS)) as found,
         TemporaryDirectory(prefix="bellwether-roll-") as directory,
     ):
+        wait_until(lambda: found.led_by() == "Bellwether", LIMIT_S, found.tell)
         began_ms = now_ms()
         with supervised(found, Path(directory)):
             code = roll(found, Path(directory))
