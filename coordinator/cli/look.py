@@ -36,6 +36,7 @@ LOOKS_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
+REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
@@ -191,6 +192,7 @@ class Placed:
         self._policy, self._configured = policy, configured
         self._doubted: str | None = None
         self._moved_from = 0
+        self.rebalancing = False  # when it was looked at for `doubt`
 
     @property
     def _all(self) -> tuple[Rule, ...]:
@@ -250,6 +252,7 @@ class Placed:
 
     def _look_for_doubt(self) -> str:
         seen = self._look(self._rules)
+        self.rebalancing = seen.state in REBALANCING
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
         if self._rule is None:

@@ -20,11 +20,12 @@ import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import Placed, look
+from bellwether_kafka.coordinator.cli.look import REBALANCING, Placed, look
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.observation import Observation
 
 DEFAULT_TOPIC = "bellwether-control"
 POLL_S = 0.3
@@ -85,7 +86,7 @@ class OrdersTopic:
         doubt = control.objection(order, records, now_ms())
         placed = None
         if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
-            placed = self._placed(order, records)
+            placed = self._at_rest(order, records, wait_s)
             doubt = doubt or placed.doubt or _unemptied(order, placed)
         if doubt and not force:
             fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
@@ -117,6 +118,22 @@ class OrdersTopic:
     def placed(self, group: str) -> Placed:
         """The group under the orders that stand."""
         return self._under(group, self.read(), None)
+
+    def at_rest(self, group: str, wait_s: float) -> Observation:
+        """The group under the orders that stand, once it does not rebalance, or as it is when the time is over."""
+        began = time.monotonic()
+        while (seen := self.placed(group).seen()).state in REBALANCING and time.monotonic() - began < wait_s:
+            time.sleep(LOOK_S)
+        return seen
+
+    def _at_rest(self, order: AnyOrder, records: Mapping[str, control.Record], wait_s: float) -> Placed:
+        """The group as the order finds it. While a group rebalances nothing can be said of it, which passes."""
+        began = time.monotonic()
+        while True:
+            placed = self._placed(order, records)
+            if not (placed.doubt and placed.rebalancing) or time.monotonic() - began >= wait_s:
+                return placed
+            time.sleep(LOOK_S)
 
     def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
         others = {key: record for key, record in records.items() if key != order.key}

@@ -189,7 +189,7 @@ def roll(
         fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
     if not any(MEMBER in word for word in command):
         fail(f"--exec does not say where the member's id goes; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
-    chosen = members_of(to.placed(group).seen(), member)
+    chosen = members_of(to.at_rest(group, wait), member)
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
         _say(f"[{number}/{len(chosen)}] {name}")

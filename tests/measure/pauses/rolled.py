@@ -21,7 +21,8 @@ from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, Scene, Setting, br
 from tests.paths import ROOT
 
 GROUP = "wordcount"
-ROLL_LIMIT_S = 420
+SESSION_MS = 25_000
+ROLL_LIMIT_S = 900
 RESTART_ONE = """#!/bin/sh
 echo "$1" > {folder}/asked
 timeout 120 cat {folder}/answered
@@ -85,22 +86,21 @@ def roll(found: Scene, folder: Path) -> int:
         cwd=ROOT,
         env=clean_environment(path),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=sys.stdout,
         stderr=subprocess.STDOUT,
-        text=True,
         timeout=ROLL_LIMIT_S,
         check=False,
     )
-    print(process.stdout, flush=True)
     return process.returncode
 
 
 def main() -> int:
     with (
         brokers() as cluster,
-        scene(cluster, GROUP, Setting(guarded=False)) as found,
+        scene(cluster, GROUP, Setting(guarded=False, session_ms=SESSION_MS)) as found,
         TemporaryDirectory(prefix="bellwether-roll-") as directory,
     ):
+        wait_until(lambda: found.led_by() == "Bellwether", LIMIT_S, found.tell)
         began_ms = now_ms()
         with supervised(found, Path(directory)):
             code = roll(found, Path(directory))

@@ -37,9 +37,11 @@ def table(rows: dict[str, dict[str, Any]], every: Sequence[tuple[str, str]]) -> 
     ran = [rows[name] for name, _fault in every if name in rows]
     kept = sum(row["passed"] for row in ran)
     loads = [row["load"] for row in ran]
+    idle = rows.get("idle")
+    machine = "" if idle is None else f" While nothing happened, a task paused for {idle['pause_s']:.1f} s."
     stamp = f"{os.cpu_count()} cores, load average {min(loads):.0f} to {max(loads):.0f}"
     lines = [
-        f"{len(ran)} of {len(every)} rows have run, {kept} within the bound and exact, on {stamp}.",
+        f"{len(ran)} of {len(every)} rows have run, {kept} within the bound and exact, on {stamp}.{machine}",
         "",
         HEADER,
         "|---" * (HEADER.count("|") - 1) + "|",

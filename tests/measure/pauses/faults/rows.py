@@ -1,8 +1,9 @@
 """One row: what happens to an instance, the fault, and what both cost."""
 
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -68,6 +69,7 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     led_by = scene.led_by()
     line = scene.app.timeline()
     pauses = line.pauses(scene.app.application.tasks, began_ms, ended_ms)
+    _explain(pauses, began_ms)
     sums = line.stalled_ms(scene.app.application.tasks, began_ms, ended_ms)
     begin_ms, end_ms = max((one for found in pauses.values() for one in found), key=_length, default=(began_ms,) * 2)
     said = [f"guard: {text}" for one in NAMES for text in scene.guard_said(one, since[one])]
@@ -97,6 +99,13 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
 def unfinished(plan: Plan, why: str) -> Row:
     load = round(os.getloadavg()[0], 1)
     return Row(plan.name, plan.fault, None, None, None, plan.bound_s, False, "", "", f"did not end: {why[:300]}", load)
+
+
+def _explain(pauses: Mapping[str, Sequence[tuple[int, int]]], began_ms: int) -> None:
+    """Which tasks paused when, in seconds from the beginning of the row."""
+    for task, found in sorted(pauses.items()):
+        spans = ", ".join(f"{(begin - began_ms) / 1000:.1f}-{(end - began_ms) / 1000:.1f}" for begin, end in found)
+        print(f"{task}: {spans or 'never'}", file=sys.stderr, flush=True)
 
 
 def _length(pause: tuple[int, int]) -> int:

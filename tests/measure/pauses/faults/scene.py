@@ -66,6 +66,7 @@ class Setting:
     lag: int = LAG
     command: tuple[str, ...] = COMMAND
     guard: tuple[str, ...] = ()
+    session_ms: int = SESSION_MS
 
 
 @dataclass
@@ -211,7 +212,7 @@ def scene(cluster: ProxiedCluster, name: str, setting: Setting) -> Iterator[Scen
         standbys=setting.standbys,
         guarantee=EXACTLY_ONCE,
         acceptable_recovery_lag=setting.lag,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=setting.session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         commit_interval_ms=200,
         settings={"app.marks": str(KEYS)},
@@ -257,7 +258,9 @@ def child_of(pid: int) -> int:
 
 
 def _bellwether(cluster: ProxiedCluster, application: Application, setting: Setting, folder: Path) -> Bellwether:
-    options = settings_of(application, folder, policy="streams-ha", stores="persistent", session_timeout_ms=SESSION_MS)
+    options = settings_of(
+        application, folder, policy="streams-ha", stores="persistent", session_timeout_ms=setting.session_ms
+    )
     return Bellwether(
         cluster,
         [application.application_id],

@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli.look import Placed
 from bellwether_kafka.coordinator.cli.ordering import OrdersTopic
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.records import PlacementOrder, Record, Until, encode
+from bellwether_kafka.coordinator.control.records import Beat, PlacementKind, PlacementOrder, Record, Until, encode
 from bellwether_kafka.coordinator.control.topic import TopicDesk
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
 
 OK, FAILS = (f"{sys.executable} -c 'import sys; sys.exit({code})' {{member}}" for code in (0, 3))
+
+
+MOVING = Observation("g", "classic", "PreparingRebalance", "range", 0, trouble="it is rebalancing")
 
 
 def consumers(*members: tuple[str, str | None, str]) -> Observation:
@@ -66,15 +70,18 @@ class Desk:
         self.records: dict[str, Record] = {}
         self.given: list[PlacementOrder] = []
         self._back, self._empties = back, empties
+        self.rebalancing = 0  # how often the group is seen to
         monkeypatch.setattr(OrdersTopic, "read", lambda _: self.records)
         monkeypatch.setattr(OrdersTopic, "withdraw", lambda _, key: self.records.pop(key))
         monkeypatch.setattr(OrdersTopic, "give", lambda _, order, *__, **___: self._give(order))
         monkeypatch.setattr(OrdersTopic, "placed", lambda *_: self)
         monkeypatch.setattr(OrdersTopic, "in_full", lambda _self, _group, where: where)
         monkeypatch.setattr(orders, "LOOK_S", 0.01)
+        monkeypatch.setattr(ordering, "LOOK_S", 0.01)
 
     def seen(self) -> Observation:
-        return consumers(("a-1", "one", "app"), ("b-1", "two", "app"))
+        self.rebalancing -= 1
+        return MOVING if self.rebalancing >= 0 else consumers(("a-1", "one", "app"), ("b-1", "two", "app"))
 
     def unready(self, where: str) -> str:
         if not self._back:
@@ -163,3 +170,38 @@ def test_what_is_done_is_said_before_the_next_one_begins(
     with pytest.raises(typer.Exit):
         desk.roll(only_one)
     assert capfd.readouterr().out.startswith("one: empty after ")
+
+
+def test_it_waits_for_a_group_that_rebalances(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    desk = Desk(monkeypatch)
+    desk.rebalancing = 3
+    desk.roll(OK, wait=60.0)
+    assert [order.where for order in desk.given] == ["member:one", "member:two"]
+    desk = Desk(monkeypatch)
+    desk.rebalancing = 1_000_000
+    with pytest.raises(typer.Exit):
+        desk.roll(OK)
+    assert "Nothing can be restarted in g: it is rebalancing." in capfd.readouterr().err
+
+
+def test_an_order_that_may_wait_is_not_refused_because_the_group_rebalances(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Observation] = []
+    at_ms = int(time.time() * 1000)
+    leads: dict[str, Record] = {"beat/pod-1": Beat("pod-1", leads=("g",), at_ms=at_ms)}
+    monkeypatch.setattr(OrdersTopic, "read", lambda _: leads)
+    monkeypatch.setattr(Placed, "_look", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
+    monkeypatch.setattr(ordering, "LOOK_S", 0.01)
+    to = OrdersTopic(TopicDesk({}, "control"), "control", True, "brokers:9092", Output.TABLE, "brokers:9092")
+    kind, until = PlacementKind.EVACUATE, Until.BACK
+    order = PlacementOrder(kind, "g", "*", "member:a-1", "sre", at_ms, at_ms + 60_000, until=until)
+    seen[:] = [MOVING, MOVING, consumers(("a-1", "one", "app"), ("b-1", "two", "app"))]
+    to.give(order, "", wait_s=60.0, force=False, dry_run=True)
+    assert "Nothing was applied" in capsys.readouterr().out
+    seen[:] = [MOVING]
+    with pytest.raises(typer.Exit):
+        to.give(order, "", wait_s=0.0, force=False)
+    assert "Nothing can be placed in g now: it is rebalancing." in capsys.readouterr().err
