@@ -43,6 +43,10 @@ after the first* are those in which the application took part, and *led* says ho
 under test led; where that is not all of them, a list below says which others led, and why. *Load* is the machine's at
 the end of the run, as `uptime` shows it for five minutes; two cores are busy at 2. Waits are bounded, so repeat a run
 that failed at a load far above that before you draw conclusions.
+
+Instances that start or end at nearly the same time share rebalances, so numbers of generations differ by chance,
+too. In `standby-replicas` each start after the first causes two rebalances and each end one, under each leader;
+compare the logs (`--logs`) before you compare sums.
 """
 
 
