@@ -9,7 +9,6 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.cost import cost_of, in_words, weights_in_words
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     LISTED_TYPES,
@@ -97,6 +96,12 @@ def observe(
 
 
 def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:
+    from bellwether_kafka.coordinator.cli.cost import (  # noqa: PLC0415 - a list of groups does without its plans
+        cost_of,
+        in_words,
+        weights_in_words,
+    )
+
     seen = look(settings, group)
     if seen.kind == "missing":
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
