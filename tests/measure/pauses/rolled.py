@@ -21,7 +21,7 @@ from tests.measure.pauses.faults.scene import LIMIT_S, NAMES, Scene, Setting, br
 from tests.paths import ROOT
 
 GROUP = "wordcount"
-SESSION_MS = 25_000
+SESSION_MS = 20_000
 ROLL_LIMIT_S = 900
 RESTART_ONE = """#!/bin/sh
 echo "$1" > {folder}/asked

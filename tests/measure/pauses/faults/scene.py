@@ -258,9 +258,7 @@ def child_of(pid: int) -> int:
 
 
 def _bellwether(cluster: ProxiedCluster, application: Application, setting: Setting, folder: Path) -> Bellwether:
-    options = settings_of(
-        application, folder, policy="streams-ha", stores="persistent", session_timeout_ms=setting.session_ms
-    )
+    options = settings_of(application, folder, policy="streams-ha", stores="persistent", session_timeout_ms=SESSION_MS)
     return Bellwether(
         cluster,
         [application.application_id],
