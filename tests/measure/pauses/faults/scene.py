@@ -168,8 +168,8 @@ class Scene:
     # ---- afterwards --------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """Everything runs again, tasks are spread, and no order is left. Raises AssertionError. Bellwether may not lead:
-        from a member that runs exactly once it takes the lead only when one restarts."""
+        """Everything runs again, tasks are spread, and no order is left. Raises AssertionError. Bellwether may not
+        lead: where members run exactly once it takes the lead back only when one restarts."""
         self.restore()
         if self.lead is not None and not self.lead.running:
             self.lead.start(wait=False)
