@@ -77,7 +77,8 @@ def _row(found: Scene, plan: Plan) -> tuple[Row, bool]:
             print(failure, file=sys.stderr, flush=True)
             row = replace(row, broken=f"afterwards: {str(failure)[:300]}")
     print(f"{time.monotonic() - began:.0f} s, {row}", file=sys.stderr, flush=True)
-    return row, bool(row.exact) and not row.broken
+    serves = found.lead is None or found.led_by() == "Bellwether"
+    return row, bool(row.exact) and not row.broken and serves
 
 
 def _chosen(known: Sequence[Batch], names: Sequence[str]) -> Iterator[Row]:
