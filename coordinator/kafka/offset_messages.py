@@ -1,9 +1,9 @@
 """ListOffsets and OffsetFetch of many partitions, encoded and decoded a topic at a time. Belongs to `many_groups`.
 
 kafka-python makes an object of every partition, both ways, and looks for tags in each: a fifth of the time that a
-process needs to observe a thousand groups. Here the entries of a topic are one array of bytes of equal size. That goes for the
-flexible versions, which brokers have since Kafka 3.0. Older versions, and answers of another shape (tags, which no
-version has so far), are the library's.
+process needs to observe a thousand groups. Here the entries of a topic are one array of bytes of equal size. That goes
+for the flexible versions, which brokers have since Kafka 3.0. Older versions, and answers of another shape (tags, which
+no version has so far), are the library's.
 """
 
 import struct
