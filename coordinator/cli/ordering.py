@@ -86,7 +86,7 @@ class OrdersTopic:
         doubt = control.objection(order, records, now_ms())
         placed = None
         if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
-            placed = self._at_rest(order, records, wait_s)
+            placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
             doubt = doubt or placed.doubt or _unemptied(order, placed)
         if doubt and not force:
             fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
