@@ -245,18 +245,22 @@ def main() -> int:
         first = [group["group"] for group in overview(address)][: len(BROKEN) + 2]
         print(f"first on the page: {', '.join(first)}")
         if options.pictures is not None:
-            stack.enter_context(pictures(address, options.pictures))
+            take_pictures(address, cluster.bootstrap, options.pictures)
         print("\n".join(wrong) or "each broken group is named for what is broken, and no other group is", flush=True)
         return 1 if wrong else 0
 
 
-@contextmanager
-def pictures(address: str, folder: Path) -> Iterator[None]:
+def take_pictures(address: str, bootstrap: str, folder: Path) -> None:
+    """The overview, and the page that `assess -o html` makes."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, Browser(Path(profile)) as browser:
+    ended = run_to_end(["assess", "--bootstrap", bootstrap, "-o", "html"])
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, Browser(Path(profile) / "of") as browser:
         for shot in (shot for shot in SHOTS if not shot.address):
             print(picture(browser, f"http://{address}/", shot, folder / f"live-{shot.name}.png"), flush=True)
-    yield
+        (Path(profile) / "assess.html").write_text(ended.stdout, encoding="utf-8")
+        browser.size(1280, 1400)
+        browser.open(f"file://{profile}/assess.html", "document.body.innerText.length > 0")
+        browser.screenshot(folder / "live-assess.png")
 
 
 if __name__ == "__main__":
