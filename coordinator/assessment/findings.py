@@ -149,7 +149,7 @@ def _storms(facts: Facts) -> Iterator[Finding]:
 def _waits(facts: Facts) -> Iterator[Finding]:
     ghosts = [ghost for period in facts.periods for ghost in period.ghosts]
     if ghosts:
-        names = listed([ghost.client_id for ghost in ghosts])
+        names = listed(list(dict.fromkeys(ghost.client_id for ghost in ghosts)))
         seconds = sum(period.ghost_s or 0.0 for period in facts.periods)
         yield Finding(
             "ghosts",

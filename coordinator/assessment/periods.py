@@ -15,7 +15,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 STORM_MS, STORM_MIN = 600_000, 5
 WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a group, usually
-GONE = "left or died"
+CAME, GONE = "joined", "left or died"
 DAY_S = 86_400
 UNKNOWN_CAUSE = "unknown"
 ONE_LOOK = "one look shows no rebalances: look for longer with --for, or give recorded rounds with --history"
@@ -136,8 +136,12 @@ def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
 
 
 def _behind(happened: Sequence[Happened]) -> str:
+    """The cause that came most often; where each names other members, how often members came and went."""
     ((cause, times),) = Counter(cause for _, cause in happened).most_common(1)
-    return f"{cause} ({times} times)" if cause else ""
+    if times > 1 or not cause:
+        return f"{cause} ({times} times)" if cause else ""
+    counts = {words: sum(words in cause for _, cause in happened) for words in (CAME, GONE)}
+    return ", ".join(f"members {words} ({count} times)" for words, count in counts.items() if count) or cause
 
 
 def _past(

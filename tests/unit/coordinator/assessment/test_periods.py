@@ -80,6 +80,11 @@ def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
     assert storm.behind == "a joined (5 times)"
 
 
+def test_a_storm_of_ever_other_members_tells_how_often_members_came_and_went() -> None:
+    (storm,) = storms([(at, f"guest-{at // 2} {'left or died' if at % 2 else 'joined'}") for at in range(9)])
+    assert storm.behind == "members joined (5 times), members left or died (4 times)"
+
+
 def history(*values: bytes, decisions: int = 0) -> History:
     found, schemas = History(), SchemaSet.load()
     for value in values:
