@@ -1,4 +1,4 @@
-"""Exports of a package that are imported when somebody asks for them.
+"""Exports of a package that are imported on first use.
 
 The guard beside an application uses little of this service, and librdkafka and numpy are too large for it; kafka-python
 takes longer to import than an application may wait for its start.

@@ -104,7 +104,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     took_s = time.perf_counter() - began
     outcomes = [records.BacktestOutcome(**row.asDict()) for row in rows]
     advice = records.recommendation(outcomes, asked.price_per_gb)
-    sys.stdout.write(f"{advice}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n")
+    sys.stdout.write(f"{advice}\nReplayed {len(outcomes)} rebalances in {took_s:.2f} s.\n")
     spark.stop()
     return 0
 

@@ -105,7 +105,9 @@ def _lags(axes: Any, table: pd.DataFrame) -> None:
 def _moves(axes: Any, table: pd.DataFrame) -> None:
     _lines(axes, table, "group", "moved", "sum")
     axes.set_ylabel("partitions moved")
-    axes.set_title(f"{int(table['rounds'].sum())} rounds, longest pause {table['pause_us_max'].max() / 1e3:,.0f} ms")
+    longest = table["pause_us_max"].max()  # of the leader's part, which is not known of groups that are only observed
+    pause = f", longest pause {longest / 1e3:,.0f} ms" if pd.notna(longest) else ""
+    axes.set_title(f"{int(table['rounds'].sum())} rebalances{pause}")
 
 
 def _slowest(table: pd.DataFrame) -> pd.DataFrame:

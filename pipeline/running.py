@@ -1,4 +1,4 @@
-"""Keeps the queries of `pipeline run` going until SIGTERM, tells their progress, and ends them within a bounded time.
+"""Keeps the queries of `pipeline run` going until SIGTERM, reports their progress, and ends them within a bounded time.
 
 Spark waits for a batch to end before a query stops, and a batch may wait minutes for brokers. So stopping has a limit,
 behind which Spark's JVM is killed: that loses nothing, a batch that was cut off is done again at the next start.
@@ -33,7 +33,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
 
     Where Spark does not stop within `stop_s`, the process ends from in here.
     """
-    logging.disable(logging.ERROR)  # py4j writes stack traces about a JVM that has ended; nothing of ours logs here
+    logging.disable(logging.ERROR)  # py4j writes stack traces about a JVM that has ended; no job logs here
     jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - the only way to it; None under spark-submit
     stopping: list[int] = []
 

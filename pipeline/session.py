@@ -30,7 +30,7 @@ def session(
     Spark properties."""
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if master is not None:
-        # Otherwise workers run whatever `python3` is on the PATH, which need not have our packages.
+        # Otherwise workers run whatever `python3` is on the PATH, which need not have Bellwether's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = (
             builder.master(master)

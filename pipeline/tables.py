@@ -7,10 +7,10 @@ and restarted and a batch over the same records give equal rows. Every table has
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from bellwether_kafka.pipeline.records import SchemaSet
+from bellwether_kafka.pipeline.records import OBSERVED, PLANNED, SchemaSet
 from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 
 WATERMARK = "30 minutes"
@@ -114,29 +114,31 @@ def rack_costs(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
 
 
 def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per window, group and cause: rounds, moves, and how long the leader's part of them took. `storm` marks a cause
-    that alone made five rounds or more in one window."""
+    """Per window, group and cause: rebalances, moves, and how long the leader's part of them took. `storm` marks a
+    cause that alone made five rebalances or more in one window. Moves and pauses are sums of those that are known."""
     rows = events(raw, "decision", schemas).withWatermark("at", options.watermark)
     pause_ms = F.col("metadata_ms") + F.col("plan_ms") + F.col("sync_ms")
-    pause_us = (F.when(pause_ms.between(0, 1e9), pause_ms).otherwise(0.0) * 1000).cast("long")
+    pause_us = (F.when(pause_ms.between(0, 1e9), pause_ms) * 1000).cast("long")
     grouped = (
         rows.withColumn("pause_us", pause_us)
         .groupBy(F.window("at", CHURN_WINDOW).alias("w"), "group", F.col("cause_kind").alias("cause"))
         .agg(
             F.count("*").alias("rounds"),
-            F.sum(F.least("moved", F.lit(AMOUNT_MAX))).alias("moved"),
-            F.sum(F.least("new", F.lit(AMOUNT_MAX))).alias("new"),
-            F.sum(F.least("lost", F.lit(AMOUNT_MAX))).alias("lost"),
-            F.sum(F.least("withheld", F.lit(AMOUNT_MAX))).alias("withheld"),
+            *(_sum(name).alias(name) for name in ("moved", "new", "lost", "withheld")),
             F.sum("pause_us").alias("pause_us"),
             F.max("pause_us").alias("pause_us_max"),
             F.max("members").alias("members_max"),
-            F.count(F.when(F.col("source") != "plan", 1)).alias("fallbacks"),
+            F.count(F.when(~F.col("source").isin(PLANNED, OBSERVED), 1)).alias("fallbacks"),
             F.max(F.struct("decided_at_ms", "generation", "cause")).alias("last"),
         )
     )
     marked = grouped.withColumn("storm", F.col("rounds") >= STORM_ROUNDS)
     return _dated(marked.withColumn("last_sentence", F.col("last.cause")).drop("last"))
+
+
+def _sum(amount: str) -> Column:
+    """Of the amounts that are known: unknown ones are negative."""
+    return F.sum(F.greatest(F.least(amount, F.lit(AMOUNT_MAX)), F.lit(0)))
 
 
 def culprits(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 import typer.main
 
 from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.lazy import HELP_OPTIONS
 from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
 
 COMMANDS: Any = typer.main.get_command(app)
@@ -33,5 +34,6 @@ def understood(words: list[str]) -> GuardArguments | None:
     command, rest = COMMANDS, words
     while known := getattr(command, "commands", {}):
         command, rest = known[rest[0]], rest[1:]
-    getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False)
+    # A command keeps the first help option that it is asked for: another one would stay with later tests.
+    getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False, **HELP_OPTIONS)
     return None

@@ -17,7 +17,8 @@ def broker_side(name: str) -> Policy:
 
 
 class BrokerSide:
-    """A broker's assignor behind the interface of ours. Topics come in the order of their names, members as they do."""
+    """A broker's assignor behind Bellwether's interface. Topics come in the order of their names, members as
+    they do."""
 
     cooperative = False
 

@@ -32,7 +32,7 @@ class ConsumerAssignor(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What a stage sees. `before` is the owner array before this round; `seed` is the only source of randomness."""
+    """What a stage sees. `before` is the owner array before this rebalance; `seed` is the only source of randomness."""
 
     group: GroupView
     cluster: ClusterView
@@ -76,7 +76,7 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
     if after > 0:
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
     told = getattr(stage, "told", None)  # of stages that know better than this sentence what they have done
-    reason = "It must hold, and it holds." if told is None else told(problem, before)
+    reason = "Required, and satisfied." if told is None else told(problem, before)
     orders = getattr(stage, "orders", "")
     return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
 

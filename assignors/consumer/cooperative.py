@@ -1,4 +1,5 @@
-"""The cooperative step: which partitions must wait a round because somebody else still consumes them (KIP-429).
+"""The cooperative step: which partitions are pending for a rebalance because another member still consumes them
+(KIP-429).
 
 The JVM's general path believes a stale claim and hands a partition over while a newer owner still consumes it. Here a
 claim that a newer generation beats does not count as ownership of the one who gains, but every claim counts as

@@ -24,13 +24,13 @@ ASSIGNMENT_VERSION = 1
 # sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
-RACKLESS = "names no rack while others do"  # worth knowing, and nothing that a round could mend
+RACKLESS = "names no rack while others do"  # worth knowing, and nothing that a rebalance could fix
 
 
 def decide(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
 ) -> Decision[PartitionPlan] | shared.Refusal:
-    """Decides one round. Pure: equal arguments give equal answers. Never raises."""
+    """Decides one rebalance. Pure: equal arguments give equal answers. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
     except shared.RefusalError as error:
@@ -99,7 +99,7 @@ def _tried(
 def _encode(
     raw: RawGroup, cluster: ClusterView, group: GroupView, sent: IntArray, echoes: Mapping[int, bytes]
 ) -> tuple[tuple[str, bytes], ...]:
-    """One assignment per member id; the last member of the encoder is ours and owns nothing."""
+    """One assignment per member id; the last member of the encoder is Bellwether's and owns nothing."""
     blobs = write_assignments(
         cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
     )

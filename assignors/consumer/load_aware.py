@@ -1,9 +1,9 @@
 """The policy `load-aware` for consumer groups: even load per member instead of even counts of partitions.
 
-Everybody keeps what it has; partitions without an owner go to the least loaded subscriber; then, if somebody is loaded
-beyond the dead band, partitions move, within a limit per round and never across racks where they were local. Two plans
-are improved like that, the present one and the count-balanced one that Kafka's sticky assignor would make, and the one
-with the better score wins; its score charges a plan for moving anything, which is what keeps noise from moving
+Everybody keeps what it has; partitions without an owner go to the least loaded subscriber; then, if a member is loaded
+beyond the dead band, partitions move, within a limit per rebalance and never across racks where they were local. Two
+plans are improved like that, the present one and the count-balanced one that Kafka's sticky assignor would make, and
+the one with the better score wins; its score charges a plan for moving anything, which is what keeps noise from moving
 partitions. Since the count-balanced plan is among the candidates, the winner is never worse than it by that score.
 """
 

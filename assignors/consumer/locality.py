@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, Cluste
 
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96
-# Every round lowers the cost, so stopping early is safe; this only bounds the time.
+# Every pass lowers the cost, so stopping early is safe; this only bounds the time.
 MAX_ROUNDS = 5_000
 _FAR = np.int64(1) << 60
 
@@ -114,7 +114,7 @@ def _negative_cycle(gain: LongArray) -> list[int]:
         return reach[via, np.arange(size)], via
 
     rounds = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
-    for parent, cheaper in rounds:  # what still becomes cheaper after so many rounds is behind a negative cycle
+    for parent, cheaper in rounds:  # what still becomes cheaper after so many passes is behind a negative cycle
         here = int(cheaper[0])
         for _ in range(size):
             here = int(parent[here])

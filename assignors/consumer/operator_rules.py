@@ -1,10 +1,10 @@
-"""The operator's word on placement: pins, bans and evacuations, as a hard stage at the end of a chain.
+"""Operators' rules on placement: pins, bans and evacuations, as a hard stage at the end of a chain.
 
     where   "rack:az1", "member:X" (X a member id, an instance id, or the client id in a member id)
     item    "orders-3" (a partition), "orders" (a topic), "*" (everything)
 
 A pin says that an item shall be nowhere else, a ban that it shall not be there; an evacuation is a ban of everything.
-What nobody can obey (no such member, no other member that subscribes) is not obeyed, and said.
+What cannot be carried out (no such member, no other one that subscribes) is left, and reported.
 """
 
 import re
@@ -57,7 +57,7 @@ class OperatorRules:
         return Plan.of(owner)
 
     def score(self, problem: Problem, plan: Plan) -> float:
-        """How many partitions stand against a rule that somebody could obey."""
+        """How many partitions stand against a rule that could be kept."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
     @property
@@ -69,7 +69,7 @@ class OperatorRules:
         do."""
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
         idle = [reason for rule in self.rules if (reason := void(problem, rule, ()))]
-        return f"{done}{behind(self.orders)}.{''.join(f' Not obeyed: {reason}.' for reason in idle)}"
+        return f"{done}{behind(self.orders)}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
 
 def matches(member: MemberView, where: str) -> bool:
@@ -81,7 +81,7 @@ def matches(member: MemberView, where: str) -> bool:
 
 
 def void(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
-    """Why this rule beside the others cannot be obeyed here, as a part of a sentence; "" if it can."""
+    """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
     members = problem.group.members
     if not any(matches(member, rule.where) for member in members):
         racks = sorted({member.rack for member in members if member.rack is not None})
@@ -99,7 +99,7 @@ def void(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
 
 
 def against(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-    """Partitions whose owner may not have them although somebody else may."""
+    """Partitions whose owner may not have them although another one may."""
     return _Allowed(problem, rules).violations(owner)
 
 
@@ -131,13 +131,13 @@ class _Allowed:
         return chosen.astype(np.int32)
 
     def without_members(self, flats: IntArray) -> IntArray:
-        """Those of them that the rules leave nobody for, though somebody subscribes."""
+        """Those of them that the rules leave no member for, though members subscribe."""
         wanted = [f for f in flats.tolist() if self._subscribed[:, self._topic[f]].any()]
         found = [f for f in wanted if not (self._subscribed[:, self._topic[f]] & self._masks[self._row[f]]).any()]
         return np.array(found, dtype=np.int32)
 
     def violations(self, owner: IntArray) -> IntArray:
-        """Partitions whose owner may not have them although somebody else may."""
+        """Partitions whose owner may not have them although another one may."""
         ruled = np.flatnonzero((self._row != 0) & (owner != NOBODY))
         return np.array([f for f in ruled.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
 

@@ -20,10 +20,10 @@ from bellwether_kafka.protocol.messages import STICKY
 from bellwether_kafka.protocol.primitives import ProtocolError
 
 
-@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
+@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made on first use
 class PartitionPlan:
     """`before` and `target` are in the coordinates of `group` and `cluster`. `joined` are the members as they joined,
-    ours not among them; `echoes` is the userData written into assignments, by member. See `GroupPlan`."""
+    Bellwether's not among them; `echoes` is the userData written into assignments, by member. See `GroupPlan`."""
 
     group: GroupView
     cluster: ClusterView
@@ -129,11 +129,11 @@ class PartitionPlan:
             yield f"the assignments do not read back: {error}"
             return
         if (sent >= len(theirs)).any():
-            yield "our own member would get partitions"
+            yield "Bellwether's own member would get partitions"
         expected = self.target.sent
         if not np.array_equal(sent, expected):
             wrong = int(np.argmax(sent != expected))
-            yield f"what is sent is not the plan without what is withheld, first at {self.cluster.name(wrong)}"
+            yield f"what is sent is not the plan without its pending partitions, first at {self.cluster.name(wrong)}"
         yield from validate(self.group, self.cluster, self.target, holds_claims=raw.protocol != STICKY)
 
     def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - see GroupPlan

@@ -134,7 +134,7 @@ def _match_members(local: BoolArray, racks: IntArray) -> IntArray:
 
 
 def _fill(given: IntArray, m: int) -> IntArray:
-    """The plain pass: what is still free goes in order to members in order, extras to whoever exceeds first."""
+    """The plain pass: what is still free goes in order to members in order, extras to the first that exceeds."""
     free = np.flatnonzero(given == NOBODY)
     quota, extras = divmod(len(given), m)
     have = np.bincount(given[given != NOBODY], minlength=m)

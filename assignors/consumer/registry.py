@@ -32,7 +32,7 @@ class Policy:
     """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
 
     A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
-    `load` is what `load-aware` goes by; its weights change from round to round. `clock` measures the stages.
+    `load` is what `load-aware` goes by; its weights change from rebalance to rebalance. `clock` measures the stages.
     """
 
     name: str = KAFKA

@@ -1,4 +1,4 @@
-"""What must hold for every plan, whoever made it: used by tests and by the decision path before anything is encoded.
+"""What must hold for every plan, whatever made it: used by tests and by the decision path before anything is encoded.
 
 An empty tuple of findings means fine. All checks are array operations; texts are made only for what is wrong.
 """
@@ -28,12 +28,12 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
     findings = [
         *_name(cluster, unowned, "{tp} has no owner"),
         *_name(cluster, foreign, "{tp} is given to {member}, which does not subscribe to it", group, owner),
-        *_name(cluster, plan.withheld & (owner == NOBODY), "{tp} is withheld but has no owner"),
+        *_name(cluster, plan.withheld & (owner == NOBODY), "{tp} is pending but has no owner"),
     ]
     taken, others = contested(group, owner) if holds_claims else (np.zeros_like(plan.withheld),) * 2
     handed_over = taken & ~plan.withheld
     findings += _name(cluster, handed_over, "{tp} is sent to {member} while another member consumes it", group, owner)
-    findings += _name(cluster, plan.withheld & ~others, "{tp} is withheld though no other member claims it")
+    findings += _name(cluster, plan.withheld & ~others, "{tp} is pending though no other member claims it")
     return tuple(findings)
 
 
@@ -49,7 +49,7 @@ def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
 
 
 def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
-    """(partitions that the owner must not get yet, partitions that somebody other than the owner claims).
+    """(partitions that the owner must not get yet, partitions that a member other than the owner claims).
 
     A claim of the owner counts only if it is newer than every other claim: a stale one is not ownership
     (docs/reference/assignors.md#cooperative-rebalancing), and two of the same generation are two consumers.

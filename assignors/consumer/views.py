@@ -40,7 +40,7 @@ def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
 
 
 def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool) -> GroupView:
-    """The group of this round in the coordinates of `cluster`.
+    """The group of this rebalance in the coordinates of `cluster`.
 
     `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
     itself (static, same id, same bytes as last time; docs/reference/broker-behaviour.md#states) or whose bytes are

@@ -1,4 +1,4 @@
-"""What if: a group as it would be after a change, and the rounds until it is stable again. Pure."""
+"""What if: a group as it would be after a change, and the rebalances until it is stable again. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -97,7 +97,7 @@ def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
     for name, total in topics.items():
         if name not in cluster.index:
             known = ", ".join(cluster.topics)
-            raise shared.WhatIfError(f"Nobody in the group subscribes to a topic {name}; known are {known}.")
+            raise shared.WhatIfError(f"No member subscribes to a topic {name}; known are {known}.")
         if total < (present := cluster.counts[cluster.index[name]]):
             raise shared.WhatIfError(f"Topic {name} has {present} partitions; Kafka removes none.")
     counts = np.array([topics.get(t, int(c)) for t, c in zip(cluster.topics, cluster.counts, strict=True)], np.int32)

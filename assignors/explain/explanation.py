@@ -45,10 +45,10 @@ def _name(owners: Sequence[Owner], owner: int) -> str | None:
 def _sentence(item: str, before: str | None, after: str | None, stage: str, *, withheld: bool) -> str:
     by = f" ({stage})" if stage else ""
     if after is None:
-        return f"{item} has no owner: nobody who may have it can be given it."
+        return f"{item} has no owner: no member that may have it can be given it."
     if before == after:
         return f"{item} stays with {after}{by}."
     if before is None:
         return f"{item} had no owner and goes to {after}{by}."
-    later = ", one round later, when its owner has given it up" if withheld else ""
+    later = ", one rebalance later, when its owner has given it up" if withheld else ""
     return f"{item} goes from {before} to {after}{later}{by}."

@@ -16,7 +16,7 @@ def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
     """In words, of each of these items, which all have an owner in `before`; "" for neither. Costs, too, are said. Of
     balance only where the item leaves the one of the two that had more."""
     if not len(items):
-        return []  # most rounds: the rest looks at every partition of the group
+        return []  # most rebalances: the rest looks at every partition of the group
     owners = len(plan.owners)
     had = np.bincount(before[before != NOBODY], minlength=owners)
     has = np.bincount(plan.owner[plan.owner != NOBODY], minlength=owners)

@@ -76,7 +76,7 @@ class Cost:
 class Moves:
     """Partitions by what happens to them between two plans: `new` had no owner before, `lost` has none after.
 
-    What is withheld counts as moved in the round that plans it, and as kept in the one that hands it out.
+    What is withheld counts as moved in the rebalance that plans it, and as kept in the one that hands it out.
     """
 
     kept: int
@@ -118,9 +118,9 @@ class GroupPlan(Protocol):
     """Who has what before and after a rebalance. An item is a partition of a consumer group or a task of an
     application, an owner is a member or a process; items and owners are indices.
 
-    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `withheld` items are sent one round
-    later. `item_of` is the item of every flat partition of `cluster`, NOBODY for partitions that are none of the
-    group's.
+    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `withheld` items are sent one
+    rebalance later. `item_of` is the item of every flat partition of `cluster`, NOBODY for partitions that are none of
+    the group's.
     """
 
     @property
@@ -174,7 +174,7 @@ class GroupPlan(Protocol):
         """What is wrong with these bytes for the members of `raw`; () where they say what the plan says."""
 
     def in_generation(self, generation: int) -> Self:
-        """The same plan for another round of the same members."""
+        """The same plan for another rebalance of the same members."""
 
     def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
         """The stage that put the item where it is."""
@@ -184,10 +184,10 @@ class GroupPlan(Protocol):
         """Owners that could have the item: the planned one first, then the one before."""
 
     def void(self, rule: Rule, others: Sequence[Rule]) -> str:
-        """Why an operator's rule beside these others cannot be obeyed by these owners, as a part of a sentence."""
+        """Why an operator's rule beside these others cannot be kept by these owners, as a part of a sentence."""
 
     def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-        """The items whose owner here stands against a rule that somebody else could obey."""
+        """The items whose owner here stands against a rule that another one could keep."""
 
     def named(self, where: str) -> BoolArray:
         """Which of the owners an operator means by a place."""
@@ -215,13 +215,14 @@ class GroupPlan(Protocol):
 P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 
-@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
+@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made on first use
 class Decision(Generic[P_co]):
     """Everything about one decided rebalance.
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
-    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need. `promised`: by
-    item, the owner for whom the round before withheld it, NOBODY for none; None where that round is not known.
+    policy says of its plan. `probing_at_ms` is when Bellwether should rejoin to promote warm-ups, None: no need.
+    `promised`: by item, the owner for whom the rebalance before withheld it, NOBODY for none; None where that rebalance
+    is not known.
     """
 
     raw: RawGroup
@@ -243,7 +244,7 @@ class Decision(Generic[P_co]):
 
     @property
     def followup(self) -> bool:
-        """Something is withheld, so another round must follow."""
+        """Something is withheld, so another rebalance must follow."""
         return bool(self.plan.withheld.any())
 
     @cached_property

@@ -63,7 +63,8 @@ def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
 
 
 def freeze(cluster: ClusterView, before: IntArray, owner: IntArray) -> IntArray:
-    """Puts partitions of unreadable topics back to the owner that they had before this round, where there is one."""
+    """Puts partitions of unreadable topics back to the owner that they had before this rebalance, where there is
+    one."""
     rows = [cluster.index[t] for t in cluster.unreadable if t in cluster.index]
     if not rows:
         return owner

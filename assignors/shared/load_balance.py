@@ -29,7 +29,7 @@ class Rules:
     `band`: a place that is fuller than the mean by no more than this share is not relieved at all. `settle`: once one
     has to be relieved, everybody is brought below this, so that the next small change does not cross the band again.
     `moving_charge`: what a plan that moves anything costs in its own score: it must gain more than that. `moves_max`:
-    items moved per round, None for a tenth of all (at least 4).
+    items moved per rebalance, None for a tenth of all (at least 4).
     """
 
     band: float = 0.10

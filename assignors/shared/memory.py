@@ -1,4 +1,4 @@
-"""What the leader remembers of the plan that it last delivered, and how that reads in a new round.
+"""What the leader remembers of the plan that it last delivered, and how that reads in a new rebalance.
 
 Memory is the only history of members that claim nothing (range and round robin members, restarted static members, most
 Python clients), and it beats claims of its own generation and older ones

@@ -150,7 +150,7 @@ class MemberView(NamedTuple):
 
 
 class Members(Sequence[MemberView]):
-    """The members of a group, held as columns: thousands come in every round, and hardly anybody looks at each."""
+    """The members of a group, held as columns: thousands come in every rebalance, and hardly anybody looks at each."""
 
     __slots__ = ("_columns", "ids", "instance_ids", "racks")
 
@@ -203,7 +203,7 @@ class Members(Sequence[MemberView]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
-    """A group in one join round, without the sidecar's own member (it is a member on the wire and never in a view).
+    """A group in one rebalance, without the sidecar's own member (it is a member on the wire and never in a view).
 
     `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
     the cluster view knows. Claims are flat partitions in CSR form: those of member m are
@@ -211,7 +211,7 @@ class GroupView:
     was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
     (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
     userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
-    claims and memory come to (`claims.current_owner`) once somebody has worked it out, so that nobody does it again.
+    claims and memory come to (`claims.current_owner`) once they have been computed, so that this is done once.
     """
 
     group_id: str
@@ -288,8 +288,8 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Where everything goes. `owner` is the target; `withheld` marks partitions that their new owner gets one round
-    later, because somebody else still consumes them. What is sent is the target without the withheld ones."""
+    """Where everything goes. `owner` is the target; `withheld` marks partitions that their new owner gets one rebalance
+    later, because another member still consumes them. What is sent is the target without the withheld ones."""
 
     owner: IntArray
     withheld: BoolArray

@@ -15,7 +15,7 @@ Relax = Callable[[IntArray | LongArray], tuple[IntArray | LongArray, LongArray]]
 
 
 def relaxations(relax: Relax, distance: IntArray | LongArray) -> Iterator[tuple[LongArray, LongArray]]:
-    """After each round (what names the last arc of the cheapest way to each node, NOBODY for none; the nodes that have
+    """After each pass (what names the last arc of the cheapest way to each node, NOBODY for none; the nodes that have
     become cheaper). Ends when none has: then there is no negative cycle. Else it goes on for ever."""
     last = np.full(len(distance), NOBODY, dtype=np.int64)
     while True:

@@ -11,8 +11,8 @@ class RefusalCause(Enum):
     TOPOLOGY = "topology"  # it contradicts the members: learn it again, or let a Java member lead
     TOPICS = "topics"  # a topic is missing or cannot be read, or partition counts contradict each other
     INTERNAL_TOPICS = "internal topics"  # one is missing or has another size than the application needs
-    CONFIG = "configuration"  # ours is not the application's
-    PLAN = "plan"  # no valid plan was found: a defect of an assignor or ours, or it came too late
+    CONFIG = "configuration"  # Bellwether's is not the application's
+    PLAN = "plan"  # no valid plan was found: a defect of an assignor or Bellwether's, or it came too late
 
 
 @dataclass(frozen=True, slots=True)

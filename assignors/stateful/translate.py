@@ -98,7 +98,7 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
 
 
 def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
-    """The assignments of a decision in the members' own words, by member id, our own included."""
+    """The assignments of a decision in the members' own words, by member id, Bellwether's own included."""
     topics = {s.id: tuple(sorted(s.sources)) for s in decision.plan.topology.subtopologies}
     warming = _warmups(decision)
     return tuple(

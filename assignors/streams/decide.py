@@ -78,7 +78,7 @@ class _Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inputs:
-    """What a round is decided from, and what of former rounds goes on into its memory."""
+    """What a rebalance is decided from, and what of former rebalances goes on into its memory."""
 
     tasks: TaskMap
     claims: members.ThreadClaims
@@ -104,8 +104,8 @@ def decide_streams(
     *,
     assignors: Assignors = STOCK,
 ) -> shared.Decision[TaskPlan] | shared.Refusal:
-    """Decides one round. Pure: equal arguments give equal answers. Never raises. `cluster` holds `topology.topics` and
-    whatever members subscribe to; `ends` what `wanted_offsets` asks for."""
+    """Decides one rebalance. Pure: equal arguments give equal answers. Never raises. `cluster` holds `topology.topics`
+    and whatever members subscribe to; `ends` what `wanted_offsets` asks for."""
     warnings: list[str] = []
     try:
         decoded = members.decode_streams(raw, memory.threads.keys() if memory.led else ())
@@ -145,7 +145,7 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
 
 
 def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
-    """With what former rounds tell: state that restarted processes hide, and where tasks shall go back to."""
+    """With what former rebalances tell: state that restarted processes hide, and where tasks shall go back to."""
     seen, hidden, tasks = inputs.seen, None, inputs.tasks
     memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
     if inputs.view.lags_known and work.policy == STREAMS_HA:
@@ -242,7 +242,8 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
 
 
 def _without_work(work: _Round, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
-    """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
+    """For a group in which Bellwether is alone, or whose members ask to shut the application down: every member is
+    told to."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
     claims = members.read_claims(work.decoded, tasks, work.memory)
@@ -283,7 +284,8 @@ def _refuse(findings: Sequence[str], what: str, cause: shared.RefusalCause = sha
 def _temporary(
     view: StreamsView, plan: StreamsPlan, tasks: shared.IntArray, target: shared.IntArray
 ) -> shared.IntArray:
-    """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
+    """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one
+    rebalance."""
     if not len(tasks) or not len(view.previous_standby.values):
         return np.zeros((0, 2), dtype=np.int32)
     kept = view.previous_standby.codes(view.tasks.size)

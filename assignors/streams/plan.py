@@ -168,7 +168,7 @@ class TaskPlan:
         found += validate_plan(self.view, self.target)
         found += validate_bytes(decoded, self.tasks, self.out, [blobs[m.member_id] for m in decoded.members])
         wrong = int(((self.out.holder >= 0) == (self.withheld | (self.owner < 0))).sum())
-        found += [f"{wrong} tasks are neither sent nor withheld, or both"] * bool(wrong)
+        found += [f"{wrong} tasks are neither sent nor pending, or both"] * bool(wrong)
         return tuple(found)
 
     def in_generation(self, generation: int) -> Self:

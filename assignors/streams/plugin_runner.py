@@ -1,10 +1,10 @@
-"""Runs a task assignor that somebody else wrote, so that nothing it does leaves the application without a valid plan.
+"""Runs the task assignor of a plug-in, so that nothing it does leaves the application without a valid plan.
 
-A plug-in that raises, or whose assignment is invalid, costs one round: everybody keeps what it has, tasks without an
-owner are placed by FallbackPrior, and a rebalance is asked for soon, later each time. After three failures in a row it
-is not asked any more and HighAvailability plans instead, until the group is led anew.
+A plug-in that raises, or whose assignment is invalid, costs one rebalance: everybody keeps what it has, tasks without
+an owner are placed by FallbackPrior, and a rebalance is asked for soon, later each time. After three failures in a row
+it is not asked any more and HighAvailability plans instead, until the group is led anew.
 
-Time is not limited here: a plug-in that does not return is the business of whoever gave this its thread.
+Time is not limited here: a plug-in that does not return is the business of the caller that gave this its thread.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ class PluginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PluginHealth:
-    """What is remembered of a plug-in from one round to the next.
+    """What is remembered of a plug-in from one rebalance to the next.
 
     `failures` in a row; `rounds` in a row without a plan of its own, which decide how long the next retry waits. They
     differ where the plug-in let a TaskAssignmentError through because lags could not be read: not its fault.
-    `retry_at_ms` (epoch) is when the last round asked to be repeated, None if it did not.
+    `retry_at_ms` (epoch) is when the last rebalance asked to be repeated, None if it did not.
     """
 
     failures: int = 0
@@ -93,8 +93,8 @@ def run_plugin(
     now_ms: int,
     cluster: ClusterView | None = None,
 ) -> PluginRun:
-    """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as
-    there is a process to place tasks on).
+    """One rebalance of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as
+    long as there is a process to place tasks on).
 
     Without a plan of the plug-in's everybody keeps what it ran, whatever the load, as KIP-924 promises; shipped Java
     fails every thread instead. Standbys are then those of FallbackPrior: what a process calls its standbys is all state
@@ -215,7 +215,7 @@ def _sentence(assignor: api.TaskAssignor, failed: _Failed, health: PluginHealth)
         if health.disabled
         else f"failure {health.failures} of {FAILURES_MAX} in a row"
     )
-    return f"{_name(assignor)} {what} ({failed.reason}); everybody keeps what it has; {end}"
+    return f"{_name(assignor)} {what} ({failed.reason}); all members keep what they have; {end}"
 
 
 def _name(assignor: api.TaskAssignor) -> str:

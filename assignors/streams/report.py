@@ -19,7 +19,7 @@ ID_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class ProcessSummary:
-    """One instance after this round, in numbers of tasks. `withheld` of its active tasks are not sent yet."""
+    """One instance after this rebalance, in numbers of tasks. `withheld` of its active tasks are not sent yet."""
 
     process_id: ProcessId
     members: tuple[str, ...]
@@ -65,7 +65,7 @@ class Report:
 
 
 def report(plan: "TaskPlan") -> Report:
-    """One round in numbers."""
+    """One rebalance in numbers."""
     copies = plan.copies
     lags = worst_lags(copies)
     worst = max((lag for lag in lags if not lag.warmup), key=lambda found: found.lag, default=None)
@@ -147,7 +147,7 @@ def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:
     if not plan.view.tasks.stateful[task]:
         parts.append("has no state to restore")
     elif _hides(plan, task, process):
-        parts.append("had it before its restart, and has not said yet how much of it is left")
+        parts.append("had it before its restart, and has not reported yet how much of it is left")
     elif lag == LATEST_OFFSET:
         parts.append("runs it now, so nothing would be restored")
     elif lag == UNKNOWN_OFFSET_SUM:

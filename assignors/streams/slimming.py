@@ -28,5 +28,5 @@ def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPl
         decision,
         plan=replace(plan, out=out),
         assignments=tuple([(m, blob if m in own else next(theirs)) for m, blob in decision.assignments]),
-        warnings=(*decision.warnings, f"interactive queries are told no hosts: {why}"),
+        warnings=(*decision.warnings, f"interactive queries get no hosts: {why}"),
     )

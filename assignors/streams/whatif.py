@@ -1,8 +1,8 @@
-"""What if, for Streams applications: the group after a change, and the rounds until it is at rest. Pure.
+"""What if, for Streams applications: the group after a change, and the rebalances until it is at rest. Pure.
 
 The members are imagined as they would join: a thread runs what it was sent, and what it keeps as a standby has caught
-up by the time of the next probing rebalance. So rounds are told at their best; restoring may take more of them. Nothing
-is written to changelogs meanwhile, and what a process no longer has is gone.
+up by the time of the next probing rebalance. So the number of rebalances is the least; slow restoring adds more.
+Nothing is written to changelogs meanwhile, and what a process no longer has is gone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class HeldTasks:
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsRound:
     """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
-    each as often as it is restored. `probing`: the next round comes only when the probing interval is over."""
+    each as often as it is restored. `probing`: the next rebalance comes only when the probing interval is over."""
 
     decision: shared.Decision[TaskPlan]
     restored: int
@@ -77,11 +77,11 @@ def rounds_of_tasks(
     policy: str,
     assignors: Assignors = STOCK,
 ) -> tuple[StreamsRound, ...]:
-    """The rounds that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
+    """The rebalances that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
     `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
     WhatIfError."""
     if not present.plan.lags_known:
-        raise shared.WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
+        raise shared.WhatIfError("The ends of changelogs cannot be read, so it is not known what must be restored.")
     if change.topics:
         raise shared.WhatIfError(
             "The topics of an application cannot grow: its tasks and their state would no longer fit."

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
-from bellwether_kafka.coordinator.observation import Observation, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation import UNIFORM, Observation, Rebalances, SeenRebalance
 from bellwether_kafka.pipeline import records
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -18,12 +18,13 @@ WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a grou
 CAME, GONE = "joined", "left or died"
 DAY_S = 86_400
 UNKNOWN_CAUSE = "unknown"
-ONE_LOOK = "one look shows no rebalances: look for longer with --for, or give recorded rounds with --history"
-UNPROVEN = (
-    "ghosts: no death of a member can be proven that is no thread of Kafka Streams with a client id of its own make,"
-    " unless client_ids_unique = true vouches for it"
-)
-COOPERATIVE = "members of a cooperative group go on with what they keep: no member-seconds are counted"
+ONE_LOOK = "one refresh shows no rebalances: observe for longer with --for, or give recorded rebalances with --history"
+UNPROVEN = "ghosts of members other than Streams threads cannot be proven without client_ids_unique = true"
+COOPERATIVE = "members of a cooperative group keep consuming what they keep: member-seconds are not counted"
+UNRECORDED = "how a member ended is not recorded: the cost of waiting for sessions and ghosts is not known"
+NO_GHOSTS = "ghosts: what they have cost is not recorded"
+LEADERS_PART = "member-seconds: the leader's own part; how long members took to join is not recorded"
+BETWEEN_LOOKS = "the length of a rebalance is known only between two refreshes"
 Record = Mapping[str, Any]
 Happened = tuple[int, str]  # epoch ms and cause
 
@@ -40,8 +41,8 @@ def period_of_looks(looks: Sequence[Observation], ghosts: GhostLooks) -> Period:
     longest = [(one.lasted_ms_max, size) for one, size in seen]
     known = [lasted * size for lasted, size in longest if lasted is not None]
     most: float | None = sum(known) / 1000 if len(known) == len(longest) else None
-    unknown = ["how long a rebalance lasted is known between two looks only"] if most is None else []
-    if _cooperative(looks[-1].protocol):
+    unknown = [BETWEEN_LOOKS] if most is None else []
+    if looks[-1].kind != "classic" or _cooperative(looks[-1].protocol):
         least, most = None, None
         unknown = [COOPERATIVE]
     unknown += [UNPROVEN] * ghosts.blind
@@ -91,34 +92,57 @@ def period_of_records(group: str, history: records.History, from_ms: int, to_ms:
     snapshots = [s for s in history.snapshots.get(group, ()) if from_ms <= s["decided_at_ms"] <= to_ms]
     plans = [p for p in history.assignments.get(group, ()) if from_ms <= p["decided_at_ms"] <= to_ms]
     made = [d for d in history.decisions.get(group, ()) if from_ms <= d["decided_at_ms"] <= to_ms]
+    led = [one for one in made if one["source"] != records.OBSERVED]
     times = [one["decided_at_ms"] for one in (*snapshots, *plans, *made)]
     if not times:
         return Period("records", from_ms, to_ms, unknown=(f"nothing was recorded of {group} in this time",))
     weights = history.weights()
     period = Period("records", max(from_ms, min(times)), min(to_ms, max(times)))
     past = _past(snapshots, plans, weights, per_gb)
-    unknown = ["how a member ended is not recorded: what waiting for sessions and ghosts has cost is not known"]
+    unknown = [UNRECORDED if led or not made else NO_GHOSTS]
     unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
     if not made:
         said = "no decision was recorded: causes and times are not known; record again with bellwether history"
         rounds = len({(one["generation"], one["decided_at_ms"]) for one in (*snapshots, *plans)})
         return replace(period, rebalances=rounds, policies=past, unknown=(said, *unknown))
     eager = not any(_cooperative(one["protocol"]) for one in made)
-    spent = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in made) / 1000
-    unknown += [
-        "member-seconds: the leader's own part; how long members took to join is not recorded" if eager else COOPERATIVE
-    ]
+    least, most = _spent(made, led)
+    unknown += ([LEADERS_PART] * bool(led) + [BETWEEN_LOOKS] * (not led and most is None)) if eager else [COOPERATIVE]
+    moved = [one["moved"] for one in made if one["moved"] >= 0]
+    unknown += [f"moved: not known of {len(made) - len(moved)} of {len(made)} rebalances"] * (len(moved) < len(made))
     happened = sorted((one["decided_at_ms"], one["cause"]) for one in made)
     return replace(
         period,
         rebalances=len(made),
         causes=dict(Counter(one["cause_kind"] for one in made)),
-        moved=sum(one["moved"] for one in made),
-        member_s_min=spent if eager else None,
+        moved=sum(moved) if moved else None,
+        member_s_min=least if eager else None,
+        member_s_max=most if eager else None,
+        waited_member_s=_waited(made) if not led else None,
         storms=storms(happened),
         policies=past,
         unknown=tuple(unknown),
     )
+
+
+def _spent(made: Sequence[Record], led: Sequence[Record]) -> tuple[float, float | None]:
+    """Member-seconds at least and at most: the leader's part where it led, else between two refreshes."""
+    by_leader = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in led)
+    seen = [one for one in made if one["source"] == records.OBSERVED]
+    least = sum(one["lasted_ms_min"] * _held_up(one) for one in seen)
+    known = [one["lasted_ms_max"] * _held_up(one) for one in seen if one["lasted_ms_max"] is not None]
+    most = sum(known) / 1000 if not led and len(known) == len(seen) else None
+    return (by_leader + least) / 1000, most
+
+
+def _waited(seen: Sequence[Record]) -> float:
+    long = [one for one in seen if one["lasted_ms_min"] >= WAIT_MS_MIN and GONE in one["cause"]]
+    return float(sum(one["lasted_ms_min"] * _held_up(one) for one in long)) / 1000
+
+
+def _held_up(seen: Record) -> int:
+    """The most members of the refreshes around it."""
+    return max(int(seen["members"]), int(seen["members_before"] or 0))
 
 
 def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
@@ -181,4 +205,4 @@ def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -
 def _cooperative(protocol: str) -> bool:
     """Whether members go on consuming while they rebalance."""
     known = BUILT_IN.get(protocol)
-    return known is not None and known.cooperative
+    return protocol == UNIFORM or (known is not None and known.cooperative)

@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, P
 
 DASH = "-"
 LAST_CAUSES = 4
+SOURCES = {"looks": "refreshes", "records": "records"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def _policy(row: PolicyRow) -> tuple[str, ...]:
 
 def _periods(one: Assessment) -> Grid:
     columns = ("from", "to", "by", "rebalances", "moved", "member-seconds", "waited", "ghosts", "storms", "causes")
-    return Grid("what happened (seconds are at least)", columns, tuple(_period(period) for period in one.periods))
+    return Grid("what happened (seconds are lower bounds)", columns, tuple(_period(period) for period in one.periods))
 
 
 def _period(period: Period) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def _period(period: Period) -> tuple[str, ...]:
     return (
         _at(period.from_ms),
         _at(period.to_ms),
-        period.source,
+        SOURCES[period.source],
         _whole(period.rebalances),
         _whole(period.moved),
         spent,
@@ -89,8 +90,8 @@ def _period(period: Period) -> tuple[str, ...]:
 
 
 def _past(period: Period, one: Assessment) -> Grid:
-    title = f"recorded rounds under each policy, {_at(period.from_ms)} to {_at(period.to_ms)}"
-    columns = ("policy", "rounds", "moved", "cross rack", "imbalance", "GB/day", f"{one.currency}/day")
+    title = f"recorded rebalances under each policy, {_at(period.from_ms)} to {_at(period.to_ms)}"
+    columns = ("policy", "rebalances", "moved", "cross rack", "imbalance", "GB/day", f"{one.currency}/day")
     return Grid(title, columns, tuple(_past_row(row) for row in period.policies))
 
 

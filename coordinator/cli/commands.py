@@ -41,7 +41,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "assess:assess",
-            "Say what groups cost, now and in a recorded period, what Bellwether would avoid of it, and what to begin"
+            "Show what groups cost, now and in a recorded period, what Bellwether would avoid of it, and what to begin"
             " with; of all groups if none is named.",
         ),
         LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON, one document per line."),
@@ -50,7 +50,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
         LazyCommand(
             "plan:explain",
-            "Say why something is where the plan puts it and what alternatives would cost; of every move, if none is"
+            "Explain why something is where the plan puts it and what alternatives would cost; every move, if none is"
             " named.",
         ),
         LazyCommand(
@@ -61,17 +61,18 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     "Lead": [
         LazyCommand(
             "doctor:doctor",
-            "Check what leading a group needs: rights, protocols, racks, limits, topology; say what to do next. Exits 1"
-            " if something fails.",
+            "Check what leading a group needs: rights, protocols, racks, limits, topology; propose what to do next."
+            " Exits 1 if something fails.",
         ),
         LazyCommand(
             "init:init",
-            "Write a configuration file for a cluster: it asks, looks at the groups and loads the file again."
+            "Write a configuration file for a cluster: by questions or by options. It lists the groups, and loads the"
+            " file again."
             "\n\nEvery question has an option, so that it needs no terminal. It joins no group.",
         ),
         LazyCommand(
             "processes:run",
-            "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
+            "Observe or lead the configured groups, each by its mode, until SIGTERM or Ctrl-C."
             "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
             EPILOG,
         ),
@@ -86,7 +87,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
     ],
     "Operate": [
-        LazyCommand("orders:orders", "List the orders in force, and the sidecars seen recently."),
+        LazyCommand("orders:orders", "List the orders in force, and the instances of Bellwether seen recently."),
         LazyCommand("orders:rebalance", "Have the leader start a rebalance now."),
         LazyCommand(
             "orders:pause",
@@ -97,7 +98,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
         ),
         LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
-        LazyCommand("orders:drain", "Have a sidecar hand its groups to a standby, without a rebalance."),
+        LazyCommand(
+            "orders:drain", "Have an instance of Bellwether hand its groups to a standby, without a rebalance."
+        ),
         LazyCommand("orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
         LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
         LazyCommand(
@@ -106,12 +109,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "orders:ready",
-            "Say whether a member has its share of a group again, and its state has caught up. Exits 4 while something"
-            " is missing.",
+            "Check whether a member has its share of a group again, and its state has caught up. Exits 4 while"
+            " something is missing.",
         ),
         LazyCommand(
             "orders:roll",
-            "Restart all members of a group, one after another, with a command of yours; each is empty before and has"
+            "Restart all members of a group, one after another, with your command; each is empty before and has"
             " its share again before the next one.",
         ),
         LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),

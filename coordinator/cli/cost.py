@@ -62,7 +62,8 @@ class Scales:
 
 
 def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
-    """As JSON's values: the weights, and what is read across racks at present and by our plan; None without weights."""
+    """As JSON's values: the weights, and what is read across racks at present and by Bellwether's plan; None without
+    weights."""
     known = _weights(settings, seen)
     if known is None:
         return None
@@ -87,8 +88,8 @@ def scales_of(settings: Settings, topics: Collection[str], recorded: Weights | N
 
 
 def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
-    """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
-    is what members have when `now` is decided."""
+    """Of rebalances that follow each other: what is read across racks before each, and by its plan. Before the first
+    one it is what members have when `now` is decided."""
     before, found = scales.of(now, present=True), []
     for decision in made:
         planned = scales.of(decision)
@@ -97,7 +98,7 @@ def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[G
     return found
 
 
-def in_words(found: Mapping[str, Any], after: str = "by our plan") -> list[str]:
+def in_words(found: Mapping[str, Any], after: str = "by the plan") -> list[str]:
     """A line on each plan, one on each pair of racks at present."""
     if found["present"] is None:
         return []

@@ -1,4 +1,4 @@
-"""The command `bellwether doctor GROUP`: asks what only a look from outside can tell, and disturbs nobody."""
+"""The command `bellwether doctor GROUP`: checks a group from outside, without joining it."""
 
 import asyncio
 from dataclasses import asdict, replace
@@ -49,7 +49,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:
-    """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where we may use the group."""
+    """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where Bellwether may use the group."""
     found = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
     if not isinstance(found, membership.CoordinatorAnswer):
         return membership.Code.UNKNOWN_SERVER_ERROR

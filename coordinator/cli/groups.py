@@ -174,11 +174,11 @@ def _draw(seen: Observation, *, wide: bool) -> None:
         console.print(Text(seen.trouble))
     if seen.shadow is not None:
         costs = Table("", "unowned", "cross rack", "spread")
-        for name, cost in (("now", seen.shadow.current), ("our plan", seen.shadow.planned)):
+        for name, cost in (("now", seen.shadow.current), ("planned", seen.shadow.planned)):
             costs.add_row(name, str(cost.unowned), str(cost.cross_rack), str(cost.spread))
         console.print(costs)
         moves = seen.shadow.moves
-        console.print(Text(f"our plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
+        console.print(Text(f"the plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
 
 
 def _lag_of(member: ObservedMember) -> str:
@@ -214,7 +214,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             console.print(Text(f"These {len(read)} of {report.summary.partitions} are furthest behind."))
         if report.summary.unknown:
             of = f"{report.summary.unknown} of {report.summary.partitions} partitions"
-            console.print(Text(f"lag unknown of {of}: nothing is committed there, or what is cannot be right"))
+            console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end"))
     beyond = [p for p in (report.partitions if report is not None else ()) if p.note and p.committed is not None]
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
         console.print(Text(note))

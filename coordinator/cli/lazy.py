@@ -1,6 +1,5 @@
-"""How commands start and end: each is imported when somebody uses it, so that `--help` and a light command start at
-once, and each ends with one of `EXIT_CODES`.
-"""
+"""How commands start and end: each is imported on use, so that `--help` and a light command start at once, and each
+ends with one of `EXIT_CODES`."""
 
 import functools
 import os
@@ -29,7 +28,7 @@ class Exit(IntEnum):
 
 
 EXIT_CODES: Mapping[Exit, str] = {
-    Exit.DONE: "ended as asked; so do `run`, `observe` and `top` after Ctrl-C",
+    Exit.DONE: "ended as requested; so do `run`, `observe` and `top` after Ctrl-C",
     Exit.UNEXPECTED: "an error in Bellwether; of `doctor`: a check has failed; of orders: not in effect within --wait,"
     " which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"

@@ -1,6 +1,5 @@
-"""What commands that plan go by: what the configured leader would, with capacities, weights and operators' standing
-orders. Reads topics; what cannot be read is said on standard error, and the plan goes without it.
-"""
+"""What commands plan with: the configured policy, capacities, weights and operators' orders in force. Reads topics;
+a warning on standard error names what cannot be read, and the plan does without it."""
 
 import time
 from collections.abc import Mapping

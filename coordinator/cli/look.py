@@ -1,4 +1,4 @@
-"""How commands look at groups: connected for a while, as configured, joining nothing."""
+"""How commands read groups: connected for a while, as configured, joining nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -104,7 +104,7 @@ def look(settings: Settings, group: str) -> Observation:
 
 
 def of_a_group(seen: Observation) -> Observation:
-    """The same, or the end with a sentence where no such group is, or none that we may see."""
+    """The same, or the end with a sentence where no such group is, or none that Bellwether may see."""
     if seen.kind == "missing":
         fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
     return seen
@@ -173,7 +173,7 @@ def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
 
 class Placed:
     """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
-    round is ordered), `policy` is what the leader names, None where it says nothing.
+    rebalance is ordered), `policy` is what the leader names, None where it says nothing.
 
     Each look is taken anew, except for the one behind `doubt`.
     """
@@ -200,7 +200,7 @@ class Placed:
 
     @property
     def doubt(self) -> str:
-        """Why the new rule could not be obeyed, as a sentence; "" if it could."""
+        """Why the new rule could not be kept, as a sentence; "" if it could."""
         if self._doubted is None:
             self._doubted = self._look_for_doubt()
         return self._doubted
@@ -290,7 +290,9 @@ def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
     places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
     if not len(left):
         return ""
-    return f"outside {places} nobody has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
+    return (
+        f"outside {places} no member has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
+    )
 
 
 def _why_no_plan(seen: Observation) -> str:

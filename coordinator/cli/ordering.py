@@ -1,5 +1,5 @@
-"""What commands that order have in common: the control topic as they use it, where orders that somebody can obey are
-written and followed, and their arguments and options.
+"""What commands that order have in common: the control topic, the checks of an order, how it is written and followed,
+and their arguments and options.
 
 Where no topic is named, orders on a whole group go to the process on this machine that looks after it
 (`control.local`).
@@ -39,7 +39,7 @@ Topic = Annotated[
     str | None,
     typer.Option(
         help="The control topic, else the file's. Where neither is named, orders on a whole group go to the process on"
-        f" this machine that looks after it, all others to {DEFAULT_TOPIC}."
+        f" this machine that leads or observes it, all others to {DEFAULT_TOPIC}."
     ),
 ]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
@@ -81,7 +81,7 @@ class OrdersTopic:
         self.desk.write(key.encode(), None)
 
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
-        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
+        """Writes an order that can be carried out, and follows it for `wait_s`. Ends the process for any other."""
         records = self.read()
         doubt = control.objection(order, records, now_ms())
         placed = None
@@ -96,7 +96,7 @@ class OrdersTopic:
             return
         self.desk.write(*control.encode(order))
         if self.local and order.kind in FORGOTTEN:
-            sentence += " So does a restart of the process: without control_topic orders stand in its memory only."
+            sentence += " So does a restart of the process: without control_topic orders are in its memory only."
         if sentence and not self.output.is_document:
             typer.echo(sentence)
         if doubt:
@@ -116,11 +116,11 @@ class OrdersTopic:
         return Placed(settings, group, (), None, policy, configured=named).in_full(where)
 
     def placed(self, group: str) -> Placed:
-        """The group under the orders that stand."""
+        """The group under the orders in force."""
         return self._under(group, self.read(), None)
 
     def at_rest(self, group: str, wait_s: float) -> Observation:
-        """The group under the orders that stand, once it does not rebalance, or as it is when the time is over."""
+        """The group under the orders in force, once it does not rebalance, or as it is when the time is over."""
         began = time.monotonic()
         while (seen := self.placed(group).seen()).state in REBALANCING and time.monotonic() - began < wait_s:
             time.sleep(LOOK_S)
@@ -171,12 +171,12 @@ class OrdersTopic:
         records = self.read()
         if order.kind in ONCE:
             where = "on this machine" if self.local else f"to the control topic '{self.name}'"
-            listen = f"see 'bellwether orders' for who listens {where}"
-            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
+            listen = f"see 'bellwether orders' for the instances of Bellwether that read orders {where}"
+            return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
         beats = [beat for beat in control.heard(records, now_ms()) if order.target in beat.groups]
         unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
         if unheard or not beats:
-            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
+            return f"{', '.join(unheard) or 'no instance of Bellwether'} has reported nothing since."
         leads = [beat.sidecar for beat in beats if order.target in beat.leads]
         return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
 

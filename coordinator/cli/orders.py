@@ -49,7 +49,7 @@ ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so 
 MEMBER = "{member}"
 # The order outlives each of its waits, so that nothing comes back to a member in the midst of its restart.
 SPARE_S = 60.0
-STANDARD_ERROR = 2  # where the command's output goes, which is no part of our document
+STANDARD_ERROR = 2  # where the command's output goes, which is no part of Bellwether's document
 
 Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
 ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
@@ -119,15 +119,18 @@ def rebalance(
 @with_topic
 def drain(
     to: OrdersTopic,
-    sidecar: Annotated[
-        str, typer.Argument(help="The sidecar's id; without one, whichever leads.", show_default=False)
+    instance: Annotated[
+        str,
+        typer.Argument(
+            help="The id of the instance of Bellwether; without one, the one that leads.", show_default=False
+        ),
     ] = control.EVERYBODY,
     reason: Reason = "",
     wait: Wait = 10.0,
     force: Force = False,
 ) -> None:
-    order = _order(control.OrderKind.DRAIN, sidecar, ONCE_MS, reason)
-    to.give(order, "A sidecar hands its groups over.", wait_s=wait, force=force)
+    order = _order(control.OrderKind.DRAIN, instance, ONCE_MS, reason)
+    to.give(order, "An instance of Bellwether hands its groups over.", wait_s=wait, force=force)
 
 
 @with_topic
@@ -188,7 +191,7 @@ def roll(
     except ValueError as error:
         fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
     if not any(MEMBER in word for word in command):
-        fail(f"--exec does not say where the member's id goes; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
+        fail(f"--exec has no place for the member's id; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
     chosen = members_of(to.at_rest(group, wait), member)
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
@@ -212,7 +215,7 @@ def unpin(
     everything: Annotated[bool, typer.Option("--all", help="Withdraw all of the group.")] = False,
 ) -> None:
     if (item is None) != everything:
-        fail("Name an item or a place, or say --all.")
+        fail("Name an item or a place, or give --all.")
     placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
     found = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
     found = found or _named_in_short(placed, group, item or "")
@@ -236,10 +239,10 @@ def orders(to: OrdersTopic) -> None:
         print_document({"sidecars": [asdict(beat) for beat in beats], "orders": listed}, to.output)
         return
     if not beats and not stand:
-        typer.echo("No order stands, and no sidecar has been heard.", err=True)
+        typer.echo("No order is in force, and no instance of Bellwether has reported.", err=True)
     for beat in beats:
         age_s = max(0, at_ms - beat.at_ms) / 1000
-        typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
+        typer.echo(f"instance of Bellwether {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
     for order in stand:
         until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
         stage = _stage(order, found)
@@ -335,7 +338,7 @@ def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
     nameless = [member_id for member_id, name in found.items() if not name]
     if nameless:
         remedy = "give each member a client.id of its own, or a group.instance.id"
-        fail(f"Nobody would know {nameless[0]} again when it is back, since others have its client id; {remedy}.")
+        fail(f"{nameless[0]} cannot be recognised when it is back, since others have its client id; {remedy}.")
     unknown = sorted(set(named or ()) - set(found.values()))
     if unknown:
         fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(found.values()))}.")

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -55,7 +55,7 @@ def plan(
     url: RateUrl = None,
 ) -> None:
     if watch and detailed_exitcode:
-        fail("--detailed-exitcode says how one look ends; leave it out, or --watch.")
+        fail("--detailed-exitcode is for a single refresh; leave it out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
     pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
@@ -72,7 +72,7 @@ def plan(
 
 def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output, pace: Pace, *, watch: bool) -> bool:
     """Prints the plan, and says whether it would move anything."""
-    picture = picture_of(shadow.decision)
+    picture = _picture(seen, shadow)
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
@@ -99,7 +99,7 @@ def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
     unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
     more = f"'bellwether simulate {seen.group_id} --crash' has more"
     return [
-        f"If {cost.member} crashed now, nobody would have its {said} for up to {unowned}{_restoring(cost)}; {more}."
+        f"If {cost.member} crashed now, no member would have its {said} for up to {unowned}{_restoring(cost)}; {more}."
     ]
 
 
@@ -135,7 +135,7 @@ def explain(
         return
     warn_hypothetical(seen)
     if not found:
-        typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
+        typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
     for explanation in found:
         _draw_explanation(explanation, names, alternatives=what is not None)
 
@@ -165,9 +165,14 @@ def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
 def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
     """A plan that nobody carries out, as an order would make it."""
     if output.is_document:
-        print_document(asdict(picture_of(shadow.decision)) | {"cost": _costs(shadow)}, output)
+        print_document(asdict(_picture(seen, shadow)) | {"cost": _costs(shadow)}, output)
     else:
         _draw_plan(seen, shadow, wide=output is Output.WIDE)
+
+
+def _picture(seen: Observation, shadow: Shadow) -> Picture:
+    """With the protocol or the broker's assignor by which the group is assigned now."""
+    return replace(picture_of(shadow.decision), protocol=seen.protocol)
 
 
 def _costs(shadow: Shadow) -> dict[str, dict[str, int]]:
@@ -178,7 +183,7 @@ def _draw_plan(seen: Observation, shadow: Shadow, *, wide: bool) -> None:
     """For people: a line for each move and each owner of what nobody has, then stages, warnings and cost."""
     console = Console(soft_wrap=True)
     picture, names = picture_of(shadow.decision), {} if wide else short_ids(seen)
-    console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))
+    console.print(Text(plan_head(seen, picture.policy, picture.protocol)))
     for move in picture.moves:
         console.print(_line(move, names))
     for owner, items in _given(shadow.decision.plan).items():
@@ -195,6 +200,14 @@ def _draw_plan(seen: Observation, shadow: Shadow, *, wide: bool) -> None:
     noun = shadow.decision.plan.words.item
     console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
     console.print(Text(_summary(picture, noun), "bold"))
+
+
+def plan_head(seen: Observation, policy: str, planned_as: str) -> str:
+    """`orders: policy kafka, protocol range`. A broker's own assignor is named beside the protocol that is nearest."""
+    if seen.kind != "consumer":
+        return f"{seen.group_id}: policy {policy}, protocol {planned_as}"
+    now = f"assigned by its broker with {seen.protocol or 'an unknown assignor'}"
+    return f"{seen.group_id}: {now}; planned with policy {policy} as a classic group of protocol {planned_as}"
 
 
 def _line(move: Move, names: Mapping[str, str]) -> Text:
@@ -230,7 +243,7 @@ def _summary(picture: Picture, noun: str) -> str:
     parts += [f"{picture.new} that nobody has {'is' if picture.new == 1 else 'are'} given"] * bool(picture.new)
     parts += [f"{picture.lost} {'loses its' if picture.lost == 1 else 'lose their'} owner"] * bool(picture.lost)
     parts += [f"{picture.kept} {'stays' if picture.kept == 1 else 'stay'}"]
-    parts += [f"{picture.withheld} handed out one round later"] * bool(picture.withheld)
+    parts += [f"{picture.withheld} handed out one rebalance later"] * bool(picture.withheld)
     return f"Plan: {', '.join(parts)}. Nothing was applied."
 
 

@@ -49,7 +49,7 @@ def guard(
     ] = None,
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="Kafka Streams' state.dir, whose process id tells which members are its own."),
+        typer.Option(help="Kafka Streams' state.dir, whose process id identifies its members."),
     ] = None,
     client_id: Annotated[
         list[str] | None, typer.Option(help="A client id that only this process has; may be repeated.")

@@ -1,8 +1,8 @@
-"""The commands on recorded rounds. `bellwether history` copies them into a file, from which `simulate --history` and
-`bellwether replay` decide: would today's code, or another policy, decide recorded rounds as they were?
+"""The commands on recorded rebalances: `bellwether history` copies them into a file, from which `simulate --history`
+and `bellwether replay` decide them again.
 
-`replay_tasks` does that for applications. Each round is decided on its own, from exactly what its leader had, memory
-included; the plan to compare with is the one that was published beside it. What is not recorded: weights, so
+`replay_tasks` does that for applications. Each rebalance is decided on its own, from exactly what its leader had,
+memory included; the plan to compare with is the one that was published beside it. What is not recorded: weights, so
 `load-aware` may differ for want of them, and what a custom assignor keeps to itself.
 """
 
@@ -79,7 +79,7 @@ def replay(
         typer.echo(f"{count} records were left out: {reason}.", err=True)
     left_out = sorted(recorded.assignments.keys() - groups)
     if left_out:
-        typer.echo(f"Left out, as their rounds were not recorded whole: {', '.join(left_out)}.", err=True)
+        typer.echo(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
     found: list[records.Replayed] = []
     weights = recorded.weights()
     for name in sorted(group or groups):
@@ -87,7 +87,7 @@ def replay(
         if policies or not policy:
             found += records.replay_rounds(records.rounds_of(rounds, plans, recorded.sources), policies, weights)
         if of_tasks or not policy:
-            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights)
+            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights, recorded.sources)
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output.is_document:
@@ -105,7 +105,8 @@ def _draw_replayed(found: Sequence[records.Replayed]) -> None:
         what = one.failed or f"{one.differs} of {one.partitions} would be placed otherwise"
         doubt = f" ({one.doubt})" if one.doubt else ""
         policies = f"{one.recorded_policy} then, {one.policy} now"
-        typer.echo(f"{one.group}, generation {one.generation}: {policies}: {what}{doubt}")
+        when = f"generation {one.generation}" if one.generation >= 0 else f"at {_at(one.decided_at_ms)}"
+        typer.echo(f"{one.group}, {when}: {policies}: {what}{doubt}")
         for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
             then, now = getattr(one.recorded, name), getattr(one.now, name)
             if then != now:
@@ -113,7 +114,11 @@ def _draw_replayed(found: Sequence[records.Replayed]) -> None:
         for change in one.differences[:DIFFERENCES_SHOWN]:
             typer.echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(one.same for one in found)
-    typer.echo(f"Replayed {counted(len(found), 'round')}: {same} the same, {len(found) - same} different.")
+    typer.echo(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
+
+
+def _at(ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 @dataclass(slots=True)
@@ -152,20 +157,31 @@ class Placed:
 
 
 def replay_tasks(
-    rounds: Iterable[EventRecord], assignments: Iterable[EventRecord], policies: Sequence[str], weights: shared.Weights
+    rounds: Iterable[EventRecord],
+    assignments: Iterable[EventRecord],
+    policies: Sequence[str],
+    weights: shared.Weights,
+    sources: Mapping[tuple[str, int, int], str],
 ) -> Iterator[records.Replayed]:
-    """Every recorded round of one application under each of these policies; none: under the one that it was made by.
+    """Every recorded rebalance of one application under each of these policies; none: under the one that it was made
+    by. `sources`: as in `records.rounds_of`.
 
-    Raises ApplicationError for a policy that cannot be used. A round without its plan is left out.
+    Raises ApplicationError for a policy that cannot be used. A rebalance without its plan is left out.
     """
     parts: dict[tuple[int, int], list[EventRecord]] = defaultdict(list)
     for part in assignments:
         parts[part["generation"], part["decided_at_ms"]] += part["entries"]
     for one in sorted(rounds, key=lambda r: (r["decided_at_ms"], r["generation"])):
         entries = parts.get((one["generation"], one["decided_at_ms"]))
+        observed = sources.get((one["group"], one["generation"], one["decided_at_ms"])) == records.OBSERVED
         for name in policies or (one["policy"],):
             if entries:
-                yield _replayed(one, Placed.of(entries), name, weights)
+                found = _replayed(one, Placed.of(entries), name, weights)
+                yield _not_led(found) if observed else found
+
+
+def _not_led(found: records.Replayed) -> records.Replayed:
+    return replace(found, recorded_policy=records.OBSERVED, doubt="" if found.same else records.ANOTHERS)
 
 
 def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: shared.Weights) -> records.Replayed:
@@ -214,7 +230,8 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
         fail(str(error))
     if not found.snapshots:
         fail(
-            f"The history {history} holds no consumer group; `bellwether replay` decides rounds of applications again."
+            f"The history {history} holds no consumer group; `bellwether replay` decides rebalances of applications"
+            " again."
         )
     began = time.perf_counter()
     outcomes = records.replay_here(found, wanted)
@@ -225,4 +242,4 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
         print_document(records.summary(outcomes), output)
         return
     typer.echo(records.recommendation(outcomes))
-    typer.echo(f"Replayed {counted(len(outcomes), 'round')} in {took_s:.2f} s.")
+    typer.echo(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")

@@ -89,7 +89,7 @@ def simulate(
     ended = {Ending.RESTART: restart or (), Ending.CRASH: crash or (), Ending.REMOVE: remove or ()}
     if any(ended.values()):
         if any((without_member, without_rack, add, topic, policy)):
-            fail("--restart, --crash and --remove tell of the group as it is; leave out the options that change it.")
+            fail("--restart, --crash and --remove describe the group as it is; leave out the options that change it.")
         pace = Pace(session_timeout_ms, heartbeat_interval_ms, rate_of(restore_rate, url, group))
         tell_absences(*look_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
         return
@@ -139,7 +139,7 @@ def tell_absences(
 
 
 def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, everybody: bool) -> None:
-    table = Table("if", "member", "has", "nobody works on some of it for", "with", "for", "restored", "beforehand")
+    table = Table("if", "member", "has", "without an owner for", "with", "for", "restored", "beforehand")
     for cost in costs:
         restored = "-" if cost.restored is None else f"{cost.restored:,}"
         beforehand = "" if cost.by == GUARD else _seconds(cost.beforehand_s)
@@ -150,12 +150,12 @@ def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, eve
     for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
         typer.echo(line)
     if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
-        typer.echo(
-            "Unknown where state is to be restored at a rate, or over a lag, that nobody knows: --restore-rate, --url."
-        )
+        typer.echo("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
     if everybody:
-        typer.echo("The group is eager: every round also pauses all other members, for a heartbeat interval or longer.")
-    typer.echo("Seconds are at most. Nothing was applied.")
+        typer.echo(
+            "The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer."
+        )
+    typer.echo("Seconds are upper bounds. Nothing was applied.")
 
 
 def _seconds(value: float | None) -> str:
@@ -170,7 +170,7 @@ def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
-    """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
+    """One rebalance that has not been. `of_state`: what an application restores in it, nothing for consumers."""
 
     decision: Decision[GroupPlan]
     picture: Picture
@@ -182,7 +182,7 @@ def _rounds(
 ) -> list[Imagined]:
     policy = broker_side(name) if name in BROKER_SIDE else _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
-    # Newer than whatever members claim, with room for the rounds to come.
+    # Newer than whatever members claim, with room for the rebalances to come.
     memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
@@ -190,7 +190,7 @@ def _rounds(
 
 
 def _picture(one: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], present: Decision[GroupPlan]) -> Picture:
-    """Of a round that follows the earlier ones."""
+    """Of a rebalance that follows the earlier ones."""
     return picture_of(one.counted_after(earlier[-1]), earlier[-1]) if earlier else picture_of(one, present)
 
 
@@ -289,10 +289,10 @@ def _topics(given: list[str]) -> dict[str, int]:
 
 
 def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: Cost) -> None:
-    """`costs` has one entry a round, or none where nothing is weighed."""
+    """`costs` has one entry a rebalance, or none where nothing is weighed."""
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
-    table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state, *of_cost)
+    table = Table("rebalance", "why", "moved", "new", "pending", "cross rack", "unowned", *of_state, *of_cost)
     weighed = [short(costs[0]["present"])] if costs else []
     table.add_row("now", "", "", "", "", str(now.cross_rack), str(now.unowned), *("" for _ in of_state), *weighed)
     for number, one in enumerate(found, 1):
@@ -318,7 +318,8 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
             typer.echo(line)
     console.print(
         Text(
-            f"Stable after {counted(len(found), 'round')} and {counted(moved, 'move')}.{reads} Nothing was applied.",
+            f"Stable after {counted(len(found), 'rebalance')} and {counted(moved, 'move')}.{reads}"
+            " Nothing was applied.",
             "bold",
         )
     )

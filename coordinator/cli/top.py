@@ -1,4 +1,4 @@
-"""The command `bellwether top`: all groups at a glance, again and again. Joins nothing.
+"""The command `bellwether top`: all groups in one table that is refreshed. Joins nothing.
 
 Brokers do not say who leads a classic group nor which generation it has; a sidecar that leads it does, on its page.
 """
@@ -49,7 +49,7 @@ QUIT = "q"
 HELP = "n name, l lag, m members, x cross rack, r reverse, / filter, q quit"
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
-COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
+COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "planned", "last cause", "ago")
 WIDE_COLUMNS = ("type", "unowned", "remedy")
 UNOWNED = Style(bold=True, color="yellow")
 WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
@@ -57,7 +57,8 @@ WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class SidecarReports:
-    """What sidecars say, by group: those that lead, with generations; the role where none does; the newest round."""
+    """What sidecars say, by group: those that lead, with generations; the role where none does; the newest
+    rebalance."""
 
     leads: Mapping[str, int] = field(default_factory=dict)
     roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -80,9 +81,9 @@ class SidecarReports:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
-    `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
-    moved. `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one does, or
-    none is asked."""
+    `could_be` (what Bellwether's plan would make of it) count partitions read from another rack; `moved` what the last
+    rebalance moved. `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one
+    does, or none is asked."""
 
     group: str
     type: str
@@ -167,7 +168,9 @@ def top(
     config: Config = None,
     url: Annotated[
         list[str] | None,
-        typer.Option(help="The page of a sidecar, such as http://127.0.0.1:9790: it adds generation and last cause."),
+        typer.Option(
+            help="The page of an instance of Bellwether, such as http://127.0.0.1:9790: adds generation and last cause."
+        ),
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5)] = 3.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,

@@ -6,7 +6,8 @@ group. Pure: `now_ms` is an argument.
 A member that is back has another member id, whether it is static or not, so a new id under one of its names says so,
 also where the old one is still counted: static members and threads of Kafka Streams do not leave when they stop. That
 is believed of a member that was empty or away before, or has nothing under its new id. One that has work under it has
-lost its session meanwhile, and is emptied further.
+lost its session meanwhile, and is emptied further. A cooperative consumer of librdkafka that has nothing does not leave
+either (docs/reference/client-quirks.md): one that was empty is removed when it is back.
 """
 
 import re
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, reported_process
-from bellwether_kafka.protocol.primitives import RemoteProtocolError
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
 STABLE = "Stable"
 MOVING = ("PreparingRebalance", "CompletingRebalance")
@@ -45,10 +46,10 @@ def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, 
     ids = frozenset(member.member_id for member in present)
     new = ids - frozenset(known.members)
     if known.stage is not Stage.EMPTYING and new:
-        return Look(known, "it is back")
+        return Look(known, "it is back", remove=_left_behind(known, ids))
     held = owned(answer, ids) if at_rest else None
     if held is None:
-        return Look(before)
+        return Look(before or (_seen(known, present, answer) if ids else None))
     if known.stage is Stage.EMPTYING and known.members and not held and ids and new == ids:
         return Look(known, "it is back")  # under new ids only, and nothing of it runs
     found = _moved_on(known, present, answer, held, now_ms)
@@ -60,26 +61,41 @@ def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, 
         and not found.names
         and order.where.partition(":")[2] in found.members
     ):
-        return Look(found, "it is gone, and nothing would tell it when it comes back")
+        return Look(found, "it is gone, and nothing would identify it when it comes back")
     removed = order.until is Until.REMOVED and found.stage is Stage.EMPTY
     return Look(found, remove=found.members if removed else ())
 
 
-def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> int | None:
-    """How many partitions these members have, of an application its active tasks' partitions; None while the group is
-    not at rest, or an assignment cannot be read."""
+def _left_behind(known: Absence, present: frozenset[str]) -> tuple[str, ...]:
+    """The member itself, where it is listed still: it had nothing, and its successor is here. The rebalance would wait
+    for it until its session ends. Of several with one name nobody knows which one has a successor."""
+    one = known.stage is Stage.EMPTY and len(known.members) == 1
+    return known.members if one and present > set(known.members) else ()
+
+
+def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicPartition] | None:
+    """The partitions of these members, of an application its active tasks' partitions; None while the group is not at
+    rest, or an assignment cannot be read."""
     if answer.error or answer.state != STABLE:
         return None
     wanted = set(member_ids)
     try:
-        held = [
-            ConsumerProtocolAssignment.decode(m.assignment).partitions
+        return frozenset(
+            partition
             for m in answer.members
             if m.member_id in wanted and m.assignment
-        ]
+            for partition in ConsumerProtocolAssignment.decode(m.assignment).partitions
+        )
     except RemoteProtocolError:
         return None
-    return sum(len(partitions) for partitions in held)
+
+
+def handed_over(had: Iterable[TopicPartition], answer: DescribeAnswer, member_ids: Iterable[str]) -> bool:
+    """Whether these members have nothing, and others have all that they had: so they take part in no further rebalance
+    for it, which would wait for them if they stopped."""
+    wanted = set(member_ids)
+    others = owned(answer, [m.member_id for m in answer.members if m.member_id not in wanted])
+    return owned(answer, wanted) == frozenset() and others is not None and others.issuperset(had)
 
 
 def _begun(order: PlacementOrder, answer: DescribeAnswer, now_ms: int) -> Absence:
@@ -90,15 +106,23 @@ def _begun(order: PlacementOrder, answer: DescribeAnswer, now_ms: int) -> Absenc
 
 
 def _moved_on(
-    known: Absence, present: list[DescribedMember], answer: DescribeAnswer, held: int, now_ms: int
+    known: Absence,
+    present: list[DescribedMember],
+    answer: DescribeAnswer,
+    held: frozenset[TopicPartition],
+    now_ms: int,
 ) -> Absence:
     ids = frozenset(member.member_id for member in present)
     stage = Stage.AWAY if not ids else Stage.EMPTYING if held else Stage.EMPTY
     found = replace(known, stage=stage, since_ms=known.since_ms if stage is known.stage else now_ms)
-    if not ids:
-        return found
+    return _seen(found, present, answer) if ids else found
+
+
+def _seen(known: Absence, present: list[DescribedMember], answer: DescribeAnswer) -> Absence:
+    """With the members that are meant. Already while the group moves for the order: who comes later is new."""
+    ids = frozenset(member.member_id for member in present)
     names = frozenset(name for member in present for name in _names(member, ids, answer))
-    return replace(found, members=tuple(sorted(ids)), names=tuple(sorted(names | frozenset(known.names))))
+    return replace(known, members=tuple(sorted(ids)), names=tuple(sorted(names | frozenset(known.names))))
 
 
 def _present(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> list[DescribedMember]:

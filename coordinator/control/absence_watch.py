@@ -1,4 +1,5 @@
-"""Looks at groups in which an evacuation ends with an absence, and ends it: `absence` judges what is seen."""
+"""Describes groups in which an evacuation ends with an absence, and ends the evacuation; `absence` judges what is
+seen."""
 
 import asyncio
 import time

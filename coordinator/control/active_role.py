@@ -1,9 +1,9 @@
-"""Who of several sidecars under one group.instance.id is the active one of a group: a pure fold of their beats.
+"""Which of several sidecars under one group.instance.id is the active one of a group: a pure fold of their beats.
 
-Time is counted in our own regular beats as they come back through the topic, never by a clock. A sidecar has fallen
-silent when we have heard ourselves `BEATS_MISSED` times since its last beat. So a topic that nobody can reach raises no
-alarm, a paused process wakes up to the truth, and whoever reads the same log comes to the same answer. The sidecar of
-rank r among the living, by id, waits r beats longer, so that one goes first.
+Time is counted in a sidecar's own regular beats as they come back through the topic, never by a clock. A sidecar has
+fallen silent when the own beat has come back `BEATS_MISSED` times since its last one. So a topic that nobody can reach
+raises no alarm, a paused process wakes up to the truth, and each reader of the same log comes to the same answer. The
+sidecar of rank r among the living, by id, waits r beats longer, so that one goes first.
 
 A false alarm does no harm: joining under the same instance id only fences the older process, in the same generation
 and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.control.records import Beat
 
 BEATS_MISSED = 3
-# Before we take a group of which no beat speaks we wait for sidecars that start with us to be heard.
+# Before a sidecar takes a group of which no beat speaks it waits for the beats of those that start with it.
 BEATS_TO_SETTLE = 2
-# A beat of a sidecar that is gone is withdrawn from the topic after this many of ours.
+# A beat of a sidecar that is gone is withdrawn from the topic after this many of Bellwether's.
 BEATS_TO_FORGET = 600
 
 
@@ -30,7 +30,7 @@ class _Heard:
     claims: frozenset[str]
     stands_by: frozenset[str]
     hands_over: frozenset[str]
-    at: int  # how often we had heard ourselves then
+    at: int  # how often the own beat had come back then
     order: int
 
 
@@ -57,7 +57,8 @@ class Sidecars:
         self._heard.pop(sidecar, None)
 
     def started(self) -> None:
-        """All of the topic has been read: an older beat under our own id was an earlier process of ours."""
+        """All of the topic has been read: an older beat under Bellwether's own id was an earlier process of
+        Bellwether's."""
         self._heard.pop(self.own_id, None)
         self._own = 0
         self._free_since.clear()
@@ -65,13 +66,13 @@ class Sidecars:
             heard.at = 0
 
     def silence(self, sidecar: str) -> int:
-        """Our own beats since we last heard it."""
+        """Beats of this process since the other one was last heard."""
         return self._own - self._heard[sidecar].at
 
     def holder(self, group: str) -> str | None:
         """Another sidecar that leads or claims the group, the one that said so last; it may have fallen silent.
 
-        One that hands the group over says so until it hears that it was fenced: whoever has come since has the group.
+        One that hands the group over says so until it hears that it was fenced: the one that came since has the group.
         """
         found = [h for h in self._others() if group in h.leads or group in h.claims]
         return max(found, key=lambda h: (group not in h.hands_over, h.order)).sidecar if found else None
@@ -81,7 +82,7 @@ class Sidecars:
         return next((h.sidecar for h in self._others() if group in h.leads and self._lives(h.sidecar)), None)
 
     def successors(self, group: str) -> list[str]:
-        """Living sidecars that stand by for the group, by rank; ourselves not counted."""
+        """Living sidecars that stand by for the group, by rank; this one not counted."""
         return sorted(h.sidecar for h in self._others() if group in h.stands_by and self._lives(h.sidecar))
 
     def living(self) -> list[str]:
@@ -89,12 +90,12 @@ class Sidecars:
         return sorted(h.sidecar for h in self._others() if self._lives(h.sidecar))
 
     def reason_to_take_over(self, group: str) -> str:
-        """Why we, standing by, should take the group over now; "" when we should not."""
+        """Why this standby should take the group over now; "" when it should not."""
         rank = sum(sidecar < self.own_id for sidecar in self.successors(group))
         holder = self.holder(group)
         if holder is None:
             due = max(BEATS_TO_SETTLE, self._free_since.setdefault(group, self._own)) + rank
-            return "no sidecar leads it" if self._own >= due else ""
+            return "no instance of Bellwether leads it" if self._own >= due else ""
         self._free_since.pop(group, None)
         if group in self._heard[holder].hands_over:
             return f"{holder} hands it over" if self.silence(holder) >= rank else ""
@@ -103,7 +104,7 @@ class Sidecars:
         return f"the beat of {holder} has stopped"
 
     def must_yield(self, group: str, *, leading: bool, fenced: bool = False) -> str:
-        """Which other living sidecar we, active, must make way for; "" for none. A leader waits until it is fenced."""
+        """Which other living sidecar this active one must make way for; "" for none. A leader waits to be fenced."""
         if leading:
             return ""
         for heard in self._others():

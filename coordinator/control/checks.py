@@ -1,5 +1,5 @@
-"""Whether anybody can obey an order, as far as the control topic tells: who has been heard lately, and what they look
-after. Pure: records are the topic's by key, `now_ms` is the wall clock."""
+"""Whether an order can be carried out, by the beats in the control topic. Pure: records are the topic's by key,
+`now_ms` is the wall clock."""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,14 +37,14 @@ def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | N
 
 
 def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_ms: int) -> str:
-    """Why the order would change nothing, as sentences with the remedy; "" if somebody can obey it."""
+    """Why the order would change nothing, as sentences with the remedy; "" if it would."""
     living = heard(records, now_ms)
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)
     keepers = [beat for beat in living if order.target in beat.groups]
     if not keepers:
-        known = _listed({group for beat in living for group in beat.groups}, "groups that are looked after")
-        return f"No Bellwether that looks after '{order.target}' has been heard in the control topic {HEARD}; {known}."
+        known = _listed({group for beat in living for group in beat.groups}, "groups with an instance of Bellwether")
+        return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {known}."
     leads = any(order.target in beat.leads for beat in keepers)
     placement = isinstance(order, PlacementOrder)
     deaf = [beat for beat in keepers if beat.policies and order.target not in beat.orders_for]
@@ -53,23 +53,24 @@ def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_
         remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
     if not leads and (placement or order.kind in NEEDS_A_LEADER):
-        return f"Bellwether does not lead '{order.target}' now; see why with 'bellwether top', and order when it does."
+        why = "'bellwether top --url http://HOST:9790' shows why"
+        return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""
 
 
 def _nobody_to_drain(target: str, living: list[Beat]) -> str:
     named = [beat for beat in living if target in (beat.sidecar, EVERYBODY)]
     if not named:
-        known = _listed({beat.sidecar for beat in living}, "sidecars that have been")
-        return f"No sidecar '{target}' has been heard in the control topic {HEARD}; {known}."
+        known = _listed({beat.sidecar for beat in living}, "instances that have reported")
+        return f"No instance of Bellwether '{target}' has reported in the control topic {HEARD}; {known}."
     led = {group: beat for beat in named for group in beat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."
     alone = [g for g, by in led.items() if not any(g in b.stands_by for b in living if b.sidecar != by.sidecar)]
     if alone:
-        groups = _listed(alone, "groups that nobody could take")
-        remedy = "start another sidecar with standby = true, or use 'bellwether leave'"
-        return f"No standby has been heard {HEARD} to take them over; {groups}; {remedy}."
+        groups = _listed(alone, "groups without a standby")
+        remedy = "start another instance of Bellwether with standby = true, or use 'bellwether leave'"
+        return f"No standby has reported {HEARD} to take them over; {groups}; {remedy}."
     return ""
 
 

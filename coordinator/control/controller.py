@@ -1,6 +1,6 @@
-"""Between the control topic and the groups of this process: keeps operators' orders, sends our beat, and decides by the
-beats which instance is active. It holds no rules of its own: `records` reads orders, `active_role` judges beats, and
-memberships follow events.
+"""Between the control topic and the groups of this process: keeps operators' orders, sends the beat of this process,
+and decides by the beats which instance is active. It holds no rules of its own: `records` reads orders, `active_role`
+judges beats, and memberships follow events.
 
 Events to memberships are levels, not edges: the same one may come twice, and one that was lost is sent again.
 """
@@ -38,10 +38,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControlReport:
-    """For metrics: `silence_s` is how long our own beat has not come back through the topic."""
+    """For metrics: `silence_s` is how long Bellwether's own beat has not come back through the topic."""
 
     orders: tuple[records.Order | records.PlacementOrder, ...]
-    living: int  # sidecars heard lately, ourselves not counted
+    living: int  # sidecars heard lately, this one not counted
     silence_s: float
 
 
@@ -76,10 +76,10 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class _GroupState:
-    """What we know of one group."""
+    """What Bellwether knows of one group."""
 
     runner: Runner
-    active: bool  # we lead it or try to
+    active: bool  # Bellwether leads it or tries to
     orders: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
     placed: tuple[records.PlacementOrder, ...] = ()
     leads: bool = False
@@ -87,7 +87,7 @@ class _GroupState:
 
 
 class Controller:
-    """One per process, for its event loop. `standby`: we share our instance id with other sidecars."""
+    """One per process, for its event loop. `standby`: the process shares its instance id with other sidecars."""
 
     def __init__(
         self,
@@ -133,11 +133,12 @@ class Controller:
             await asyncio.sleep(self._beat_s)
 
     async def hand_all_over(self) -> None:
-        """Before an orderly end: returns when standbys have taken our groups, or nobody has for `HAND_OVER_S`."""
+        """Before an orderly end: returns when standbys have taken Bellwether's groups, or nobody has for
+        `HAND_OVER_S`."""
         self._stopping = True
         if not self._standby or not self._caught_up.is_set():
             return
-        self._hand_over(list(self._groups), "this sidecar stops")
+        self._hand_over(list(self._groups), "this instance stops")
         while any(state.hands_over_until for state in self._groups.values()):
             await asyncio.sleep(STOP_POLL_S)
             self.review()
@@ -161,7 +162,7 @@ class Controller:
     # ---- evacuations that end with an absence --------------------------------------------------------------------
 
     def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Orders on groups that we lead that end with an absence, and how far each has come."""
+        """Orders on groups that Bellwether leads that end with an absence, and how far each has come."""
         if not self._caught_up.is_set():
             return ()
         now_ms = int(self._wall_clock() * 1000)
@@ -188,6 +189,8 @@ class Controller:
             self._withdraw(records.absence_key(order.target, order.where))
             self.review()
         elif found.absence is not None and found.absence != self._orders.absence(order):
+            if found.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
+                return  # it takes part in one more rebalance, which would wait for it if it stopped now
             log.info("absence", group=order.target, where=order.where, stage=found.absence.stage.value)
             self._orders.apply(found.absence.key, found.absence)
             self._topic.write(found.absence)
@@ -244,7 +247,7 @@ class Controller:
         standing = OrdersStand(leave.sentence if leave else "", pause.sentence if pause else "")
         if standing != state.orders:
             state.orders = standing
-            log.info("orders_stand", group=group, leave=standing.leave, pause=standing.pause)
+            log.info("orders_in_force", group=group, leave=standing.leave, pause=standing.pause)
             state.runner.post(standing)
         again = self._orders.standing(records.OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
@@ -257,14 +260,14 @@ class Controller:
         rules = tuple(order.rule for order in standing)
         if rules == tuple(order.rule for order in before):
             return
-        log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
+        log.info("rules_in_force", group=group, rules=[order.sentence for order in standing])
         state.placed = standing
         state.runner.rule(rules, "; ".join(_news(before, standing, now_ms, self._ended)))
         for order in before:
             self._ended.pop(order.key, None)
 
     def _done(self, order: records.Order) -> None:
-        """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""
+        """Orders that are carried out once are withdrawn by the one that did it, so that no successor does it again."""
         self._withdraw(order.key)
 
     def _withdraw(self, key: str) -> None:
@@ -283,8 +286,8 @@ class Controller:
             better = self._sidecars.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
                 self._deactivate(group, state, f"{better} leads it")
-            elif not member.has_active_role:  # fenced, and no sidecar that we know of says that it was the one
-                state.runner.post(ActiveRoleChanged(ours=True, reason="no other sidecar leads it"))
+            elif not member.has_active_role:  # fenced, and no sidecar that Bellwether knows of says that it was the one
+                state.runner.post(ActiveRoleChanged(ours=True, reason="no other instance of Bellwether leads it"))
         if leading != state.leads:
             state.leads = leading
             self._beat()
@@ -292,7 +295,7 @@ class Controller:
     def _activate(self, group: str, state: _GroupState, reason: str) -> None:
         log.info("standby_takes_over", group=group, reason=reason, sidecar=self.sidecar_id)
         state.active = True
-        self._beat()  # before we join: whoever is fenced then knows by whom
+        self._beat()  # before Bellwether joins: the one that is fenced then knows by whom
         state.runner.post(ActiveRoleChanged(ours=True, reason=reason))
 
     def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
@@ -340,7 +343,7 @@ class Controller:
     def _beat(self, *, between: bool = True) -> None:
         if not self._caught_up.is_set():
             return
-        # Of a group that we have given up nobody shall wait for us.
+        # Of a group that Bellwether has given up no member shall wait for it.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
         self._topic.write(
             records.Beat(
@@ -371,7 +374,8 @@ def _news(
     now_ms: int,
     why: Mapping[str, str],
 ) -> list[str]:
-    """What is ordered anew, and what has ended and how; `why` has the reason by key, of orders that we have ended."""
+    """What is ordered anew, and what has ended and how; `why` has the reason by key, of orders that Bellwether has
+    ended."""
     known, kept = {order.rule for order in before}, {order.key for order in standing}
     said = [order.sentence for order in standing if order.rule not in known]
     ended = [order for order in before if order.key not in kept]

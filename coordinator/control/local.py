@@ -123,7 +123,7 @@ def void(_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LocalProcess:
-    """A running process of ours on this machine, as it was when it was asked."""
+    """A running process of Bellwether's on this machine, as it was when it was asked."""
 
     name: str
     bootstrap: str
@@ -161,12 +161,15 @@ class LocalDesk:
     def _ask(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Record]:
         process = _asked(name, request)
         if process is None:
-            raise ControlTopicError("The process that looks after the group does not answer; see whether it runs.")
+            raise ControlTopicError(
+                "The process that leads or observes the group does not answer; see whether it runs."
+            )
         return process.records
 
 
 def _names() -> list[str]:
-    """Abstract names of ours. A connection bears the name that it was made to, so each is there once or more."""
+    """Bellwether's abstract names. A connection bears the name that it was made to, so each is there once or
+    more."""
     try:
         lines = SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -199,8 +202,8 @@ def _records(answer: Mapping[str, Any]) -> Iterable[tuple[str, Record]]:
 
 
 def is_same_user(line: socket.socket) -> bool:
-    """Whether our own user is at the other end, in a process that we can see: one of another container, which may have
-    the same user number and the same network, has the process id 0 here."""
+    """Whether Bellwether's own user is at the other end, in a process that Bellwether can see: one of another
+    container, which may have the same user number and the same network, has the process id 0 here."""
     told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(told)
     return bool(process > 0 and user == os.geteuid())

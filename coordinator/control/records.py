@@ -1,5 +1,5 @@
-"""Records of the control topic: what operators order and what sidecars say to one another. Bytes to frozen values and
-back, and the fold of the topic into what stands now. Pure: `now_ms` is an argument.
+"""Records of the control topic, operators' orders and sidecars' beats: bytes to frozen values and back, and the fold of
+the topic into what is in force. Pure: `now_ms` is an argument.
 
 The topic is compacted: a key's last value is the truth, and a record without a value withdraws it. A key is the kind,
 a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VERSION = 1
 TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
-EVERYBODY = "*"  # a drain's target: whoever leads
+EVERYBODY = "*"  # a drain's target: the one that leads
 BEAT = "beat"
 ABSENCE = "absence"
 HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
@@ -28,8 +28,8 @@ HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """The control topic, "" where orders come from this machine only; who we are in it; whether others share our
-    instance id, which takes a topic."""
+    """The control topic, "" where orders come from this machine only; who Bellwether is in it; whether others share
+    Bellwether's instance id, which takes a topic."""
 
     topic: str
     sidecar_id: str
@@ -54,8 +54,8 @@ class OrderKind(Enum):
     """What operators can order of a group (of a sidecar: DRAIN)."""
 
     LEAVE = "leave"  # leave the group and stay out of it
-    PAUSE = "pause"  # lead, but begin no rebalance of our own accord
-    REBALANCE = "rebalance"  # begin one now; withdrawn by whoever has begun it
+    PAUSE = "pause"  # lead, but begin no rebalance
+    REBALANCE = "rebalance"  # begin one now; withdrawn by the one that has begun it
     DRAIN = "drain"  # hand every group that the target leads over to a standby; withdrawn likewise
 
 
@@ -173,7 +173,7 @@ class Absence:
 class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
-    `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
+    `hands_over` is part of `leads`: it leads them until another has taken them. `between`: sent because something has
     changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
     (empty: a version that does not say). `orders_for` has the groups whose plans carry out pins, bans and evacuations.
     """

@@ -1,4 +1,5 @@
-"""The control topic itself: made if we may, read from its beginning by one thread, written without waiting.
+"""The control topic itself: created where rights allow it, read from its beginning by one thread, written without
+waiting.
 
 Without the topic nothing else stops: what was read last still stands, and the thread goes on trying.
 """
@@ -58,8 +59,8 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
             return
         if code in DENIED:
             raise ControlTopicError(
-                f"The control topic '{topic}' does not exist and our principal may not create it; create it with one"
-                f" partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
+                f"The control topic '{topic}' does not exist and Bellwether's principal may not create it; create it"
+                f" with one partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
             ) from None
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
 
@@ -73,8 +74,8 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
     except KafkaException as failed:
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
     raise NoControlTopicError(
-        f"There is no control topic '{topic}' on this cluster, so no Bellwether listens to it; check --topic, or start"
-        f' one whose settings say control_topic = "{topic}", which creates it.'
+        f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"
+        f' one whose settings have control_topic = "{topic}", which creates it.'
     )
 
 
@@ -101,8 +102,8 @@ def _create(admin: AdminClient, topic: str) -> None:
 def _forbidden(topic: str) -> str:
     """Nobody who may not describe a topic learns whether it exists, so all that may be missing is named."""
     return (
-        f"Our principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on Topic"
-        f" '{topic}', and CREATE on Topic '{topic}' if it does not exist."
+        f"Bellwether's principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on"
+        f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist."
     )
 
 

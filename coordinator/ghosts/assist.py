@@ -1,7 +1,9 @@
-"""Frees one group from outside of ghosts and of a wedge: looks with DescribeGroups and removes with LeaveGroup.
+"""Frees one group from outside of ghosts and of a wedged rebalance: reads with DescribeGroups and removes with
+LeaveGroup.
 
-Works beside a leader of ours as well as without any membership (mode `assist`). The parked JoinGroup of a leader tells
-nothing before its round ends, and that is what the ghost holds up; DescribeGroups lists a newcomer at once.
+Works beside a leader of Bellwether's as well as without any membership (mode `assist`). The parked JoinGroup of a
+leader tells nothing before its rebalance ends, and that is what the ghost holds up; DescribeGroups lists a newcomer at
+once.
 """
 
 import asyncio
@@ -46,7 +48,8 @@ class GhostObservers(Protocol):
 
 
 class GhostWatch:
-    """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
+    """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of
+    Bellwether's.
 
     A leader's membership (`led`) spares looks: while it is Stable in the generation of the last look, nobody has come
     or gone. It also knows whether its own requests fail without an explanation.
@@ -75,7 +78,7 @@ class GhostWatch:
         self._trouble = ""
 
     def stir(self) -> None:
-        """Our membership has said something: its group may have left its rest."""
+        """Bellwether's membership has said something: its group may have left its rest."""
         self._stirring.set()
 
     async def run(self) -> None:
@@ -108,13 +111,13 @@ class GhostWatch:
         return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
     async def _stirred(self) -> None:
-        """Until our membership says anything; now and then in any case."""
+        """Until Bellwether's membership says anything; now and then in any case."""
         self._stirring.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
 
     def _settled(self) -> int | None:
-        """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
+        """The generation of a group at rest that Bellwether leads: Bellwether's heartbeats tell when that ends."""
         led = self._membership
         return led.generation if led is not None and led.state is membership.State.STABLE else None
 
@@ -165,7 +168,7 @@ class GhostWatch:
         if answer is None:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
-        # Whose session has just ended is gone as well, but not by us.
+        # Whose session has just ended is gone as well, but not by Bellwether.
         self._finder.removed(gone, time.monotonic())
         for ghost in gone:
             self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
@@ -210,7 +213,7 @@ def ghost_watches(
     memberships: Mapping[str, membership.GroupMembership],
     observers: GhostObservers,
 ) -> dict[str, GhostWatch]:
-    """A watch per group with options, beside our membership where there is one."""
+    """A watch per group with options, beside Bellwether's membership where there is one."""
     return {
         group_id: GhostWatch(group_id, transport, chosen, memberships.get(group_id), observers)
         for group_id, chosen in options.items()
@@ -222,7 +225,7 @@ def _why(answer: object, group_id: str) -> str:
         return answer.reason
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
-        return f"we may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
+        return f"Bellwether may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
     return membership.name_of(error)
 
 

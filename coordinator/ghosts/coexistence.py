@@ -1,10 +1,10 @@
-"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its round wedged.
+"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its rebalance wedged.
 
 Conversion. A member that joins with group.protocol=consumer makes a broker since 4.0 convert the whole classic group,
 unless an assignment carries userData, a blob does not parse, or the group is of another type (group coordinator 4.3,
 `ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which no client sees.
 
-The wedge, KAFKA-20570. Brokers up to 4.3 throw when they end a join round with a subscription that does not parse:
+The wedge, KAFKA-20570. Brokers up to 4.3 throw when they end a join rebalance with a subscription that does not parse:
 JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until that member is gone
 (docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile. What is
 known: who came since the group last rested.
@@ -22,7 +22,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROTOCOL_TYPE = "consumer"
 SHOWN = 5
-# The first unexplained answers may be a broker that is starting; our own patience ends at doubt_ms_max (10 s).
+# The first unexplained answers may be a broker that is starting; Bellwether's own patience ends at doubt_ms_max (10 s).
 WEDGED_S = 4.0
 BETWEEN_EVICTIONS_S = 2.0
 
@@ -41,7 +41,7 @@ class Conversion:
 
 
 def conversion(seen: DescribeAnswer) -> Conversion | None:
-    """None while the group is not Stable: nothing can be said of an unfinished round."""
+    """None while the group is not Stable: nothing can be said of an unfinished rebalance."""
     if seen.error or seen.state != STABLE:
         return None
     if seen.protocol_type != PROTOCOL_TYPE:
@@ -85,7 +85,7 @@ class ConversionWatch:
 
 @dataclass(frozen=True, slots=True)
 class Wedged:
-    """A round that the broker cannot end. `suspects` came since the group last rested."""
+    """A rebalance that the broker cannot end. `suspects` came since the group last rested."""
 
     since_s: float
     suspects: tuple[DescribedMember, ...]
@@ -93,18 +93,19 @@ class Wedged:
     @property
     def reason(self) -> str:
         if not self.suspects:
-            who = "nobody has joined since the group last rested, so a member has changed its subscription"
+            who = "no member has joined since the group last rested, so a member has changed its subscription"
         else:
             who = f"since the group last rested came {named(self.suspects)}"
         return (
             f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
-            f" round while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client, remove"
-            " it, or upgrade the brokers"
+            f" rebalance while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client,"
+            " remove it, or upgrade the brokers"
         )
 
 
 class WedgeFinder:
-    """One group; shown every answer of DescribeGroups, and since when our own requests fail without an explanation."""
+    """One group; shown every answer of DescribeGroups, and since when Bellwether's own requests fail without an
+    explanation."""
 
     def __init__(self) -> None:
         self._at_rest: frozenset[str] | None = None  # member ids when the group last rested, None before that

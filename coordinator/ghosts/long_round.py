@@ -1,9 +1,9 @@
-"""Rounds of an application under exactly-once that wait for too long. Pure.
+"""Rebalances of an application under exactly-once that wait for too long. Pure.
 
-Streams commits nothing during a rebalance. A round that lasts for longer than transaction.timeout.ms, 10 s for Streams,
-has the transactions of all instances aborted, and each restores its state
-(docs/reference/client-quirks.md#java-streams-threads). While a round waits no broker says who has not come back. What
-is known: who was there when the group last rested, and who has come since.
+Streams commits nothing during a rebalance. A rebalance that lasts for longer than transaction.timeout.ms, 10 s for
+Streams, has the transactions of all instances aborted, and each restores its state
+(docs/reference/client-quirks.md#java-streams-threads). While a rebalance waits no broker says who has not come back.
+What is known: who was there when the group last rested, and who has come since.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ TRANSACTION_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LongRound:
-    """It has waited for half of the transaction timeout. `awaited` are members of the last round at rest: those on the
-    hosts that somebody has joined from since then, who are the likeliest to be dead, else all of them."""
+    """It has waited for half of the transaction timeout. `awaited` are members of the last rebalance at rest: those on
+    the hosts from which members have joined since then, which are the likeliest to be dead, else all of them."""
 
     waited_s: float
     awaited: tuple[DescribedMember, ...]
@@ -27,12 +27,12 @@ class LongRound:
     @property
     def reason(self) -> str:
         if not self.awaited:
-            whom = "for whom is not known, because the group was never seen at rest"
+            whom = "the members that it waits for are not known, because the group was never seen at rest"
         else:
             whom = f"it waits for one or more of {named(self.awaited)}"
         since = f"; since the group last rested came {named(self.came)}" if self.awaited and self.came else ""
         return (
-            f"the round has waited for {self.waited_s:.0f} s: after transaction.timeout.ms"
+            f"the rebalance has waited for {self.waited_s:.0f} s: after transaction.timeout.ms"
             f" ({TRANSACTION_TIMEOUT_S:.0f} s unless set) the transactions of all instances are aborted; {whom}{since};"
             " if one of them is dead, run instances under bellwether guard, or shorten their session.timeout.ms"
         )
@@ -47,7 +47,8 @@ class LongRounds:
         self._told = False
 
     def look(self, seen: DescribeAnswer, now: float, ours: str = "") -> LongRound | None:
-        """The danger, once for each round. `ours` is our own member id, for which no round of ours waits."""
+        """The danger, once for each rebalance. `ours` is Bellwether's own member id, for which no rebalance of
+        Bellwether's waits."""
         if seen.error:
             return None
         if seen.state == STABLE or not seen.members:

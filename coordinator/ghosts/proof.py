@@ -7,8 +7,8 @@ process id  Streams builds a thread's client id from the application id, the pro
             process id lives in the state directory, which one process at a time can lock, and a thread's number is
             given again only after the thread of that number has closed its consumer. So of two members with the same
             such client id, the one that was there first has no process any more. That a client id is of this make, and
-            not typed by somebody, is read from the member's own subscription, which carries the process id too.
-client id   Where the operator vouches that no two live members of a host share a client id: the same client id from
+            not typed, is read from the member's own subscription, which carries the process id too.
+client id   Where the operator states that no two live members of a host share a client id: the same client id from
             the same host, and the older one was in a generation at rest before the newer one came.
 
 Never named: static members (they replace themselves), the newest member of a client id, and every member of a client id
@@ -30,7 +30,7 @@ STABLE = "Stable"
 # In these states every dynamic member has come back for the generation: who is listed was alive a moment ago.
 FINISHED = (STABLE, "CompletingRebalance")
 # A live member that was removed is told so by its next heartbeat (3 s unless configured) and joins at its next poll;
-# a process that restarts needs seconds too, but whoever restarts twice in this time only waits for his session.
+# a process that restarts needs seconds too, but one that restarts twice in this time only waits for his session.
 RETURN_S = 15.0
 REMEMBERED_MAX = 20_000
 
@@ -45,7 +45,7 @@ _DEFAULT_CLIENT_ID = re.compile(
 class GhostOptions:
     """What may be removed from a group. `client_ids_unique`: the operator's word that no two live members on one host
     share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`).
-    `exactly_once`: the group's rounds must not wait for longer than transactions may take (see `long_round`)."""
+    `exactly_once`: the group's rebalances must not wait for longer than transactions may take (see `long_round`)."""
 
     remove: bool = True
     client_ids_unique: bool = False
@@ -161,7 +161,7 @@ class GhostFinder:
                 self._doubt(client_id, twins=len(members) > 1)
 
     def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
-        """Another Bellwether removes ghosts too: whoever is gone while his client id stays may have been removed."""
+        """Another Bellwether removes ghosts too: one that is gone while his client id stays may have been removed."""
         present = frozenset(m.member_id for m in members)
         if self._present.get(client_id, present) - present:
             self._removed_at[client_id] = now

@@ -1,6 +1,5 @@
-"""One process from its start to the end of its memberships: looks while it lives, empties it before it is stopped, and
-removes its members when it is gone.
-"""
+"""One process from its start to the end of its memberships: follows its group while it lives, empties it before it
+is stopped, and removes its members when it is gone."""
 
 import asyncio
 import logging
@@ -16,7 +15,8 @@ from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
-from bellwether_kafka.coordinator.membership import DescribeAnswer, name_of
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, name_of
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 Say = Callable[[str], None]
 
@@ -46,6 +46,7 @@ class Attendance:
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
         self._empty_seen = False
+        self._had: frozenset[TopicPartition] = frozenset()  # when it was last seen to have anything
         self._answered = False  # by a broker that was asked to remove its members
         process.changed = self._changed.set
 
@@ -68,7 +69,7 @@ class Attendance:
             self._say("It runs on, and is guarded no more.")
 
     async def _stop(self) -> None:
-        """A child is emptied and stopped. A process that is not our child is stopped by somebody else."""
+        """A child is emptied and stopped. A process that is not Bellwether's child is stopped by its own parent."""
         if self._process.stops_by_us:
             await self._empty()
             if not self._process.ended:
@@ -102,6 +103,7 @@ class Attendance:
     def _take(self, answer: DescribeAnswer) -> None:
         if not self._process.ended:  # a member that joins later belongs to another process
             self._seen = members.look(self._seen, answer)
+            self._had = control.owned(answer, self._belonging().member_ids) or self._had
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
         settled = answer.state == members.STABLE and bool(self._belonging().member_ids)
@@ -143,7 +145,7 @@ class Attendance:
         except TimeoutError:
             self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
         else:
-            said = "stopped at once, as asked for twice," if self._process.hurried else "empty"
+            said = "stopped at once, by a second signal," if self._process.hurried else "empty"
             said = "gone by itself" if self._process.ended else said
             self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
 
@@ -157,7 +159,7 @@ class Attendance:
             answer = await self._link.describe()
             if answer is not None:
                 self._take(answer)
-                if control.owned(answer, self._belonging().member_ids) == 0:
+                if control.handed_over(self._had, answer, self._belonging().member_ids):
                     self._empty_seen = True
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
@@ -244,7 +246,9 @@ class Attendance:
             self._say(f"The broker removed none of its members: {self._link.trouble}.")
             return
         removed = [member_id for member_id, code in answered.items() if not code]
-        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after its end.")
+        left = sum(code == Code.UNKNOWN_MEMBER_ID for code in answered.values())
+        also = f" {left} had left the group before." if left else ""
+        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after its end.{also}")
         for member_id, code in answered.items():
             if code not in DONE:
                 self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
@@ -268,7 +272,7 @@ class Attendance:
 async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
     """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
     properties cannot be used."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our requests report what it would say of connections
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the guard's requests report what it would of connections
     transport = Transport(options.properties)
     connecting = asyncio.create_task(_connect(transport, say))
     try:

@@ -116,16 +116,16 @@ async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -
     if why_not:
         raise NotOrderedError(why_not)
     wanted = [_order(log.link.group_id, where, now_ms, grace_s) for where in places]
-    # What an operator has ordered already is not ours to withdraw.
+    # What an operator has ordered already is not Bellwether's to withdraw.
     return Evacuation(log, leader, tuple(order for order in wanted if not _stands(records.get(order.key), now_ms)))
 
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
-    """Why nobody would obey an evacuation, as a sentence; "" where somebody would. Pure."""
+    """Why an evacuation would not be carried out, as a sentence; "" if it would. Pure."""
     beats = [r for r in records.values() if isinstance(r, control.Beat) and r.at_ms >= now_ms - control.HEARD_MS]
     leading = [beat for beat in beats if group_id in beat.leads]
     if not leading:
-        return f"No Bellwether that leads '{group_id}' has been heard within {control.HEARD_MS // 1000} s."
+        return f"No Bellwether that leads '{group_id}' has reported within {control.HEARD_MS // 1000} s."
     if all(beat.policies and group_id not in beat.orders_for for beat in leading):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""

@@ -35,7 +35,7 @@ async def fence(link: GroupLink, name: str, may_go_on: Callable[[], bool]) -> st
         if code == membership.Code.NONE:
             return ""
         if code == DENIED:
-            return f"our principal needs the ACL WRITE on TransactionalId '{name}'"
+            return f"Bellwether's principal needs the ACL WRITE on TransactionalId '{name}'"
         if code == CONCURRENT_TRANSACTIONS:
             await asyncio.sleep(AGAIN_S)
         elif code in PASSING:

@@ -101,5 +101,5 @@ def _why(answer: object, group_id: str) -> str:
         return answer.reason or answer.failure.name.lower()
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
-        return f"our principal needs the ACL READ on Group '{group_id}'"
+        return f"Bellwether's principal needs the ACL READ on Group '{group_id}'"
     return membership.name_of(error)

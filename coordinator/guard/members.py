@@ -5,10 +5,10 @@ Two things tell a process' members from others:
 process id  of Kafka Streams: in a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`) and in
             its subscription. It was read from a state directory while the process held the lock of that directory, so
             no other process has it, unless the directory was copied; then its members come from several hosts, or two
-            threads of one name are in one generation, and none is ours.
+            threads of one name are in one generation, and none is the guarded one.
 client id   that the operator has named as this process' own. Other members with it, from another host or in the same
-            finished generation, prove that it is not, and none is ours. One that stood at the first look may be
-            another process': it counts when our process has lived for long enough to be in its place.
+            finished generation, prove that it is not, and none is the guarded one. One that was there at first may be
+            another process': it counts when the guarded process has lived for long enough to be in its place.
 
 Static members are nobody's: they replace themselves.
 """

@@ -1,7 +1,7 @@
-"""The process that is guarded: a child that we start and wait for, or one that somebody else has started.
+"""The process that is guarded: a child of the guard, or a process that was started otherwise.
 
-A child is looked after as by an init process: it gets every signal that we get, orphans of it are adopted and reaped,
-and how it ends is how we end. Linux only.
+A child is looked after as by an init process: it gets every signal that Bellwether gets, orphans of it are adopted and
+reaped, and how it ends is how the guard ends. Linux only.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait
 
 PR_SET_CHILD_SUBREAPER = 36
-# What the kernel sends because of a fault of ours or of a terminal, and what cannot be caught.
+# What the kernel sends because of a fault of Bellwether's or of a terminal, and what cannot be caught.
 OURS = frozenset(
     {
         signal.SIGKILL,
@@ -40,7 +40,7 @@ OURS = frozenset(
         signal.SIGXFSZ,
     }
 )
-# A terminal sends these to all processes in its foreground, a child of ours included.
+# A terminal sends these to all processes in its foreground, a child of Bellwether's included.
 OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGHUP})
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as shells have them; a signal's number is added
 WAIT_S = 0.1
@@ -94,11 +94,11 @@ class Guarded:
 
     @property
     def stops_by_us(self) -> bool:
-        """Whether SIGTERM reaches the process through us, and no other way."""
+        """Whether SIGTERM reaches the process through the guard, and no other way."""
         return False
 
     def stop(self) -> None:
-        """Asks the process to end, where that is for us to do."""
+        """Asks the process to end, where that is for Bellwether to do."""
 
     def is_ours(self, process: int) -> bool:
         """Whether a process that lives is the guarded one, or was started by it."""
@@ -124,7 +124,7 @@ class Guarded:
 
 
 class Child(Guarded):
-    """COMMAND as our child. `start` it before anything slow is imported."""
+    """COMMAND as Bellwether's child. `start` it before anything slow is imported."""
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class Child(Guarded):
             self._reap()
 
     def is_ours(self, process: int) -> bool:
-        """Orphans of the child are our own children."""
+        """Orphans of the child are Bellwether's own children."""
         return descends(process, os.getpid()) and process != os.getpid()
 
     def is_gone_whole(self) -> bool:
@@ -217,7 +217,8 @@ class Child(Guarded):
 
 
 class Stranger(Guarded):
-    """A process that somebody else has started and stops; we see it end. Its exit code is not ours to know."""
+    """A process that another one starts and stops; Bellwether sees it end. Its exit code is not Bellwether's to
+    know."""
 
     def __init__(self, pid: int) -> None:
         super().__init__()
@@ -264,6 +265,6 @@ def _forwarded() -> list[int]:
 
 
 def _adopt_orphans() -> None:
-    """Of the processes that the child starts; as PID 1 we get them anyway."""
+    """Of the processes that the child starts; as PID 1 Bellwether gets them anyway."""
     prctl: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

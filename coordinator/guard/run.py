@@ -15,7 +15,7 @@ def guard_child(command: Sequence[str], options: GuardOptions) -> int:
 
 
 def guard_process(pid: int, options: GuardOptions) -> int:
-    """Watches a process that somebody else has started, until it has ended. Raises CommandError."""
+    """Watches a process that another one has started, until it has ended. Raises CommandError."""
     return _attended(Stranger(pid), options)
 
 

@@ -2,7 +2,8 @@
 
 A Streams process with persistent stores takes a lock on `.lock` in `<state.dir>/<application id>` before it reads or
 writes its process id there, and holds it until it has closed or died. The lock is one of POSIX (fcntl), so the kernel
-says which process holds it, without our taking it: a lock of ours could make an application fail that just starts.
+says which process holds it, without taking it: a lock of Bellwether's could make an application fail that
+just starts.
 """
 
 import fcntl
@@ -38,8 +39,8 @@ class StateDirectory:
         return process_id if isinstance(process_id, str) and process_id else None
 
     def holder(self) -> int | None:
-        """The process that holds its lock: 0 if it is one that we cannot see (of another pid namespace or host), None
-        if there is none."""
+        """The process that holds its lock: 0 if it is one that Bellwether cannot see (of another pid namespace or
+        host), None if there is none."""
         try:
             descriptor = os.open(self.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

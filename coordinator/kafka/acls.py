@@ -1,4 +1,4 @@
-"""What to grant when a broker says that we may not: the one sentence part that every feature uses."""
+"""What to grant when a broker denies a right: the one part of a sentence that every feature uses."""
 
 from confluent_kafka import KafkaError
 
@@ -10,7 +10,7 @@ DENIED = frozenset(
     }
 )
 # librdkafka wants a group of everybody who reads, and looks for its coordinator node even if none is joined and nothing
-# committed: whoever reads so needs no right to the group, and no node.
+# committed: such a reader needs no right to the group, and no node.
 IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
@@ -18,7 +18,7 @@ IRRELEVANT_TO_READERS = frozenset(
 
 def grant(operations: str, resource: str, name: str) -> str:
     """The remedy: `operations` such as "READ", `resource` "Group" or "Topic"."""
-    return f"grant our principal the ACL {operations} on {resource} '{name}'"
+    return f"grant Bellwether's principal the ACL {operations} on {resource} '{name}'"
 
 
 def with_remedy(error: KafkaError, operations: str, topic: str) -> str:

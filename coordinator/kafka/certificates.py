@@ -50,7 +50,9 @@ class Renewed(Generic[Client]):
         try:
             self.client = self._make()
         except KafkaException as half:
-            log.warning("certificates_not_taken", reason=f"{half.args[0]}; the files are read again at the next look")
+            log.warning(
+                "certificates_not_taken", reason=f"{half.args[0]}; the files are read again at the next refresh"
+            )
             return False
         self._files.taken = stamps
         log.info("certificates_renewed")

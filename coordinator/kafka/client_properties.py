@@ -1,7 +1,7 @@
 """One librdkafka-style property map configures both Kafka clients: this is its translation for kafka-python.
 
 What kafka-python cannot do is refused by name rather than ignored: a silently dropped security property would be a
-trap. Properties of our own start with "bellwether." and never reach librdkafka.
+trap. Properties of Bellwether's own start with "bellwether." and never reach librdkafka.
 """
 
 import ssl
@@ -20,7 +20,7 @@ RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 CALLBACK = "oauth_cb"
-KEEPER = "_tokens"  # in our answer, for `transport`: kafka-python wants an object of its own around it
+KEEPER = "_tokens"  # in Bellwether's answer, for `transport`: kafka-python wants an object of its own around it
 KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
 
 # Properties that concern only confluent-kafka's part of the work, or do what kafka-python does anyway.
@@ -50,8 +50,8 @@ class ClientConfigError(ValueError):
 
 
 def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The map as confluent-kafka takes it: without our own properties, and with the tokens of this process where a
-    login needs any. What has been translated stays as it is. Raises ClientConfigError.
+    """The map as confluent-kafka takes it: without Bellwether's own properties, and with the tokens of this process
+    where a login needs any. What has been translated stays as it is. Raises ClientConfigError.
     """
     theirs = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
     if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):

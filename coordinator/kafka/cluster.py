@@ -257,7 +257,8 @@ class MetadataWatch:
         self._groups.pop(group_id, None)
 
     async def run(self) -> None:
-        """Polls until cancelled. Brokers that do not answer, and errors of ours, are log lines and not the end."""
+        """Polls until cancelled. Brokers that do not answer, and errors of Bellwether's, are log lines and not the
+        end."""
         while True:
             await self._sleep(self._interval_s * (1 + JITTER * (self._random.random() - 0.5)))
             try:
@@ -330,8 +331,9 @@ def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) 
 
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
-    """Whether consumers may fetch from the replica in their own rack (KIP-392): a broker is asked, where it may be.
-    None where it cannot be told: without DESCRIBE_CONFIGS on the cluster, or with a selector that we do not know."""
+    """Whether consumers may fetch from the replica in their own rack (KIP-392), by the configuration of one broker.
+    None where that is unknown: without DESCRIBE_CONFIGS on the cluster, or with a selector that Bellwether does not
+    know."""
     try:
         node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
         resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))

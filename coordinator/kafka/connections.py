@@ -1,4 +1,4 @@
-"""kafka-python's connection manager with connections that we name ourselves; `transport` alone uses it."""
+"""kafka-python's connection manager with connections that Bellwether names; `transport` alone uses it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -73,7 +73,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
-    """Our tokens as kafka-python asks for them, on the IO thread: at each login, and later ones too (KIP-368)."""
+    """Bellwether's tokens as kafka-python asks for them, on the IO thread: at each login, and later ones too
+    (KIP-368)."""
 
     def __init__(self, keeper: TokenKeeper) -> None:
         super().__init__()

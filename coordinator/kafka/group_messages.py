@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator import membership
 
 PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
-# Ours of the broker, and the broker's of us, which in TLS 1.3 comes only after the handshake.
+# Bellwether's of the broker, and the broker's of Bellwether, which in TLS 1.3 comes only after the handshake.
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
 
 

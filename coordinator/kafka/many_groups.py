@@ -1,6 +1,5 @@
-"""Requests about many groups or partitions at once, each to one node: what looks at a fleet of groups share. Belongs to
-`transport`.
-"""
+"""Requests about many groups or partitions at once, each to one node: what observers of many groups share. Belongs
+to `transport`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NodeRequest(Protocol[T_co]):
-    """What `Transport` can send to a node for somebody who is no member."""
+    """What `Transport` can send to a node without being a member."""
 
     @property
     def node(self) -> Node: ...
@@ -188,8 +188,8 @@ class AnyCommitted:
 
 @dataclass(frozen=True, slots=True)
 class FindAnyOffset:
-    """OffsetFetch for all topics: whether the group has committed an offset anywhere, and where. Topics that we may not
-    describe are left out of the answer."""
+    """OffsetFetch for all topics: whether the group has committed an offset anywhere, and where. Topics that Bellwether
+    may not describe are left out of the answer."""
 
     node: Node
     group_id: str

@@ -91,7 +91,9 @@ class TokenKeeper:
         try:
             fresh = self._source()
         except TokenError:
-            self._renew_in(RETRY_S)  # the old one still holds; whoever needs a new one is told why there is none
+            self._renew_in(
+                RETRY_S
+            )  # the old one still holds; a caller that needs a new one gets the reason why there is none
             return
         with self._lock:
             self._kept(fresh)

@@ -9,6 +9,7 @@ Of the library's cluster metadata only the bootstrap list is used: FindCoordinat
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -46,6 +47,15 @@ CONNECT_TIMEOUT_MAX_MS = 10_000
 RECONNECT_MAX_MS = 2_000
 REQUEST_TIMEOUT_MS = 5_000
 PAUSE_POLL_S = 0.02
+# A connection that the network has forgotten (a pod got another address, a firewall dropped an idle entry) looks open
+# to both sides. A JoinGroup sent on it would wait for minutes, as long as a rebalance may take; with these options the
+# kernel ends the connection. Not every system knows all of them.
+_SILENCE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, -, ms
+SOCKET_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _SILENCE.items() if hasattr(socket, name)),
+)
 CLOSE_TIMEOUT_MS = 5_000
 PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
 
@@ -77,11 +87,12 @@ class Transport:
         self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
         if self._tokens is not None:
             config["sasl_oauth_token_provider"] = Tokens(self._tokens)
-        defaults = {
+        defaults: dict[str, Any] = {
             "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
             "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
             "socket_connection_setup_timeout_max_ms": CONNECT_TIMEOUT_MAX_MS,
             "reconnect_backoff_max_ms": RECONNECT_MAX_MS,
+            "socket_options": SOCKET_OPTIONS,
         }
         self._config = defaults | config
         self._net: Any = NetworkSelector(client_id=self._config["client_id"])
@@ -272,8 +283,8 @@ class Transport:
         servers = ",".join(self._config["bootstrap_servers"])
         if failure is Failure.AUTHENTICATION:
             return (
-                f"The brokers at bootstrap.servers ({servers}) refused us ({why}); check security.protocol and the"
-                " sasl.* or ssl.* properties."
+                f"The brokers at bootstrap.servers ({servers}) refused the login ({why}); check security.protocol and"
+                " the sasl.* or ssl.* properties."
             )
         if failure is Failure.MALFORMED:
             return (

@@ -1,4 +1,5 @@
-"""How a membership begins: watching a group, and joining it when it is empty, ours, or to be taken from its leader."""
+"""How a membership begins: watching a group, and joining it when it is empty, when the instance is still a member,
+or to take it from its leader."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcom
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
 
-REHEARSAL = -1  # the generation of a plan for a group that somebody else leads
+REHEARSAL = -1  # the generation of a plan for a group that a member leads
 EAGER_INTERVAL_MS = 1_000
 # A rehearsal that fails has disturbed nobody, and what it lacks may come at any time: a topic, a topology, a right.
 REHEARSAL_WAIT_S_MAX = 30.0
@@ -54,7 +55,7 @@ class Approach:
 
     def stop(self) -> None:
         self.leaving.stopping = True
-        self.give_up("we are shutting down")
+        self.give_up("Bellwether is shutting down")
 
     def give_up(self, reason: str) -> None:
         self._abort(Failed(reason))
@@ -104,7 +105,7 @@ class Approach:
 
 @dataclass(slots=True)
 class Adoption:
-    """In WATCHING: looks at a group that is not ours, and decides how and when it becomes ours."""
+    """In WATCHING: looks at a group that is not Bellwether's, and decides how and when it becomes Bellwether's."""
 
     core: Core
     joining: Joining
@@ -138,8 +139,8 @@ class Adoption:
             self._consider(answer)
 
     def _next_watch_ms(self) -> float:
-        """A seat of ours that a wait keeps us from is taken as soon as the wait is over: its session runs. A round that
-        waits for the dead is seen only by who looks often."""
+        """A membership that a wait keeps Bellwether from is taken as soon as the wait is over: its session runs. A
+        rebalance that waits for the dead is seen only by who looks often."""
         config = self.core.config
         interval_ms: float = config.watch_interval_ms
         if self.core.takeovers.eager:
@@ -164,7 +165,7 @@ class Adoption:
             self.core.note(NoteKind.WATCHING, f"not taken over: {obstacle}")
         self._reported = obstacle
 
-    # ---- no leader is removed before a plan of ours for its group has been made and found valid --------------------
+    # ---- no leader is removed before a plan for its group has been made and found valid --------------------------
 
     def _rehearse(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
         self._rehearsed = attempt

@@ -57,8 +57,8 @@ def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
 
 
 def tables(listing: Sequence[str]) -> tuple[Table, ...]:
-    """Every table that lists these members in this order; none: the broker's order is not known to us. Few members
-    prove little: any order of two is ascending every second time."""
+    """Every table that lists these members in this order; none: the broker's order is not known to Bellwether. Few
+    members prove little: any order of two is ascending every second time."""
     hashes = [spread_hash(member_id) for member_id in listing]
     smallest = {order: buckets_for(len(listing), order) for order in HashOrder}
     larger = (Table(order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
@@ -88,7 +88,7 @@ def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> boo
 @dataclass(slots=True)
 class Listing:
     """A group's members as the broker lists them, the tables that would list them so, and who would lead next. `own` is
-    our id as far as it is known; under an instance id it changes."""
+    Bellwether's id as far as it is known; under an instance id it changes."""
 
     members: tuple[DescribedMember, ...]
     tables: tuple[Table, ...]
@@ -100,12 +100,12 @@ class Listing:
         return member.member_id == self.own or by_instance
 
     def puts_first(self, member_id: str, coming: Sequence[int]) -> bool:
-        """Whether this id of ours would be the first, when so many members have come."""
+        """Whether this id of Bellwether's would be the first, when so many members have come."""
         others = [m.member_id for m in self.members if not self.is_ours(m)]
         return sorts_first(others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)])
 
     def ahead(self, own: str, leader: str, *, another_comes: bool) -> tuple[str, ...]:
-        """Who would lead before us once the leader is gone."""
+        """Who would lead before Bellwether once the leader is gone."""
         ids = [m.member_id for m in self.members]
         now_known = grown(self.tables, len({*ids, own}) + another_comes)
         if own in ids and not (another_comes and now_known != self.tables):
@@ -114,7 +114,7 @@ class Listing:
         return max(found, key=len, default=())
 
     def look(self, members: tuple[DescribedMember, ...], own: str) -> None:
-        """Every id that we have had tells more of the table; it may have grown when we came."""
+        """Every id that Bellwether has had tells more of the table; it may have grown when Bellwether came."""
         self.members, self.own = members, own
         now_possible = tables([m.member_id for m in members])
         self.tables = tuple(table for table in self.tables if table in now_possible) or now_possible

@@ -1,4 +1,4 @@
-"""Everything that a `GroupMembership` can ask of its runtime: a closed union of frozen values.
+"""Everything that a `GroupMembership` can request of its runtime: a closed union of frozen values.
 
 A broker parks JoinGroup and SyncGroup together with everything queued behind them on the same connection, so those two
 travel on a connection of the group's own, and the short ones share another
@@ -33,7 +33,7 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class MemberRequest(GroupRequest):
-    """What all requests of our own member begin with."""
+    """What all requests of Bellwether's own member begin with."""
 
     member_id: str
     instance_id: str | None
@@ -91,7 +91,7 @@ class Abandon:
 @dataclass(frozen=True, slots=True)
 class Decide:
     """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
-    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted."""
+    `removed` are members that Bellwether has removed to lead: they are back under other ids, and have not restarted."""
 
     generation: int
     protocol: str
@@ -113,19 +113,19 @@ class RebuildMemory:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The broker took our assignments for this generation: they are history from now on."""
+    """The broker took Bellwether's assignments for this generation: they are history from now on."""
 
     generation: int
 
 
 class NoteKind(Enum):
     LEADING = auto()
-    ADOPTED = auto()  # a group that somebody else led is ours now
-    REFUSED = auto()  # a generation that we led and gave back without a plan: always with a reason
+    ADOPTED = auto()  # a group that a member led is Bellwether's now
+    REFUSED = auto()  # a generation that Bellwether led and gave back without a plan: always with a reason
     LEFT = auto()
     REJOINING = auto()
     WATCHING = auto()
-    ALERT = auto()  # somebody should look
+    ALERT = auto()  # an operator should look
     GHOST = auto()  # a dead member was removed
 
 

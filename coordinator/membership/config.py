@@ -1,59 +1,59 @@
-"""Settings of one group's membership and the arithmetic that keeps promise P2: no failure of ours stalls a rebalance
-longer than our own session timeout (docs/reference/reliability.md#promises)."""
+"""Settings of one group's membership and the arithmetic that keeps promise P2: no failure of Bellwether stalls a
+rebalance longer than its session timeout (docs/reference/reliability.md#promises)."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from bellwether_kafka.coordinator.membership.role import Obstacle
 
-# Every name that members may use must be on our list: a name missing here locks those members out of the group, while
-# a name too many costs nothing. The order is our vote (docs/reference/broker-behaviour.md#protocol-choice).
+# Every name that members may use must be on this list: a name missing here locks those members out of the group, while
+# a name too many costs nothing. The order is Bellwether's vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
-CLIENT_ID = "bellwether"  # ours, unless "client.id" says otherwise
+CLIENT_ID = "bellwether"  # Bellwether's, unless "client.id" says otherwise
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 
 
 Mode = Literal["observe", "assist", "lead"]  # what a process may do to a group: look, remove its dead, lead it
-Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes ours
+Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes Bellwether's
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipConfig:
     """One group. All times are milliseconds.
 
-    `topics` is what our own subscription lists while others are in the group: nothing, or one control topic that
-    nobody else subscribes to (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders).
-    `linger_ms` None: stay, however long we are alone.
+    `topics` is what Bellwether's own subscription lists while others are in the group: nothing, or one control topic
+    that nobody else subscribes to (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders). `linger_ms`
+    None: stay, however long Bellwether is alone.
     """
 
     group_id: str
     mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
     adopt: Adopt = "take-over"
     instance_id: str | None = None
-    client_id: str | None = None  # ours, by which members under our instance id are told from the application's
-    standby: bool = False  # other sidecars share our instance id: join only with the active role
+    client_id: str | None = None  # by it members under the instance id are distinguished
+    standby: bool = False  # other sidecars share Bellwether's instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = False
-    # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, away from us.
+    # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, and end the lead.
     online_conversion: Literal["allow", "block"] = "allow"
-    adopt_empty: bool = True  # join a group that has no members; otherwise somebody else has to begin
+    adopt_empty: bool = True  # join a group that has no members; otherwise a member has to begin
 
-    # Session: the broker's floor is 6 s, and it is what members wait for if we are killed between Join and Sync. With
+    # Session: the broker's floor is 6 s, and it is what members wait for if Bellwether dies between Join and Sync. With
     # 1 s heartbeats and a 3 s decision, 6 s would pass the P2 check with 1 s to spare, so one slow broker disk or one
-    # lost packet would cost us the group until it is empty again. 10 s leaves room for five lost heartbeats; the
-    # price, four seconds more after a kill -9 in the middle of a rebalance, is paid rarely and ends at our restart.
+    # lost packet would cost the lead of the group until it is empty again. 10 s leaves room for five lost heartbeats;
+    # the price, four seconds more after a kill -9 in the middle of a rebalance, is paid rarely and ends at a restart.
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 1_000
     decision_deadline_ms: int = 3_000
     sync_margin_ms: int = 1_000
-    # Ours counts only where it is the group's largest: then it bounds how long a hung member holds everybody. Small,
-    # but longer than the longest coalescing, because we hold the round open ourselves meanwhile.
+    # Bellwether's counts only where it is the group's largest: then it bounds how long a hung member holds everybody.
+    # Small, but longer than the longest coalescing, because Bellwether holds the rebalance open then.
     rebalance_timeout_ms: int = 15_000
 
     watch_interval_ms: int = 5_000
-    # The broker waits this long for the first members of an empty group; with us in the group it does not, so we do.
-    # Counted from our last heartbeat before they came, and no longer than we have seen the broker wait.
+    # The broker waits this long for the first members of an empty group; with Bellwether in it, Bellwether does.
+    # Counted from Bellwether's last heartbeat before they came, and no longer than Bellwether has seen the broker wait.
     coalesce_ms: int = 3_000
     coalesce_ms_max: int = 10_000
     # In a running group the other members take up to a heartbeat interval to come back anyway: nothing to gain.
@@ -61,21 +61,21 @@ class MembershipConfig:
     linger_ms: int | None = None
     followup_ms: int = 3_000
     # While partitions are withheld nobody has them until the next round is complete, and members start it as soon as
-    # they have let go. At our usual heartbeat we would be the last to hear of it.
+    # they have let go. At Bellwether's usual heartbeat Bellwether would be the last to hear of it.
     followup_heartbeat_ms: int = 50
     followup_ms_max: int = 60_000
     rebalance_interval_ms_min: int = 10_000
 
     retry_backoff_ms: int = 100
     retry_backoff_ms_max: int = 2_000
-    # How long errors that nobody can explain (UNKNOWN_SERVER_ERROR) may go on before we leave.
+    # How long errors that nobody can explain (UNKNOWN_SERVER_ERROR) may go on before Bellwether leaves.
     doubt_ms_max: int = 10_000
-    # After a leave that was our fault or somebody else's luck, wait this long before adopting the group again.
+    # After a leave that was Bellwether's fault or a member's luck, wait this long before adopting the group again.
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
-    # Taking over: `takeover_guard` says why this group may only be succeeded, None for nothing. In the first round
-    # members that are ready wait while we look for a member id; in the second while the others come (again at most
+    # Taking over: `takeover_guard` says why this group may only be succeeded, None for nothing. In the first rebalance
+    # members that are ready wait during the search for a member id; in the second while the others come (again at most
     # roll_ms_max), and while the removed leader comes back.
     takeover_guard: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
@@ -88,7 +88,7 @@ class MembershipConfig:
 
     @property
     def streams(self) -> bool:
-        """The group is a Kafka Streams application: one protocol, and userData in whatever we send."""
+        """The group is a Kafka Streams application: one protocol, and userData in whatever Bellwether sends."""
         return self.protocols == (STREAMS_PROTOCOL,)
 
 
@@ -105,10 +105,10 @@ def check_timing(config: MembershipConfig) -> str | None:
     if held >= config.rebalance_timeout_ms:
         return (
             f"{group}: coalesce_ms_max and coalesce_running_ms must be less than rebalance_timeout_ms"
-            f" ({config.rebalance_timeout_ms}), or the broker would expel us while we wait for more members."
+            f" ({config.rebalance_timeout_ms}), or the broker would expel Bellwether while it waits for more members."
         )
     if config.standby and config.instance_id is None:
-        return f"{group}: standby needs an instance_id, which all sidecars of one set share."
+        return f"{group}: standby needs an instance_id, which all instances of Bellwether of one set share."
     approach = config.roll_ms_max + config.hold_ms_max
     if config.adopt != "when-empty" and approach >= config.session_timeout_ms:
         return (

@@ -1,13 +1,13 @@
-"""What the parts of one membership share: the clock, requests and timers, the state, and what we know as a member.
+"""What the parts of one membership share: the clock, requests and timers, the state, and what a member knows.
 
 The parts, each above those that it uses:
 
-joining_leaving  JoinGroup and SyncGroup of ours, and every way out: LeaveGroup, being expelled, the end
+joining_leaving  JoinGroup and SyncGroup, and every way out: LeaveGroup, being expelled, the end
 recovery         errors, lost nodes, and coming back for the next generation
-leading          from the answer that names us to the delivered plan, and the rounds that we begin
-next_round       heartbeats' answers, and holding the round open that they call us into
+leading          from the answer that names Bellwether to the delivered plan, and the rebalances that it begins
+next_round       heartbeats' answers, and holding the rebalance open that they announce
 adoption         watching a group, and the way into it
-current_role     whether we lead and, where we do not, why
+current_role     whether Bellwether leads and, where it does not, why
 machine          which event goes to which part
 """
 
@@ -28,13 +28,13 @@ class Leadership:
 
     members: tuple[JoinedMember, ...] = ()
     assignments: tuple[tuple[str, bytes], ...] = ()
-    returned: bool = False  # a static return: this generation's assignment is not of our making
-    must_lead: bool = False  # the broker counts us as the leader, but has told us nothing
-    removed: tuple[str, ...] = ()  # leaders that made way for us, until a plan of ours is delivered
+    returned: bool = False  # a static return: this generation's assignment is not of Bellwether's making
+    must_lead: bool = False  # the broker counts Bellwether as the leader, and has sent it nothing
+    removed: tuple[str, ...] = ()  # leaders that made way for Bellwether, until a plan of Bellwether's is delivered
     withheld: bool = False  # partitions of this generation's plan, for the next one
-    followups: int = 0  # rounds in a row that we began to hand such partitions out
-    wanted: str = ""  # why we want a rebalance
-    lists_app_topics: bool = False  # in our own subscription, while nobody else's keeps their offsets
+    followups: int = 0  # rebalances in a row that it began to hand such partitions out
+    wanted: str = ""  # why Bellwether wants a rebalance
+    lists_app_topics: bool = False  # in Bellwether's own subscription, while nobody else's keeps their offsets
 
 
 @dataclass(slots=True)
@@ -42,8 +42,8 @@ class Sighting:
     """What answers of brokers have shown of the group."""
 
     state: str = ""  # the broker's word, "" before the first
-    others: bool = False  # somebody but us is in it
-    known: bool = False  # somebody but us is or was in it, or has committed offsets
+    others: bool = False  # another member is in it
+    known: bool = False  # another member is or was in it, or has committed offsets
 
     def seen(self, state: str, *, others: bool) -> None:
         self.state = state
@@ -58,8 +58,9 @@ class Sighting:
 
 @dataclass(slots=True)
 class Session:
-    """When the broker has last heard of us, as far as its answers say; at `rested_at` the group was at rest.
-    `broker_wait_ms` is how long it waits for the first members of an empty group, None where we have not seen it."""
+    """When the broker has last heard of Bellwether, as far as its answers say; at `rested_at` the group was at rest.
+    `broker_wait_ms` is how long it waits for the first members of an empty group, None where Bellwether has not seen
+    it."""
 
     alive_at: float = 0.0
     rested_at: float = 0.0
@@ -68,9 +69,7 @@ class Session:
     broker_wait_ms: float | None = None
 
 
-# The least that we wait where the broker itself does not wait: otherwise each of the first members would be a round.
-QUIET_MS_LEAST = 500
-ALONE_HEARTBEAT_MS = 250  # where the broker does not wait: the first member waits until we hear of it
+ALONE_HEARTBEAT_MS_LEAST = 250  # where the broker does not wait: the first member waits until Bellwether hears of it
 UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
 
 
@@ -105,12 +104,12 @@ class Core:
 
     @property
     def alone(self) -> bool:
-        """Nobody but us was in the last generation that we led."""
+        """Nobody but Bellwether was in the last generation that Bellwether led."""
         return all(m.member_id == self.requests.member_id for m in self.leadership.members)
 
     @property
     def session_expired(self) -> bool:
-        """The broker may have expelled us: it has not heard of us for a session timeout (pauses, sleeping machines)."""
+        """The broker may have expelled Bellwether: it has received nothing for a session timeout (pauses, sleep)."""
         return self.is_member and self.now - self.session.alive_at > self.config.session_timeout_ms / 1000
 
     @property
@@ -153,8 +152,8 @@ class Core:
         config, leadership, waits = self.config, self.leadership, self.session.broker_wait_ms
         if leadership.withheld and self.state is State.STABLE and not leadership.followups:
             return config.followup_heartbeat_ms
-        if self.alone and waits is not None and waits < QUIET_MS_LEAST:
-            return min(config.heartbeat_interval_ms, ALONE_HEARTBEAT_MS)
+        if self.alone and waits is not None:
+            return min(config.heartbeat_interval_ms, max(waits, ALONE_HEARTBEAT_MS_LEAST))
         return config.heartbeat_interval_ms
 
     def clear(self) -> None:

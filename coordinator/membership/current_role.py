@@ -1,4 +1,4 @@
-"""Tells the role of a membership from its state and from what brokers have answered."""
+"""Derives the role of a membership from its state and from what brokers have answered."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class CurrentRole:
         self.role = self.role.followed_by(Role(reason, detail, self.core.now, next_attempt))
 
     def _obstacle(self) -> Obstacle | None:
-        """None: we lead."""
+        """None: Bellwether leads."""
         core = self.core
         if core.state is State.STOPPED:
             return self.leaving.ended or Obstacle(NotLeading.STOPPED, "this process ends")
@@ -42,15 +42,15 @@ class CurrentRole:
         if not core.is_member:
             return Obstacle(NotLeading.JOINING, core.reason)
         if core.session_expired:
-            return Obstacle(NotLeading.UNREACHABLE, "no broker has answered us for a session timeout")
+            return Obstacle(NotLeading.UNREACHABLE, "no broker has answered for a session timeout")
         alone = core.alone and not core.sighting.others and not core.leadership.must_lead
         return self._alone() if alone else None
 
     def _alone(self) -> Obstacle:
         if self.core.sighting.known:
-            return Obstacle(NotLeading.EMPTY, "nobody but us is in the group")
+            return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
-            NotLeading.UNKNOWN_GROUP, "nobody but us has ever been seen in the group, and it has no committed offsets"
+            NotLeading.UNKNOWN_GROUP, "no other member has ever been seen in the group, and it has no committed offsets"
         )
 
     def _watching(self) -> Obstacle:
@@ -58,7 +58,7 @@ class CurrentRole:
         if self.core.permission.kept_out:
             return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.kept_out)
         if not self.core.permission.ours:
-            return Obstacle(NotLeading.STANDBY, "another instance with our instance id is to lead")
+            return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:
             return Obstacle(NotLeading.STARTING, "the group has not been described yet")
         set_back = self.core.policy.setback
@@ -69,7 +69,7 @@ class CurrentRole:
             return Obstacle(NotLeading.EMPTY, sentence)
         if not sighting.others:
             return self._alone()
-        since = f"; we gave it back: {set_back.sentence}" if set_back is not None else ""
+        since = f"; Bellwether gave it back: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
             return Obstacle(NotLeading.LEADER_STAYS, text + since)

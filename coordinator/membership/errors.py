@@ -10,7 +10,7 @@ EXIT_FENCED = 3
 
 
 class Code(IntEnum):
-    """Kafka's error codes that group requests can answer with and that we tell apart."""
+    """Kafka's error codes that group requests can answer with and that Bellwether tells apart."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -53,27 +53,27 @@ _ACTIONS: dict[int, Action] = {
 }
 
 _SENTENCES: dict[int, str] = {
-    Code.FENCED_INSTANCE_ID: "Group '{group}': another process has joined with our group.instance.id '{instance}'; this"
-    " one stops and must not be restarted while the other runs.",
-    Code.INCONSISTENT_GROUP_PROTOCOL: "Group '{group}': the broker refused our protocols ({protocols}): its members use"
+    Code.FENCED_INSTANCE_ID: "Group '{group}': another process has joined with the same group.instance.id '{instance}';"
+    " this one stops and must not be restarted while the other runs.",
+    Code.INCONSISTENT_GROUP_PROTOCOL: "Group '{group}': the broker refused the protocols ({protocols}): its members use"
     " a name that is missing from the list, or it is not a consumer group; set protocols to a superset of the members'"
     " assignor names.",
-    Code.INVALID_GROUP_ID: "Group '{group}': the broker says that this is not a valid group id; correct the setting"
+    Code.INVALID_GROUP_ID: "Group '{group}': the broker refuses it as an invalid group id; correct the setting"
     " that names the group.",
     Code.INVALID_SESSION_TIMEOUT: "Group '{group}': session_timeout_ms ({session}) is outside the broker's"
     " group.min.session.timeout.ms to group.max.session.timeout.ms; change it.",
-    Code.GROUP_AUTHORIZATION_FAILED: "Group '{group}': our principal may not use this group; grant it the ACL READ on"
-    " Group '{group}'.",
-    Code.CLUSTER_AUTHORIZATION_FAILED: "Group '{group}': the broker asks for a cluster-wide permission; grant our"
-    " principal the ACL READ on Group '{group}' and check the cluster's authorizer.",
-    Code.UNSUPPORTED_VERSION: "Group '{group}': the broker does not support a request that we need; use Kafka 2.3 or"
-    " newer, or unset instance_id.",
-    Code.GROUP_MAX_SIZE_REACHED: "Group '{group}': it has reached the broker's group.max.size, which counts us as well;"
-    " raise group.max.size by one.",
+    Code.GROUP_AUTHORIZATION_FAILED: "Group '{group}': Bellwether's principal may not use this group; grant it the ACL"
+    " READ on Group '{group}'.",
+    Code.CLUSTER_AUTHORIZATION_FAILED: "Group '{group}': the broker requires a cluster-wide permission; grant"
+    " Bellwether's principal the ACL READ on Group '{group}' and check the cluster's authorizer.",
+    Code.UNSUPPORTED_VERSION: "Group '{group}': the broker does not support a request that Bellwether needs; use Kafka"
+    " 2.3 or newer, or unset instance_id.",
+    Code.GROUP_MAX_SIZE_REACHED: "Group '{group}': it has reached the broker's group.max.size, which counts Bellwether"
+    " as well; raise group.max.size by one.",
 }
 
 
-# What a fatal code says of our role; the others mean that the group is unfit.
+# What a fatal code says of Bellwether's role; the others mean that the group is unfit.
 NOT_LEADING: dict[int, NotLeading] = {
     Code.FENCED_INSTANCE_ID: NotLeading.FENCED,
     Code.GROUP_AUTHORIZATION_FAILED: NotLeading.DENIED,
@@ -88,7 +88,7 @@ def action_for(code: int) -> Action:
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of the code where we know it; always something readable."""
+    """Kafka's name of the code where Bellwether knows it; always something readable."""
     try:
         return Code(code).name
     except ValueError:

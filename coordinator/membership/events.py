@@ -62,7 +62,7 @@ class DescribeAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer(Answer):
-    """`member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless we lead."""
+    """`member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless Bellwether leads."""
 
     generation: int = -1
     protocol: str = ""
@@ -109,7 +109,8 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class DecisionReady:
-    """The plan for one generation, past the guard. `topics` are the application's, for our own subscription later."""
+    """The plan for one generation, past the guard. `topics` are the application's, for Bellwether's own subscription
+    later."""
 
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
@@ -127,7 +128,7 @@ class DecisionFailed:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReady:
-    """Answer to `Decide(dry=True)`: is what we would send now worth a rebalance?"""
+    """Answer to `Decide(dry=True)`: is what Bellwether would send now worth a rebalance?"""
 
     generation: int
     worth_moving: bool
@@ -137,7 +138,7 @@ class ComparisonReady:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFailed:
-    """The other answer to `Decide(dry=True)`: we could not lead this group now."""
+    """The other answer to `Decide(dry=True)`: Bellwether could not lead this group now."""
 
     generation: int
     reason: str
@@ -145,14 +146,14 @@ class ComparisonFailed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWanted:
-    """The metadata watch, weights or an operator ask for a new round."""
+    """The metadata watch, weights or an operator ask for a new rebalance."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepAsideWanted:
-    """Our plan does the group no good: a member should lead. Heard while we lead a group at rest."""
+    """Bellwether's plan does the group no good: a member should lead. Heard while Bellwether leads a group at rest."""
 
     reason: str
 
@@ -160,7 +161,7 @@ class StepAsideWanted:
 @dataclass(frozen=True, slots=True)
 class OrdersStand:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
-    `leave`: out of the group and not back. `pause`: begin no rebalance by ourselves."""
+    `leave`: out of the group and not back. `pause`: begin no rebalance."""
 
     leave: str
     pause: str
@@ -168,14 +169,14 @@ class OrdersStand:
 
 @dataclass(frozen=True, slots=True)
 class RoundOrdered:
-    """An operator wants a new round now, whatever pauses or spaces ours."""
+    """An operator wants a new rebalance now, whatever pauses or spaces Bellwether's."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveRoleChanged:
-    """Among sidecars with one instance id it is, or is not, for us to lead: a level, may be repeated."""
+    """Among sidecars with one instance id it is, or is not, for Bellwether to lead: a level, may be repeated."""
 
     ours: bool
     reason: str
@@ -183,7 +184,8 @@ class ActiveRoleChanged:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsFound:
-    """The group has committed offsets: somebody has worked in it, although no answer to us has shown anybody."""
+    """The group has committed offsets: members have worked in it, although no answer to Bellwether has shown
+    anybody."""
 
 
 @dataclass(frozen=True, slots=True)

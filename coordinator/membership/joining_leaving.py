@@ -1,4 +1,4 @@
-"""Our JoinGroup, SyncGroup and LeaveGroup: the way in, and every way out, being expelled or fenced and the end."""
+"""JoinGroup, SyncGroup and LeaveGroup: the way in, and every way out, being expelled or fenced and the end."""
 
 from dataclasses import dataclass, field
 
@@ -12,25 +12,25 @@ from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
 EMPTY_STATES = ("Empty", "Dead")
-JOIN_SHARE = 0.75  # of our session: so long a JoinGroup may be parked before it is sent again
+JOIN_SHARE = 0.75  # of Bellwether's session: so long a JoinGroup may be parked before it is sent again
 
 
 @dataclass(slots=True)
 class Joining:
     core: Core
-    slot_taken: bool = False  # our instance id was a member before we joined
+    slot_taken: bool = False  # Bellwether's instance id was a member before Bellwether joined
     app_topics: tuple[str, ...] = ()
-    listed: tuple[str, ...] = field(init=False)  # by our last JoinGroup
+    listed: tuple[str, ...] = field(init=False)  # by Bellwether's last JoinGroup
     _sent_at: float = 0.0
-    _into_empty: bool = False  # our JoinGroup goes to a group that has no members
+    _into_empty: bool = False  # Bellwether's JoinGroup goes to a group that has no members
 
     def __post_init__(self) -> None:
         self.listed = self.core.config.topics
 
     @property
     def parked_static(self) -> bool:
-        """A first static JoinGroup is parked: the broker has made an id that we do not know yet, but the instance id
-        removes it. A slot that was there before may belong to another process and stays alone."""
+        """A first static JoinGroup is parked: the broker has made an id that Bellwether does not know yet, but the
+        instance id removes it. A slot that was there before may belong to another process and stays alone."""
         core = self.core
         return core.requests.waits_for(Kind.JOIN) and core.config.instance_id is not None and not self.slot_taken
 
@@ -46,8 +46,8 @@ class Joining:
         core.requests.join(subscription(self.listed, streams=core.config.streams), core.reason)
 
     def admitted(self, answer: JoinAnswer) -> None:
-        """Alone in the first round of a group that was empty, we have been answered when the broker's wait was over
-        (docs/reference/broker-behaviour.md#states)."""
+        """Alone in the first rebalance of a group that was empty, Bellwether has been answered when the broker's wait
+        was over (docs/reference/broker-behaviour.md#states)."""
         alone = {member.member_id for member in answer.members} <= {answer.member_id}
         if self._into_empty and alone and not answer.skip_assignment:
             self.core.session.broker_wait_ms = (self.core.now - self._sent_at) * 1000
@@ -60,10 +60,10 @@ class Joining:
         self.send()
 
     def send_overdue(self) -> None:
-        """Our JoinGroup may be lost on a connection that died in silence: our heartbeats, on another one, would keep
-        our seat, and the round would wait for us as long as its slowest member may take. So it is sent again, on a new
-        connection. If the first one has arrived, this one replaces it and changes nothing: only in Stable does it open
-        a round (docs/reference/broker-behaviour.md#joingroup-by-state)."""
+        """The JoinGroup may be lost on a connection that died in silence: heartbeats, on another one, would keep the
+        membership, and the rebalance would wait for it as long as its slowest member may take. So it is sent again, on
+        a new connection. If the first one has arrived, this one replaces it and changes nothing: only in Stable does it
+        open a rebalance (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         core = self.core
         waited_ms = (core.now - self._sent_at) * 1000
         parked = core.is_member and core.requests.waits_for(Kind.JOIN)
@@ -88,7 +88,7 @@ class Leaving:
     core: Core
     joining: Joining
     stopping: bool = False
-    ended: Obstacle | None = None  # why we can never lead this group
+    ended: Obstacle | None = None  # why Bellwether can never lead this group
 
     def leave(self, reason: str, *, setback: NotLeading | None = None) -> None:
         """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
@@ -106,14 +106,14 @@ class Leaving:
         self.core.requests.leave(self.core.reason)
 
     def timed_out(self) -> None:
-        if self.core.state is not State.LEAVING:  # the end waited for our SyncGroup, or for the round after it
-            self.leave("we are shutting down")
+        if self.core.state is not State.LEAVING:  # the end waited for SyncGroup, or for the next rebalance
+            self.leave("Bellwether is shutting down")
             return
-        self.core.alert("the broker did not answer our LeaveGroup in time")
+        self.core.alert("the broker did not answer LeaveGroup in time")
         self.left()
 
     def lost(self, reason: str) -> None:
-        """Expelled, or the broker forgot the group: leadership is lost. Joining at once would make us a worker."""
+        """Expelled, or the broker forgot the group: it is lost. Joining at once would make Bellwether a worker."""
         self.core.policy.set_back(self.core.now, Obstacle(NotLeading.SET_BACK, reason))
         self.core.note(NoteKind.WATCHING, reason)
         self.left()
@@ -155,14 +155,14 @@ class Leaving:
         if quiet or core.state is State.WATCHING or not in_group:
             self._finish()
         else:
-            self.leave("we are shutting down")
+            self.leave("Bellwether is shutting down")
 
     # ---- what can never work ---------------------------------------------------------------------------------------
 
     def fail_code(self, code: int) -> None:
         config = self.core.config
         if code == Code.FENCED_INSTANCE_ID:
-            self.core.requests.member_id = ""  # the slot belongs to the other process: nothing of ours to leave
+            self.core.requests.member_id = ""  # the slot belongs to the other process: nothing of Bellwether's to leave
             if config.standby:
                 self._fenced()
                 return
@@ -170,7 +170,7 @@ class Leaving:
         self.fail(Obstacle(reason, fatal_sentence(code, config)))
 
     def fail(self, why: Obstacle) -> None:
-        """The end for this group. A member leaves first, so that nobody waits for our session to expire."""
+        """The end for this group. A member leaves first, so that nobody waits for Bellwether's session to expire."""
         self.ended = self.ended or why
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
@@ -179,12 +179,12 @@ class Leaving:
             self._finish()
 
     def _fenced(self) -> None:
-        """Another sidecar has our seat. Where nobody told us that it would, ever longer pauses keep two that do not
+        """Another sidecar has the membership. Where that was not announced, ever longer pauses keep two that do not
         hear each other from taking it from one another for ever."""
         pause_s = self.core.permission.fenced(expected=self.stopping)
         if pause_s:
             self.core.policy.wait_until(self.core.now + pause_s)
-        self.core.note(NoteKind.WATCHING, "another sidecar with our instance id leads now")
+        self.core.note(NoteKind.WATCHING, "another instance of Bellwether with the same instance id leads now")
         self.left()
 
     def _finish(self) -> None:

@@ -1,7 +1,8 @@
-"""Leading a group: from the answer that names us as its leader to the delivered plan, and what is left to do then.
+"""Leading a group: from the answer that names Bellwether as its leader to the delivered plan, and what is left to do
+then.
 
-`Rebalances` are the rounds that we begin: when one that is wanted may begin, and the one that hands out withheld
-partitions.
+`Rebalances` are the rebalances that Bellwether begins: when one that is wanted may begin, and the one that hands out
+withheld partitions.
 """
 
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ class Rebalances:
             self.recovery.rejoin(event.reason)
 
     def plan_followup(self) -> None:
-        """Nobody else starts the round that hands out withheld partitions if their loser is an absent member; each one
-        in a row waits twice as long, because that member may never come
+        """Nobody else starts the rebalance that hands out withheld partitions if their loser is an absent member; each
+        one in a row waits twice as long, because that member may never come
         (docs/reference/assignors.md#cooperative-rebalancing)."""
         core, config, leadership = self.core, self.core.config, self.core.leadership
         if not leadership.withheld:
@@ -76,7 +77,7 @@ class Rebalances:
 
     def begin_followup(self) -> None:
         self.core.leadership.followups += 1
-        self.recovery.rejoin("hand out partitions that were withheld")
+        self.recovery.rejoin("hand out pending partitions")
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class Leading:
     recovery: Recovery
     rebalances: Rebalances
 
-    # ---- the answer to our JoinGroup -------------------------------------------------------------------------------
+    # ---- the answer to JoinGroup -----------------------------------------------------------------------------------
 
     def joined(self, answer: events.JoinAnswer) -> None:
         if action_for(answer.error) is Action.USE_MEMBER_ID:
@@ -106,7 +107,7 @@ class Leading:
         elif answer.leader == answer.member_id:
             self._lead()
         elif was_ours(answer.leader, self.core.config):
-            # The broker counts us as the leader but told us nothing: the next round we start will be ours to lead.
+            # The broker counts Bellwether as the leader and has sent nothing: the next rebalance will be Bellwether's.
             self.core.leadership.must_lead = True
             self._sync_nothing()
         else:
@@ -163,7 +164,7 @@ class Leading:
         core.timers.clear(Timer.DECISION)
         self.joining.plan_topics(event.topics)
         if core.session_expired:
-            self.recovery.rejoin("the plan came after our session had expired")
+            self.recovery.rejoin("the plan came after the session had expired")
             return
         core.leadership.withheld = event.withheld
         self.joining.sync(event.assignments)
@@ -190,7 +191,7 @@ class Leading:
         if event.worth_moving:
             self.rebalances.want(event.reason or "the plan differs from what the members hold")
 
-    # ---- the answer to our SyncGroup -------------------------------------------------------------------------------
+    # ---- the answer to SyncGroup -----------------------------------------------------------------------------------
 
     def synced(self, answer: events.SyncAnswer) -> None:
         core, leadership = self.core, self.core.leadership
@@ -216,9 +217,9 @@ class Leading:
         """STABLE begins: what is left to do in this generation."""
         core, leadership = self.core, self.core.leadership
         if leadership.returned:
-            core.note(NoteKind.LEADING, "came back to our group without a rebalance")
+            core.note(NoteKind.LEADING, "came back to its group without a rebalance")
         else:
-            core.note(NoteKind.LEADING, f"{len(leadership.members)} members with us")
+            core.note(NoteKind.LEADING, f"{len(leadership.members)} members beside Bellwether")
         if core.alone:
             self._settle_alone()
             return
@@ -234,11 +235,11 @@ class Leading:
         if core.config.linger_ms is not None and Timer.LINGER not in core.timers:
             core.set_timer(Timer.LINGER, core.config.linger_ms)
         if joining.app_topics and joining.listed != joining.app_topics:
-            # Offsets of topics that no member lists expire; while we are the only member, we list them.
+            # Offsets of topics that no member lists expire; while Bellwether is the only member, it lists them.
             core.leadership.lists_app_topics = True
-            self.recovery.rejoin("list the application's topics while we are alone")
+            self.recovery.rejoin("list the application's topics while no other member is there")
 
     def lingered(self) -> None:
         if self.core.state is State.STABLE and self.core.alone:
             self.core.policy.seen_members = False
-            self.leaving.leave("nobody but us has been in the group for linger_ms")
+            self.leaving.leave("no other member has been in the group for linger_ms")

@@ -3,7 +3,7 @@
 States and what may follow what are in `transitions`, the work is done by the parts that `core` lists; here is which
 event goes to which part.
 
-A group that we doubt is left: LeaveGroup hands it to a member within milliseconds, whereas a silent leader stalls it
+A group in doubt is left: LeaveGroup hands it to a member within milliseconds, whereas a silent leader stalls it
 (docs/reference/broker-behaviour.md#leavegroup). Leadership comes back by the rules of WATCHING only.
 """
 
@@ -38,7 +38,7 @@ def anywhere(handler: Callable[[Any], None]) -> Handlers:
 
 
 class GroupMembership:
-    """One group. `start` once, then `handle` each event and obey; deliver a `Wake` at `deadline()`.
+    """One group. `start` once, then `handle` each event and do what it returns; deliver a `Wake` at `deadline()`.
 
     `now` is seconds on a monotonic clock, the same one in all calls. Nothing that a broker sends makes it raise.
     `on_edge` is called with each edge that is taken.
@@ -79,8 +79,8 @@ class GroupMembership:
         }
 
     def _answer_handlers(self) -> dict[Kind, Handlers]:
-        """Answers in APPROACHING are those to the take-over. Elsewhere answers about other members that were ours for a
-        while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing."""
+        """Answers in APPROACHING are those to the take-over. Elsewhere answers about other members that were
+        Bellwether's for a while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing."""
         return {
             Kind.FIND: anywhere(self._recovery.found),
             Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_round.counted},
@@ -120,27 +120,33 @@ class GroupMembership:
 
     @property
     def protocol(self) -> str:
-        """Which the broker chose for our generation."""
+        """Which the broker chose for Bellwether's generation."""
         return self._core.requests.protocol
 
     @property
     def members(self) -> tuple[events.JoinedMember, ...]:
-        """Of the last generation that we led."""
+        """Of the last generation that Bellwether led."""
         return self._core.leadership.members
 
     @property
+    def hands_over(self) -> bool:
+        """A rebalance is to follow, in which others get what members give up by the present plan. Not for longer than
+        the first one has been waited for: the member that is to give up may never do so."""
+        return self._core.leadership.withheld and not self._core.leadership.followups
+
+    @property
     def has_active_role(self) -> bool:
-        """False while another sidecar with our instance id is to lead."""
+        """False while another sidecar with Bellwether's instance id is to lead."""
         return self._core.permission.ours
 
     @property
     def role(self) -> Role:
-        """Whether we lead, as the last event left it."""
+        """Whether Bellwether leads, as the last event left it."""
         return self._role.role
 
     @property
     def alone(self) -> bool:
-        """Nobody but us was in the last generation that we led."""
+        """Nobody but Bellwether was in the last generation that Bellwether led."""
         return self._core.alone
 
     @property
@@ -207,17 +213,17 @@ class GroupMembership:
     def _wake(self) -> None:
         core = self._core
         while (timer := core.timers.take_due(core.now)) is not None:
-            # In STABLE a heartbeat tells whether we are still a member: a coordinator node that was away for longer
-            # than our session gave everybody a new one when it came back, and a Join would rebalance them all.
+            # In STABLE a heartbeat shows whether the membership lasts: a coordinator node that was away for longer
+            # than Bellwether's session gave everybody a new one when it came back, and a Join would rebalance them all.
             if core.session_expired and self.state in (State.DECIDING, State.COALESCING):
                 core.position.trigger = events.Wake
-                self._recovery.rejoin("woke up after our session had expired")
+                self._recovery.rejoin("woke up after the session had expired")
             else:
                 core.position.trigger = timer
                 self._by_timer[timer]()
 
     def _broken(self, reason: str) -> None:
-        """An edge that is not declared: a mistake of ours, and so a doubt."""
+        """An edge that is not declared: a mistake of Bellwether's, and so a doubt."""
         self._core.position.trigger = UndeclaredEdgeError
         self._core.alert(INTERNAL_ERROR + reason)
         if self.state is State.APPROACHING:
@@ -245,7 +251,7 @@ class GroupMembership:
             self._rebalances.want_what_is_wanted()
 
     def _keep_out(self, reason: str) -> None:
-        """Leaves if need be, and does not come back before an operator lets us; "" lets us."""
+        """Leaves if need be, and does not come back before an operator lets it; "" lets it."""
         if not reason:
             self._core.takeovers.asked_for()
             if self.state is State.WATCHING:

@@ -1,8 +1,9 @@
-"""Heartbeats' answers, and the round that they call us into, which we may hold open for more members to come."""
+"""Answers to heartbeats, and the rebalance that they announce, which Bellwether may hold open for more members to
+come."""
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.core import QUIET_MS_LEAST, Core
+from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, HeartbeatAnswer
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
@@ -12,13 +13,16 @@ from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
-HELD_MS_LEAST = 250  # after we have heard of the round
+# Where brokers do not wait for first members, enough to make one rebalance of members that start together: thirty
+# within five seconds.
+QUIET_MS_LEAST = 250
+HELD_MS_LEAST = 200  # after Bellwether has heard of the rebalance
 
 
 @dataclass(slots=True)
 class HeadCount:
-    """Members that have come while the join round is held open. Times in seconds. The round ends when nobody has come
-    for `quiet_s`, at the latest at `limit`."""
+    """Members that have come while the join rebalance is held open. Times in seconds. The rebalance ends when nobody
+    has come for `quiet_s`, at the latest at `limit`."""
 
     quiet_s: float
     limit: float
@@ -33,11 +37,11 @@ class HeadCount:
 
     @property
     def due(self) -> float:
-        """When the round is to be closed, if nobody else comes."""
+        """When the rebalance is to be closed, if nobody else comes."""
         return min(self.grown_at + self.quiet_s, self.limit)
 
     def counted(self, members: int, now: float) -> bool:
-        """Takes a head count; True when the round should be closed now."""
+        """Takes a head count; True when the rebalance should be closed now."""
         if self.members is not None and members > self.members:
             self.grown_at = now
         self.members = max(members, self.members or 0)
@@ -63,28 +67,28 @@ class NextRound:
             session.alive_at = max(session.alive_at, session.heartbeat_sent_at)
         current = session.heartbeat_generation == self.core.requests.generation
         if action_for(answer.error) is Action.REJOIN and not current:
-            return  # of the generation before: the broker's answer to our JoinGroup has overtaken it
+            return  # of the generation before: the broker's answer to Bellwether's JoinGroup has overtaken it
         match answer.error, self.core.state:
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
-                self.joining.send_overdue()  # after the last of them: its answer is lost, and the round has ended
+                self.joining.send_overdue()  # after the last of them: its answer is lost, and the rebalance has ended
             case Code.NONE, State.STABLE:
                 session.rested_at = session.heartbeat_sent_at
                 self.core.trouble_is_over()
             case Code.REBALANCE_IN_PROGRESS, (State.DECIDING | State.STABLE):
                 self._called_back()
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS), _):
-                pass  # we are on our way back, or the answer to our SyncGroup says the same
+                pass  # it is on its way back, or the answer to SyncGroup has the same
             case Code.ILLEGAL_GENERATION, state if state not in (State.DECIDING, State.STABLE):
                 pass
             case _:
                 self.recovery.failed(Kind.HEARTBEAT, answer.error)
 
     def _called_back(self) -> None:
-        """The broker holds the round open until every member is back, and we are one of them. If we were alone we would
-        close it at once and give the first of fifty starting members a generation of its own."""
+        """The broker holds the rebalance open until every member is back, and Bellwether is one. If it was alone it
+        would close it at once and give the first of fifty starting members a generation of its own."""
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
-        core.sighting.heard(others=True)  # only somebody else opens a round while we are a member at rest
+        core.sighting.heard(others=True)  # only another member opens a rebalance while Bellwether is a member at rest
         window_ms = self._quiet_ms() if core.alone else config.coalesce_running_ms
         if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")
@@ -100,7 +104,7 @@ class NextRound:
             core.set_timer(Timer.COALESCE, window_ms)
 
     def _quiet_ms(self) -> float:
-        """No longer than the broker would have waited without us, where we know that."""
+        """No longer than the broker would have waited without Bellwether, where Bellwether knows that."""
         most, waits = self.core.config.coalesce_ms, self.core.session.broker_wait_ms
         return most if waits is None else min(most, max(waits, QUIET_MS_LEAST))
 

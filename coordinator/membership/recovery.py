@@ -17,8 +17,8 @@ class Recovery:
     core: Core
     joining: Joining
     leaving: Leaving
-    _answered: bool = False  # the broker has answered us at least once
-    _refused: bool = False  # our credentials, since the last answer
+    _answered: bool = False  # the broker has answered at least once
+    _refused: bool = False  # Bellwether's credentials, since the last answer
 
     def proceed(self) -> None:
         """Does what the present state waits for: at the start, after a back-off, with a new coordinator node."""
@@ -46,7 +46,7 @@ class Recovery:
         """Joins the next generation. From the leader, in Stable, this starts one
         (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         if self.leaving.stopping:
-            self.leaving.leave("we are shutting down")
+            self.leaving.leave("Bellwether is shutting down")
             return
         core = self.core
         core.requests.abandon(Kind.JOIN, Kind.SYNC, Kind.DESCRIBE)
@@ -100,24 +100,25 @@ class Recovery:
             self.leaving.fail_code(Code.UNSUPPORTED_VERSION)
         elif event.failure is Failure.AUTHENTICATION and not self._answered:
             sentence = (
-                f"Group '{self.core.config.group_id}': the broker refused our credentials ({event.reason}); check"
-                " security.protocol and the sasl.* or ssl.* properties."
+                f"Group '{self.core.config.group_id}': the broker refused Bellwether's credentials ({event.reason});"
+                " check security.protocol and the sasl.* or ssl.* properties."
             )
             self.leaving.fail(Obstacle(NotLeading.DENIED, sentence))
         elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
-            self.leaving.give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
+            self.leaving.give_up(f"the answer to JoinGroup cannot be read: {event.reason}")
         else:
             if event.failure is Failure.AUTHENTICATION:
                 self._login_refused(event.reason)
             self._lost_node(kind)
 
     def _login_refused(self, reason: str) -> None:
-        """Credentials can be put right, so we go on asking; until then a member leads when our session ends."""
+        """Credentials can be put right, so Bellwether goes on asking; until then a member leads when Bellwether's
+        session ends."""
         if not self._refused:
             self._refused = True
             self.core.alert(
-                f"the brokers refuse our credentials now ({reason}); check security.protocol and the sasl.* or ssl.*"
-                " properties, and restart where a password has changed"
+                f"the brokers refuse Bellwether's credentials now ({reason}); check security.protocol and the sasl.* or"
+                " ssl.* properties, and restart where a password has changed"
             )
 
     def _again(self, kind: Kind) -> None:
@@ -127,7 +128,7 @@ class Recovery:
             self.core.back_off()
 
     def _lost_node(self, kind: Kind) -> None:
-        """The node does not answer, or is not the group's coordinator any more; our member id stays valid."""
+        """The node does not answer, or is not the group's coordinator any more; Bellwether's member id stays valid."""
         core = self.core
         core.requests.node = None
         if kind is Kind.SYNC:
@@ -137,7 +138,7 @@ class Recovery:
             self.rejoin(core.reason)
 
     def _sync_is_void(self) -> None:
-        """Never Sync twice on a guess: the next join round tells what the broker made of the first."""
+        """Never Sync twice on a guess: the next join rebalance tells what the broker made of the first."""
         if self.core.state is State.SYNCING:
             self.core.go(State.JOINING)
 

@@ -21,8 +21,8 @@ class Kind(Enum):
     JOIN = auto()
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
     BARRIER = auto()  # a JoinGroup that is only for the pending id
-    GIVE_BACK = auto()  # LeaveGroup of pending ids of ours
-    OPEN = auto()  # LeaveGroup of a member of ours, behind its JoinGroup: it opens the next round
+    GIVE_BACK = auto()  # LeaveGroup of pending ids of Bellwether's
+    OPEN = auto()  # LeaveGroup of a member of Bellwether's, behind its JoinGroup: it opens the next rebalance
     EVICT = auto()  # LeaveGroup of another member
     SYNC = auto()
     HEARTBEAT = auto()
@@ -89,7 +89,7 @@ class Requests:
         self.member_id = ""
         self.generation = NO_GENERATION
         self.protocol = ""
-        self.protocols = config.protocols  # what we offer
+        self.protocols = config.protocols  # what Bellwether offers
         self.paused = False
         self._last_id = 0
         self._searches = 0
@@ -118,7 +118,7 @@ class Requests:
                 self.out.append(commands.Abandon(request_id))
 
     def admitted(self, answer: JoinAnswer) -> None:
-        """We are the member that this answer names, in its generation."""
+        """This is the member that the answer names, in its generation."""
         self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
 
     @property
@@ -170,7 +170,7 @@ class Requests:
         besides: tuple[str, ...] = (),
         lane: int | None = None,
     ) -> None:
-        """As the member that we are unless told otherwise. `besides`: names to offer last."""
+        """As the member that Bellwether is unless told otherwise. `besides`: names to offer last."""
         config = self.config
         build = partial(
             commands.Join,
@@ -203,8 +203,8 @@ class Requests:
     def evict(
         self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
     ) -> None:
-        """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours. With a
-        lane: as soon as the JoinGroup that is parked there has been answered."""
+        """LeaveGroup of members that are not this one: a leader whose place Bellwether takes, or pending ids of
+        Bellwether's. With a lane: as soon as the JoinGroup that is parked there has been answered."""
         limit_ms = self.config.leave_ms_max if lane is None else self.config.join_timeout_ms
         build = partial(commands.Evict, member_ids=member_ids, reason=reason[:REASON_LENGTH_MAX], lane=lane)
         self._send(kind, limit_ms, build)

@@ -1,4 +1,4 @@
-"""Whether we lead a group and, where we do not, why, since when, and when we try again.
+"""Whether Bellwether leads a group and, where it does not, why, since when, and when it tries again.
 
 This is the one source of what `/api`, `/readyz`, metrics, page, `top` and logs say. It follows from the brokers' latest
 answers only: a leader that has heard nothing from them for a session timeout does not lead any more, because the broker
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class NotLeading(StrEnum):
-    """Why we do not lead a group that we are to lead."""
+    """Why Bellwether does not lead a group that it is to lead."""
 
     STARTING = "starting"
     UNREACHABLE = "unreachable"
@@ -47,7 +47,7 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",
     NotLeading.LEADER_STAYS: 'Set adopt = "take-over", or stop all members for a moment.',
     NotLeading.UNDECLARED: "Add the declaration that is named to the group's settings.",
-    NotLeading.BLOCKED: "Wait until a member restarts, or stop all members for a moment.",
+    NotLeading.BLOCKED: "Do what the reason says, or stop all members for a moment.",
     NotLeading.NO_PLAN: "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",
     NotLeading.SET_BACK: "Wait: Bellwether tries again by itself.",
     NotLeading.LEAVING: "Wait: a member takes over.",
@@ -63,7 +63,7 @@ REMEDIES: Mapping[NotLeading, str] = {
 
 
 class Obstacle(NamedTuple):
-    """What keeps us from the lead; the sentence is for people."""
+    """What keeps Bellwether from the lead; the sentence is for people."""
 
     reason: NotLeading
     sentence: str
@@ -71,8 +71,8 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`reason` is None while we lead. `since` and `next_attempt` are seconds on the machine's clock; `next_attempt` is
-    None where nothing is due: we lead, we are at it, or it takes somebody else to change something."""
+    """`reason` is None while Bellwether leads. `since` and `next_attempt` are seconds on the machine's clock;
+    `next_attempt` is None where nothing is due: it leads, it is at it, or something else must change."""
 
     reason: NotLeading | None = NotLeading.STARTING
     detail: str = "the group has not been described yet"

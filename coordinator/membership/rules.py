@@ -1,4 +1,4 @@
-"""Rules of the membership machine that need no machine: whom we can lead, and when we may."""
+"""Rules of the membership machine that need no machine: which groups can be led, and when."""
 
 import zlib
 
@@ -21,7 +21,7 @@ NOT_TO_BE_CONVERTED = b"bellwether"
 
 
 def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
-    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read
+    """Bellwether's own metadata: version 0 with empty userData, the only form that every foreign leader can read
     (docs/reference/wire-formats.md#version-rules).
 
     In a Streams group userData is a valid SubscriptionInfo: on anything else a Java leader dies
@@ -32,7 +32,7 @@ def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
 
 
 def empty_assignment(*, streams: bool = False) -> bytes:
-    """Our own assignment while we are alone."""
+    """Bellwether's own assignment while Bellwether is alone."""
     user_data = AssignmentInfo().encode() if streams else None
     return ConsumerProtocolAssignment(user_data=user_data).encode()
 
@@ -40,8 +40,8 @@ def empty_assignment(*, streams: bool = False) -> bytes:
 def with_own(
     assignments: tuple[tuple[str, bytes], ...], member_id: str, config: MembershipConfig
 ) -> tuple[tuple[str, bytes], ...]:
-    """Where an online conversion to KIP-848 is to be blocked, our own empty assignment carries userData: a broker
-    converts no group in which any assignment does. Streams applications carry some anyway."""
+    """Where an online conversion to KIP-848 is to be blocked, Bellwether's own empty assignment carries userData: a
+    broker converts no group in which any assignment does. Streams applications carry some anyway."""
     if config.online_conversion == "allow" or config.streams:
         return assignments
     own = ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED).encode()
@@ -49,7 +49,7 @@ def with_own(
 
 
 def is_sidecar(member: DescribedMember, config: MembershipConfig) -> bool:
-    """One of ours: no thread of an application, or without work under our instance id and as we join."""
+    """One of Bellwether's: no thread of an application, or without work, under its instance id and as it joins."""
     if _is_sidecar(member.metadata):  # known by its process id, zero, which Java never draws
         return True
     if config.instance_id is None or member.instance_id != config.instance_id:
@@ -71,12 +71,13 @@ def assigned_by_broker(answer: DescribeAnswer) -> bool:
 
 
 def unfit(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
-    """Why we can never lead this group, as a sentence with the remedy; None if we can."""
+    """Why Bellwether can never lead this group, as a sentence with the remedy; None if Bellwether can."""
     if assigned_by_broker(answer):
         return Obstacle(
             NotLeading.CONVERTED,
             f"Group '{config.group_id}' is not a classic consumer group: its broker assigns by itself (KIP-848 or"
-            " another new protocol); remove it from our groups, or set group.protocol=classic in its members.",
+            " another new protocol); remove it from the configured groups, or set group.protocol=classic in its"
+            " members.",
         )
     sentence = _another_kind(answer, config) or _taken(answer, config)
     return Obstacle(NotLeading.UNFIT, sentence) if sentence else None
@@ -87,7 +88,7 @@ def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
     if answer.protocol_type not in ("", PROTOCOL_TYPE):
         return (
             f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
-            " consumers; remove it from our groups."
+            " consumers; remove it from the configured groups."
         )
     ours = config.protocols
     if config.adopt != "when-empty" and not config.streams:
@@ -103,14 +104,14 @@ def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
         if answer.protocol == STATEFUL_PROTOCOL:
             return f"Group '{group}' is made of stateful members; set kind = \"stateful\"."
         return (
-            f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
+            f"Group '{group}' uses the protocol '{answer.protocol}', which is not among the configured ones"
             f" ({', '.join(config.protocols)}); add it to protocols."
         )
     return ""
 
 
 def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    """A member with our instance id that is no process of ours would be thrown out if we joined."""
+    """A member with the instance id that is no process of Bellwether would be thrown out by its JoinGroup."""
     for member in answer.members if config.instance_id is not None else ():
         if member.instance_id == config.instance_id and (_works(member) or _is_foreign(member, config)):
             return (
@@ -128,8 +129,9 @@ def _works(member: DescribedMember) -> bool:
 
 
 def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Whether a member that has no work, and the instance id that we are to use, has come from another program. Brokers
-    show subscriptions of groups at rest only. An earlier process of ours may have listed other topics."""
+    """Whether a member that has no work, and the instance id that Bellwether is to use, has come from another program.
+    Brokers show subscriptions of groups at rest only. An earlier process of Bellwether's may have listed other
+    topics."""
     if not member.metadata:
         return not _same_client(member, config)
     if member.metadata == subscription(config.topics, streams=config.streams):
@@ -143,7 +145,7 @@ def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
 
 
 def _same_client(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Sidecars of one set may have client ids of their own, and tell each other who has the seat."""
+    """Sidecars of one set may have client ids of their own, and report to each other which one is the member."""
     return config.standby or config.client_id is None or member.client_id in ("", config.client_id)
 
 
@@ -152,12 +154,12 @@ def is_missing(answer: DescribeAnswer) -> bool:
 
 
 def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
-    """Our instance id is a member already: an earlier process of ours, or another one."""
+    """Bellwether's instance id is a member already: an earlier process of Bellwether's, or another one."""
     return any(is_ours(m, config) for m in answer.members)
 
 
 def is_ours(member: DescribedMember, config: MembershipConfig) -> bool:
-    """It has our instance id."""
+    """It has Bellwether's instance id."""
     return config.instance_id is not None and member.instance_id == config.instance_id
 
 
@@ -191,9 +193,9 @@ class JoinPolicy:
         self._config = config
         self._after = float("-inf")
         self._failures = 0
-        # After a leave because nobody came, an empty group is joined again only when somebody has been there.
+        # After a leave because no member came, an empty group is joined again only when a member has been there.
         self.seen_members = True
-        self.setback: Obstacle | None = None  # what the last one was, until we have led again
+        self.setback: Obstacle | None = None  # what the last one was, until Bellwether has led again
 
     def set_back(self, now: float, why: Obstacle, wait_s_max: float = float("inf")) -> None:
         self.setback = why
@@ -219,14 +221,14 @@ class JoinPolicy:
         if self.may_try_in(now):
             return ""
         if ours:
-            return "our instance is still a member"
+            return "its instance is still a member"
         empty = is_missing(answer) or answer.state in ("Empty", "Dead") or not answer.members
         return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
 
 
 class Permission:
-    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders. `ours` is False
-    while another sidecar is to lead; `kept_out` is an operator's order, "" for none."""
+    """Whether it is for Bellwether to lead: among sidecars with one instance id, and by operators' orders. `ours` is
+    False while another sidecar is to lead; `kept_out` is an operator's order, "" for none."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
@@ -239,7 +241,7 @@ class Permission:
         return self.ours and not self.kept_out
 
     def changed(self, *, ours: bool) -> bool:
-        """True if it has just become ours."""
+        """True if it has just become Bellwether's."""
         if not ours:
             self._fences = 0
         gained = ours and not self.ours
@@ -247,7 +249,7 @@ class Permission:
         return gained
 
     def fenced(self, *, expected: bool) -> float:
-        """Another sidecar has our seat: seconds to stay away, where nobody told us that it would take it."""
+        """Another sidecar has the membership: seconds to stay away, where that was not announced."""
         surprised, self.ours = self.ours and not expected, False
         if not surprised:
             return 0.0

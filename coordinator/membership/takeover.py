@@ -2,24 +2,26 @@
 
 A group is led by the first member in the order of the broker's hash table once its leader is gone. So:
 
-1. Get a member id that sorts first. Without an instance id: ask for ids and give the others back; a group at rest
-   notices nothing. With one: reserve a pending id first, which holds the round open (the barrier), join, and join again
-   under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
-2. The answer to that JoinGroup names the leader. If that is us: done. If it is another and we may remove nobody: leave.
+1. Get a member id that sorts first. Without an instance id: request ids and give the others back; a group at rest
+   notices nothing. With one: reserve a pending id first, which holds the rebalance open (the barrier), join, and join
+   again under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
+2. The answer to that JoinGroup names the leader. If that is Bellwether: done. If it may remove no other: leave.
 3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
    JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
    request timeout. Hence, so that as few as possible notice:
-   - members that keep their partitions in a round (cooperative): a second round, which answers every SyncGroup with
-     REBALANCE_IN_PROGRESS, opened before the first has been assigned. Another reserved id comes into the first round as
-     a member, and its LeaveGroup waits behind its JoinGroup on one connection, so that the broker reads it as soon as
-     that round has ended, before most leaders can have planned. The barrier goes when both have been sent. Remove the
-     leader when members have had as long as they needed for the first round. The second one ends when we join it: when
-     the leader is back under another id. Where there is no id to spare, a changed list of protocols opens it.
-   - Streams: remove it at once. Its leaders are Java's, whose plans take longer than we do; the round that this opens
-     ends when we join it, which we do when it is back.
-   - members that stop for a round (eager): let the leader's assignment stand first, so that everybody works between
-     the rounds; then remove it. The round that this opens ends when we join it, which we do when it is back. (One stop
-     for both rounds was tried, and was longer than the two: librdkafka joins at most once a second.)
+   - members that keep their partitions in a rebalance (cooperative): a second rebalance, which answers every SyncGroup
+     with REBALANCE_IN_PROGRESS, opened before the first has been assigned. Another reserved id comes into the first one
+     as a member, and its LeaveGroup waits behind its JoinGroup on one connection, so that the broker reads it as soon
+     as that rebalance has ended, before most leaders can have planned. The barrier goes when both have been sent.
+     Remove the leader when members have had as long as they needed for the first rebalance. The second one ends when
+     Bellwether joins it: when the leader is back under another id. Where there is no id to spare, a changed list of
+     protocols opens it.
+   - Streams: remove it at once. Its leaders are Java's, whose plans take longer; the rebalance that this opens ends
+     when Bellwether joins it, which it does when the leader is back.
+   - members that stop for a rebalance (eager): let the leader's assignment take effect first, so that everybody works
+     between the two; then remove it. The rebalance that this opens ends when Bellwether joins it, which it does when
+     the leader is back. (One stop for both was tried, and was longer than the two: librdkafka joins at most once a
+     second.)
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 The steps and what may follow what are in `transitions`. The caller cleans up: `debts` are the
@@ -42,12 +44,12 @@ REASON = "take the lead"
 
 @dataclass(slots=True)
 class PendingIds:
-    """Ids of ours that the broker may wait for, "" for none."""
+    """Ids of Bellwether's that the broker may wait for, "" for none."""
 
     unfit: list[str] = field(default_factory=list)  # do not sort first
-    barrier: str = ""  # holds the round open
+    barrier: str = ""  # holds the rebalance open
     released: str = ""  # a barrier whose LeaveGroup has not been answered
-    opener: str = ""  # comes into the round, and opens the next one when it leaves
+    opener: str = ""  # comes into the rebalance, and opens the next one when it leaves
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -65,14 +67,15 @@ class PendingIds:
             self.barrier = member_id
 
     def choose_opener(self) -> str:
-        """Where there is one id only, the round may end between the two requests, which gives its leader time."""
+        """Where there is one id only, the rebalance may end between the two requests, which gives its leader time."""
         if not self.opener:
             self.opener, self.barrier = self.barrier, ""
         return self.opener
 
 
 class OwnJoins:
-    """The JoinGroups of an attempt. One of ours may have to be sent while another is parked, so there are two lanes."""
+    """The JoinGroups of an attempt. One of Bellwether's may have to be sent while another is parked, so there are two
+    lanes."""
 
     def __init__(self, requests: Requests, metadata: bytes) -> None:
         self.tries = 0  # ids that have been asked for
@@ -85,7 +88,7 @@ class OwnJoins:
         return kind is LANES[self._lane]
 
     def ask(self) -> None:
-        """For an id; the broker names one and forgets it unless we come back."""
+        """For an id; the broker names one and forgets it unless Bellwether comes back."""
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="", static=False)
 
@@ -108,7 +111,7 @@ class OwnJoins:
         self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
 
     def come_back(self, *, changed: bool = False) -> None:
-        """A member with a name more on its list has changed, which opens a round; no member uses the name."""
+        """A member with a name more on its list has changed, which opens a rebalance; no member uses the name."""
         self.forget()
         self._lane = 0
         self._changed += changed
@@ -117,7 +120,7 @@ class OwnJoins:
     def open_next(self, opener: str) -> None:
         lane = 1 - self._lane
         self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id=opener, static=False, lane=lane)
-        self._requests.evict((opener,), "the next round may begin", kind=Kind.OPEN, lane=lane)
+        self._requests.evict((opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
 
     def forget(self) -> None:
         """Those that are still parked, under ids that have been replaced."""
@@ -126,12 +129,12 @@ class OwnJoins:
 
 POLL_S = 0.02
 BATCH = 64  # ids that are given back together
-COOPERATIVE = "cooperative-sticky"  # its members work on while a round is open
+COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is open
 
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """We lead: the answer says so."""
+    """Bellwether leads: the answer says so."""
 
     answer: events.JoinAnswer
 
@@ -164,9 +167,9 @@ class Takeover:
         self._joins = OwnJoins(requests, metadata)
         self._pending = PendingIds()
         self._opens_next = False  # the opener has been sent
-        self._awaited = False  # the second round waits for us
+        self._awaited = False  # the second rebalance waits for Bellwether
         self._parked_at = 0.0
-        self._alive_at = 0.0  # the broker has last heard of us
+        self._alive_at = 0.0  # the broker has last heard of Bellwether
         self._now = 0.0
         self._limit = 0.0
         start = Step.ROLLING if config.instance_id is None else Step.BARRING
@@ -182,12 +185,12 @@ class Takeover:
 
     @property
     def debts(self) -> tuple[str, ...]:
-        """Ids of ours that the broker may still wait for."""
+        """Ids of Bellwether's that the broker may still wait for."""
         return self._pending.all
 
     @property
     def joined(self) -> bool:
-        """The broker may have a member of ours, whose id we need not know."""
+        """The broker may have a member of Bellwether's, whose id Bellwether needs not know."""
         return self._step not in (Step.ROLLING, Step.CLEARING, Step.BARRING)
 
     def begin(self, now: float) -> None:
@@ -278,14 +281,14 @@ class Takeover:
         self._look_later()
 
     def _look_for_our_id(self, answer: events.DescribeAnswer) -> Outcome:
-        """The round's members, ourselves with our present id among them if the broker has taken our JoinGroup."""
+        """The rebalance's members, this one with its present id among them if the broker has taken its JoinGroup."""
         ours = next((m for m in answer.members if m.instance_id == self._config.instance_id), None)
         if ours is None or ours.member_id == self._listing.own:
             self._look_later()
             return None
         self._listing.look(answer.members, ours.member_id)
         if self._evictions and not self._listing.tables:
-            return Failed("the broker lists members in an order that we do not know")
+            return Failed("the broker lists members in an unknown order")
         if self._is_good(ours.member_id):
             self._position.go(Step.PARKED)
             self._requests.member_id = ours.member_id
@@ -299,7 +302,7 @@ class Takeover:
         return None
 
     def _is_good(self, member_id: str) -> bool:
-        # With us, and with us and a barrier that comes into the round.
+        # With Bellwether, and with Bellwether and a barrier that comes into the rebalance.
         return self._listing.puts_first(member_id, (1, 2) if self._reopens() else (1,))
 
     def _no_id(self) -> Failed:
@@ -320,7 +323,7 @@ class Takeover:
         return self._named(answer)
 
     def _named(self, answer: events.JoinAnswer) -> Outcome:
-        """A round has ended, and the answer says who leads."""
+        """A rebalance has ended, and the answer says who leads."""
         self._alive_at = self._now
         self._joins.forget()
         self._requests.admitted(answer)
@@ -328,7 +331,7 @@ class Takeover:
             return Led(answer)
         self.leader = answer.leader
         if not answer.leader or not self._evictions:
-            return Failed(f"{answer.leader or 'nobody'} leads the group")
+            return Failed(f"{answer.leader or 'no member'} leads the group")
         ahead = self._listing.ahead(answer.member_id, answer.leader, another_comes=self._opens_next)
         if len(ahead) >= self._evictions:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
@@ -365,7 +368,7 @@ class Takeover:
         self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
 
     def _evict(self) -> None:
-        # Our session runs, since the broker has last heard of us. The timing's arithmetic allows for both.
+        # The session runs since the broker's last request from it. The timing's arithmetic allows for both.
         self._limit = self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
         self.due = None
         self._position.go(Step.HOLDING)
@@ -389,8 +392,8 @@ class Takeover:
     # ---- the barrier -----------------------------------------------------------------------------------------------
 
     def _barrier_answered(self, answer: events.JoinAnswer) -> Outcome:
-        """A round that is open stays open as long as the broker waits for this id. Otherwise there is none, or it is
-        the end of the round into which one of them came, which tells us nothing."""
+        """A rebalance that is open stays open as long as the broker waits for this id. Otherwise there is none, or it
+        is the end of the rebalance into which one of them came, which tells Bellwether nothing."""
         if answer.error == Code.MEMBER_ID_REQUIRED:
             self._pending.reserved(answer.member_id)
             if self._step is Step.BARRING:
@@ -407,14 +410,15 @@ class Takeover:
         return self._step is Step.BARRING or (self._step is Step.REOPENING and not self._awaited)
 
     def _release(self) -> None:
-        """The round may end. The answer to our JoinGroup may come before those to these, on other connections."""
+        """The rebalance may end. The answer to Bellwether's JoinGroup may come before those to these, on other
+        connections."""
         pending = self._pending
         if self._step is Step.PARKED and self._reopens() and not self._opens_next and pending.choose_opener():
             self._opens_next = True
             self._joins.open_next(pending.opener)
         if pending.barrier:
             pending.released, pending.barrier = pending.barrier, ""
-            self._requests.evict((pending.released,), "the round may end", kind=Kind.GIVE_BACK)
+            self._requests.evict((pending.released,), "the rebalance may end", kind=Kind.GIVE_BACK)
 
     # ---- holding the round open ------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
-"""When a group that others lead may become ours: a policy without IO. What is then done is in `takeover`.
+"""When a group that a member leads may be taken over: a policy without IO. What is then done is in `takeover`.
 
 when-empty   never: it is joined when nobody is in it
-succeed      come into a round that waits for a member that does not return; if that was the leader, we lead, and if
-             the answer names another we leave at once
+succeed      come into a rebalance that waits for a lost member; if that was the leader, Bellwether leads, and if
+             the answer names another it leaves at once
 take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed. The
-             default: without it the lead is lost for good by any absence that outlasts our session
+             default: without it the lead is lost for good by any absence that outlasts the session
 """
 
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class TakeoverPolicy:
 
     @property
     def eager(self) -> bool:
-        """Rounds that wait for the dead are short: they are seen only by those who look often."""
+        """Rebalances that wait for the dead are short: they are seen only by those who look often."""
         return self._config.adopt != "when-empty"
 
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
@@ -69,20 +69,20 @@ class TakeoverPolicy:
         return None if self.obstacle else TakeoverAttempt(self._config.evictions_max, answer.members, known)
 
     def begins(self, attempt: TakeoverAttempt, now: float) -> None:
-        """An attempt begins. Those that remove somebody are counted whatever comes of them: a group that we take, lose
-        and take again would lose a member's work each time."""
+        """An attempt begins. Those that remove a member are counted whatever comes of them: a group that Bellwether
+        takes, lose and take again would lose a member's work each time."""
         if attempt.evictions:
             self._tried_at.append(now)
 
     def failed(self, leader: str) -> None:
-        """An attempt of ours came to nothing; `leader` as far as it is known."""
+        """An attempt of Bellwether's came to nothing; `leader` as far as it is known."""
         self.leader = leader or self.leader
 
     def succeeded(self) -> None:
         self.leader = ""
 
     def asked_for(self) -> None:
-        """An operator has ended an order that kept us out: what was tried before then was another matter."""
+        """An operator has ended an order that kept it out: what was tried before then was another matter."""
         self._tried_at.clear()
 
     def next_attempt(self, now: float) -> float | None:
@@ -103,14 +103,15 @@ class TakeoverPolicy:
     def _blocked(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> str:
         config = self._config
         if not known:
-            return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
+            return "the broker lists members in an unknown order, so the next leader cannot be predicted"
         rival = _sidecar_among(answer.members, config)
         if rival:
-            return f"{rival} is another sidecar; give both one instance_id and standby, or this group to one of them"
+            remedy = "give both one instance_id and standby, or this group to one of them"
+            return f"{rival} is another instance of Bellwether; {remedy}"
         if self._fragile is not None:
             return (
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
-                " when a member without topics joins, as we do; give the members range or sticky"
+                " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
         ids = [m.member_id for m in answer.members]
         if self.leader not in ids:
@@ -119,10 +120,10 @@ class TakeoverPolicy:
         ahead = max((unavoidable(others, table) for table in grown(known, len(ids) + 1)), key=len)
         if len(ahead) < config.evictions_max:
             return ""
-        return f"{ahead[0]} would lead after {self.leader}, whatever our member id; it passes when one of them restarts"
+        return f"{ahead[0]} would lead after {self.leader}, whatever Bellwether's member id; restart one of them"
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
-        """For how long the same members have been in an open round."""
+        """For how long the same members have been in an open rebalance."""
         present = frozenset(m.member_id for m in answer.members)
         if answer.state != PREPARING:
             self._waiting_since = None
@@ -132,7 +133,8 @@ class TakeoverPolicy:
 
 
 def _fails_beside_us(answer: DescribeAnswer) -> DescribedMember | None:
-    """A member that may lead the round in which we come, and would die of it (client-quirks.md#kafka-python).
+    """A member that may lead the rebalance in which Bellwether comes, and would die of it
+    (client-quirks.md#kafka-python).
 
     aiokafka sends the same bytes and works; the client id, where nobody has set it, tells them apart.
     """
@@ -150,7 +152,8 @@ def _is_kafka_python(member: DescribedMember) -> bool:
 
 
 def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
-    """A member that subscribes in our very bytes. Two that take over would take the group from each other for ever."""
+    """A member that subscribes in Bellwether's very bytes. Two that take over would take the group from each other for
+    ever."""
     ours = subscription(config.topics, streams=config.streams)
     return next((member.member_id for member in members if member.metadata == ours), "")
 
@@ -165,5 +168,6 @@ def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> Members
 
 
 def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:
-    """Our protocol list for a group that uses `observed`: that one first, so that our vote changes nothing."""
+    """Bellwether's protocol list for a group that uses `observed`: that one first, so that Bellwether's vote changes
+    nothing."""
     return (observed, *(name for name in protocols if name != observed)) if observed else protocols

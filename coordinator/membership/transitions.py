@@ -32,13 +32,15 @@ Transitions = Mapping[S, Mapping[Trigger, Mapping[S, str]]]
 class State(Enum):
     """Of a membership; the values say what each means."""
 
-    WATCHING = "not a member; the group is described from time to time and joined only when that disturbs nobody"
-    APPROACHING = "on the way into a group that somebody else leads, to lead it: the steps of a take-over"
-    JOINING = "wants to be in the next generation; JoinGroup is under way, or about to be"
+    WATCHING = "not a member; the group is described from time to time and joined only when that disturbs no member"
+    APPROACHING = "on the way into a group that a member leads, to lead it: the steps of a take-over"
+    JOINING = "joins the next generation; JoinGroup is under way, or about to be"
     DECIDING = "leads a generation that has no assignment yet"
     SYNCING = "the assignment is on its way to the broker"
     STABLE = "leads"
-    COALESCING = "the broker calls everybody back, and we hold the round open for a moment so that more fit in"
+    COALESCING = (
+        "the broker calls all members back, and Bellwether holds the rebalance open for a moment so that more fit in"
+    )
     LEAVING = "LeaveGroup is on its way"
     STOPPED = "the end"
 
@@ -46,15 +48,15 @@ class State(Enum):
 class Step(Enum):
     """Of a take-over; the values say what each means."""
 
-    ROLLING = "asks for member ids until one sorts first"
+    ROLLING = "requests member ids until one sorts first"
     CLEARING = "gives ids back that are not needed"
-    BARRING = "reserves the barrier, a pending id that holds the round open"
-    PARKING = "in the round; our own id has not been seen yet"
-    REPLACING = "in the round, and on the way to another id under the same instance id"
-    PARKED = "in the round with a good id; waits for its end"
-    WORKING = "has synced as a follower: the leader's assignment is to stand first"
-    REOPENING = "in a second round with a barrier, into which the others are coming"
-    HOLDING = "the leader has been removed, and we keep the round open until it is back"
+    BARRING = "reserves the barrier, a pending id that holds the rebalance open"
+    PARKING = "in the rebalance; Bellwether's own id has not been seen yet"
+    REPLACING = "in the rebalance, and on the way to another id under the same instance id"
+    PARKED = "in the rebalance with a good id; waits for its end"
+    WORKING = "has synced as a follower: the leader's assignment is to take effect first"
+    REOPENING = "in a second rebalance with a barrier, into which the others are coming"
+    HOLDING = "the leader has been removed, and Bellwether keeps the rebalance open until it is back"
     RETURNING = "waits for the answer after that"
 
 
@@ -103,44 +105,44 @@ class Position(Generic[S]):
 
 NOTHING_TO_LEAVE = "it can never work, and there is nothing to leave"
 NEVER_WORKS = "it can never work: the reason is fatal"
-NO_PATIENCE = "errors that nobody can explain have gone on for too long"
-ORDER = "an operator wants us out"
-ORDER_EARLY = "an operator wants us out, and there is nothing to leave"
-STOP = "we are shutting down"
-STOP_SILENTLY = "we are shutting down, and our session holds our seat"
-STOP_LATE = "what the end waited for has not come: we are shutting down"
-STOP_EARLY = "we are shutting down, and there is nothing to leave"
-SESSION_OVER = "woke up after our session had expired"
-FATAL_OR_FENCED = "it can never work, or our instance id has been taken: there is nothing to leave"
-THROWN_OUT = {State.WATCHING: "another sidecar has our instance id", State.STOPPED: FATAL_OR_FENCED}
+NO_PATIENCE = "errors without an explanation have gone on for too long"
+ORDER = "an operator has ordered Bellwether out"
+ORDER_EARLY = "an operator has ordered Bellwether out, and there is nothing to leave"
+STOP = "Bellwether is shutting down"
+STOP_SILENTLY = "Bellwether is shutting down, and its session keeps its membership"
+STOP_LATE = "what the end waited for has not come: Bellwether is shutting down"
+STOP_EARLY = "Bellwether is shutting down, and there is nothing to leave"
+SESSION_OVER = "woke up after its session had expired"
+FATAL_OR_FENCED = "it can never work, or its instance id has been taken: there is nothing to leave"
+THROWN_OUT = {State.WATCHING: "another instance of Bellwether has its instance id", State.STOPPED: FATAL_OR_FENCED}
 EXPELLED = {State.WATCHING: "no longer a member", State.STOPPED: FATAL_OR_FENCED}
 
 MEMBERSHIP: Transitions[State] = {
     State.WATCHING: {
         events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
         events.DescribeAnswer: {
-            State.JOINING: "the group is empty, or our instance is still a member",
-            State.APPROACHING: "a round waits for somebody who does not come, perhaps the leader",
-            State.WATCHING: "the broker says that we are no member, or fenced",
-            State.STOPPED: "we can never lead this group, or may not see it",
+            State.JOINING: "the group is empty, or its instance is still a member",
+            State.APPROACHING: "a rebalance waits for a member that does not come, perhaps the leader",
+            State.WATCHING: "the broker answers that Bellwether is no member, or fenced",
+            State.STOPPED: "Bellwether can never lead this group, or may not see it",
         },
-        events.ComparisonReady: {State.APPROACHING: "the plan for a group that somebody else leads has been rehearsed"},
+        events.ComparisonReady: {State.APPROACHING: "the plan for a group that a member leads has been rehearsed"},
         events.RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
         events.StopRequested: {State.STOPPED: STOP_EARLY},
     },
     State.APPROACHING: {
         events.JoinAnswer: {
-            State.JOINING: "the answer names us as the leader; it is handled as in JOINING",
+            State.JOINING: "the answer names Bellwether as the leader; it is handled as in JOINING",
             State.LEAVING: "another leads and may not be removed, or the broker refuses",
-            State.WATCHING: "no good id, or the broker refuses, before we are in the round",
+            State.WATCHING: "no good id, or the broker refuses, before it is in the rebalance",
             State.STOPPED: FATAL_OR_FENCED,
         },
         events.SyncAnswer: {State.LEAVING: "refused as a follower", **THROWN_OUT},
         events.LeaveAnswer: {State.LEAVING: "the leader cannot be removed", **THROWN_OUT},
-        events.DescribeAnswer: {State.LEAVING: "nobody can be seen, or there is no good id in time", **THROWN_OUT},
+        events.DescribeAnswer: {State.LEAVING: "no member can be seen, or there is no good id in time", **THROWN_OUT},
         events.RequestFailed: {
             State.LEAVING: "a request got no answer",
-            State.WATCHING: "a request got no answer, before we are in the round",
+            State.WATCHING: "a request got no answer, before it is in the rebalance",
         },
         events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
@@ -148,16 +150,16 @@ MEMBERSHIP: Transitions[State] = {
     State.JOINING: {
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS, State.STOPPED: NOTHING_TO_LEAVE},
         events.JoinAnswer: {
-            State.DECIDING: "it names us as the leader, of others too",
-            State.SYNCING: "it names us as the leader of nobody else, or of a group that goes on as it was",
+            State.DECIDING: "it names Bellwether as the leader, of others too",
+            State.SYNCING: "it names Bellwether as the leader of no other member, or of a group that goes on as it was",
             State.JOINING: "the generation is void",
-            State.LEAVING: "another leads, the group has been converted, or we give up",
+            State.LEAVING: "another leads, the group has been converted, or Bellwether gives up",
             **EXPELLED,
         },
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
         events.RequestFailed: {
-            State.LEAVING: "the answer to our JoinGroup cannot be read, or no request can be made",
-            State.WATCHING: "the answer to our first JoinGroup cannot be read",
+            State.LEAVING: "the answer to JoinGroup cannot be read, or no request can be made",
+            State.WATCHING: "the answer to the first JoinGroup cannot be read",
             State.STOPPED: NOTHING_TO_LEAVE,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
@@ -167,18 +169,18 @@ MEMBERSHIP: Transitions[State] = {
     State.DECIDING: {
         events.DecisionReady: {
             State.SYNCING: "the plan is there",
-            State.JOINING: "the plan comes after our session has expired",
-            State.LEAVING: "the plan comes after our session has expired, while we are shutting down",
+            State.JOINING: "the plan comes after the session has expired",
+            State.LEAVING: "the plan comes after the session has expired, while Bellwether is shutting down",
         },
         events.DecisionFailed: {State.LEAVING: "there is no plan that may be sent"},
         Timer.DECISION: {State.LEAVING: "no plan before the deadline"},
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
-        events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "our session has expired while we are shutting down"},
+        events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "the session has expired during the shutdown"},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {
-            State.JOINING: "the broker calls everybody back",
-            State.COALESCING: "the broker calls everybody back, and more may come",
-            State.LEAVING: "the generation is void while we are shutting down, or we give up",
+            State.JOINING: "the broker calls all members back",
+            State.COALESCING: "the broker calls all members back, and more may come",
+            State.LEAVING: "the generation is void during the shutdown, or Bellwether gives up",
             **EXPELLED,
         },
         events.RequestFailed: {State.LEAVING: NEVER_WORKS},
@@ -188,17 +190,17 @@ MEMBERSHIP: Transitions[State] = {
     State.SYNCING: {
         events.SyncAnswer: {
             State.STABLE: "the broker has the plan",
-            State.JOINING: "the generation is void, or the broker may not have the plan: the next round tells",
-            State.LEAVING: "the generation is void while we are shutting down, or we give up",
+            State.JOINING: "the generation is void, or the broker may not have the plan: the next rebalance shows",
+            State.LEAVING: "the generation is void during the shutdown, or Bellwether gives up",
             **EXPELLED,
         },
         events.CoordinatorAnswer: {
-            State.JOINING: "the coordinator node has moved: the next round tells what it knows",
+            State.JOINING: "the coordinator node has moved: the next rebalance shows what the broker has",
             State.LEAVING: NEVER_WORKS,
         },
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
         events.RequestFailed: {
-            State.JOINING: "the broker may not have the plan: the next round tells",
+            State.JOINING: "the broker may not have the plan: the next rebalance shows",
             State.LEAVING: NEVER_WORKS,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
@@ -206,13 +208,13 @@ MEMBERSHIP: Transitions[State] = {
     },
     State.STABLE: {
         events.SyncAnswer: {
-            State.JOINING: "something is left to do that takes another round",
-            State.LEAVING: "we have been told to shut down meanwhile",
-            State.STOPPED: "we have been told to shut down meanwhile, and our session holds our seat",
+            State.JOINING: "something is left to do that takes another rebalance",
+            State.LEAVING: "a stop has been requested meanwhile",
+            State.STOPPED: "a stop has been requested meanwhile, and the session keeps the membership",
         },
         events.HeartbeatAnswer: {
-            State.JOINING: "the broker calls everybody back",
-            State.COALESCING: "the broker calls everybody back, and more may come",
+            State.JOINING: "the broker calls all members back",
+            State.COALESCING: "the broker calls all members back, and more may come",
             State.LEAVING: NO_PATIENCE,
             **EXPELLED,
         },
@@ -221,16 +223,16 @@ MEMBERSHIP: Transitions[State] = {
         events.RebalanceWanted: {State.JOINING: "a rebalance is wanted, and the last one is long enough ago"},
         events.ComparisonReady: {State.JOINING: "another plan is worth a rebalance"},
         Timer.REBALANCE: {State.JOINING: "a rebalance that is wanted may begin"},
-        Timer.FOLLOWUP: {State.JOINING: "partitions that were withheld are to be handed out"},
-        Timer.LINGER: {State.LEAVING: "nobody but us has been in the group for long"},
-        events.RoundOrdered: {State.JOINING: "an operator wants a round"},
+        Timer.FOLLOWUP: {State.JOINING: "pending partitions are to be handed out"},
+        Timer.LINGER: {State.LEAVING: "no other member has been in the group for long"},
+        events.RoundOrdered: {State.JOINING: "an operator has ordered a rebalance"},
         events.OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
         events.StepAsideWanted: {State.LEAVING: "a member should lead"},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },
     State.COALESCING: {
         Timer.COALESCE: {State.JOINING: "the time is up"},
-        events.DescribeAnswer: {State.JOINING: "nobody has come for a while, or members cannot be counted"},
+        events.DescribeAnswer: {State.JOINING: "no member has come for a while, or members cannot be counted"},
         events.Wake: {State.JOINING: SESSION_OVER},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
@@ -240,27 +242,27 @@ MEMBERSHIP: Transitions[State] = {
     },
     State.LEAVING: {
         events.LeaveAnswer: {
-            State.WATCHING: "we are out",
-            State.STOPPED: "we are out, and shut down",
+            State.WATCHING: "Bellwether is out",
+            State.STOPPED: "Bellwether is out, and shuts down",
             State.LEAVING: NO_PATIENCE,
         },
         Timer.LEAVE: {
-            State.WATCHING: "no answer in time: our session will end",
-            State.STOPPED: "no answer in time: our session will end, and we shut down",
+            State.WATCHING: "no answer in time: the session will end",
+            State.STOPPED: "no answer in time: the session will end, and Bellwether shuts down",
         },
         events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
-        events.RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that we can send"},
+        events.RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that Bellwether can send"},
         events.OrdersStand: {
-            State.WATCHING: "ordered again, and the broker has given us no id to leave with",
-            State.STOPPED: "ordered again while we are shutting down, and the broker has given us no id to leave with",
+            State.WATCHING: "ordered again, and the broker has given it no id to leave with",
+            State.STOPPED: "ordered again during the shutdown, and the broker has given it no id to leave with",
         },
     },
 }
 
 NOT_OUR_LEAD = {
     Step.HOLDING: "another leads a Streams application: it has been removed at once",
-    Step.REOPENING: "another leads cooperative members, who come into a second round before it is removed",
-    Step.WORKING: "another leads members that stop for a round: its assignment is to stand first",
+    Step.REOPENING: "another leads cooperative members, which come into a second rebalance before it is removed",
+    Step.WORKING: "another leads members that stop for a rebalance: its assignment is to take effect first",
 }
 
 TAKEOVER: Transitions[Step] = {
@@ -271,7 +273,7 @@ TAKEOVER: Transitions[Step] = {
             **NOT_OUR_LEAD,
         }
     },
-    Step.CLEARING: {events.LeaveAnswer: {Step.PARKED: "we have a good id", Step.ROLLING: "we have none yet"}},
+    Step.CLEARING: {events.LeaveAnswer: {Step.PARKED: "Bellwether has a good id", Step.ROLLING: "it has none yet"}},
     Step.BARRING: {events.JoinAnswer: {Step.PARKING: "the barrier is reserved"}},
     Step.PARKING: {
         events.DescribeAnswer: {
@@ -285,13 +287,13 @@ TAKEOVER: Transitions[Step] = {
     },
     Step.PARKED: {events.JoinAnswer: {**NOT_OUR_LEAD}},
     Step.WORKING: {
-        events.SyncAnswer: {Step.HOLDING: "the leader's assignment stands: it has been removed"},
+        events.SyncAnswer: {Step.HOLDING: "the leader's assignment is in effect: it has been removed"},
         Timer.TAKEOVER: {
             Step.HOLDING: "the leader plans for so long that its SyncGroup will come later: it has been removed"
         },
     },
     Step.REOPENING: {
-        Timer.TAKEOVER: {Step.HOLDING: "members have had the time of the first round: the leader has been removed"},
+        Timer.TAKEOVER: {Step.HOLDING: "members have had the time of the first rebalance: the leader has been removed"},
         events.JoinAnswer: {**NOT_OUR_LEAD},
     },
     Step.HOLDING: {

@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.observation.absence_cost import (
     cost_document,
     dearest_crash,
 )
+from bellwether_kafka.coordinator.observation.broker_assigned import UNIFORM as UNIFORM
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag import (
@@ -41,6 +42,6 @@ from bellwether_kafka.coordinator.observation.observer import (
 )
 from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, is_eager, seen_pause
 from bellwether_kafka.coordinator.observation.readiness import unready
-from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance, at_rest, moves_between
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids

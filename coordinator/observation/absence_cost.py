@@ -1,5 +1,5 @@
-"""What the end of a member would cost, in seconds during which something that it has is worked on by nobody: as the
-group is, and with the guard or an evacuation. Pure.
+"""What the end of a member would cost, in seconds during which something that it has is without an owner: as the group
+is, and with the guard or an evacuation. Pure.
 
     as it is      crash             session + heartbeat + restore(elsewhere)
                   restart, remove   the same, restart without restoring (its own disk); without the session where the
@@ -45,7 +45,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`unowned_s`: until somebody else has it; `restoring_s`: until that owner has its state, None where nobody knows.
+    """`unowned_s`: until another member has it; `restoring_s`: until that owner has its state, None where nobody knows.
     `seconds` is the sum."""
 
     unowned_s: float

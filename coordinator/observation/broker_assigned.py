@@ -12,6 +12,7 @@ from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, Consu
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
 # What comes nearest to the broker's assignors: `range` is `range`, and `uniform` balances and keeps.
+UNIFORM = "uniform"
 CONSUMER_PROTOCOLS = {"range": "range"}
 NEAREST = "cooperative-sticky"
 SUBSCRIPTION_VERSION = 3
@@ -30,6 +31,11 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
         protocol = STREAMS_PROTOCOL
         members = tuple(_streams(m, group) for m in group.members)
     return DescribeAnswer(0, group.error, group.state, "consumer", protocol, members, group.message)
+
+
+def assignor_of(group: BrokerGroup) -> str:
+    """What assigns now, for people: the broker's own assignor, where `classic_view` has the nearest protocol."""
+    return group.assignor if group.protocol == "consumer" else STREAMS_PROTOCOL
 
 
 def topology_of(group: BrokerGroup) -> Topology:

@@ -1,4 +1,4 @@
-"""What `bellwether doctor` finds: facts about a group, its cluster and our settings go in, a list of checks comes out.
+"""What `bellwether doctor` finds: facts about a group, its cluster and the settings go in, a list of checks comes out.
 
 Pure. Every check passes, warns or fails, and whatever warns or fails says what to do about it. Where nobody can lead,
 what only a leader needs is not applicable.
@@ -51,9 +51,9 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
-    whether we may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be read.
-    `broker_version` is () where it is not known; `streams` what is configured of an application; `ghosts` what may be
-    removed from the group, None for nothing."""
+    whether Bellwether may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be
+    read. `broker_version` is () where it is not known; `streams` what is configured of an application; `ghosts` what
+    may be removed from the group, None for nothing."""
 
     seen: Observation
     config: MembershipConfig
@@ -67,7 +67,7 @@ class Facts:
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
-    """All checks, in the order in which one would mend things."""
+    """All checks, in the order in which one would fix things."""
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
     checks += [*_takeover(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
@@ -103,34 +103,36 @@ def _kind(facts: Facts) -> Check:
 
 def _permission(facts: Facts) -> Check:
     if facts.heartbeat_error == Code.GROUP_AUTHORIZATION_FAILED:
-        remedy = f"Grant our principal the ACL READ on Group '{facts.seen.group_id}'."
+        remedy = f"Grant Bellwether's principal the ACL READ on Group '{facts.seen.group_id}'."
         verdict = Verdict.WARN if facts.mode == "observe" else Verdict.FAIL
-        return Check("group ACL", verdict, "We may not join the group.", remedy)
-    return Check("group ACL", Verdict.PASS, "We may join the group and lead it.")
+        return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
+    return Check("group ACL", Verdict.PASS, "Bellwether may join the group and lead it.")
 
 
 def _protocol(facts: Facts) -> Check:
     name, offered = facts.seen.protocol, facts.config.protocols
     if not name:
-        return Check("protocols", Verdict.PASS, f"Nobody speaks a protocol yet; we offer {', '.join(offered)}.")
+        return Check(
+            "protocols", Verdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
+        )
     if name not in offered:
-        said = f"The members speak {name}, and we would offer {', '.join(offered)}."
+        said = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
         remedy = f'Add {name} to protocols of the group (kind = "streams" for an application).'
         return Check("protocols", Verdict.FAIL, said, remedy)
-    return Check("protocols", Verdict.PASS, f"The members speak {name}, which we offer.")
+    return Check("protocols", Verdict.PASS, f"The members use {name}, which Bellwether offers.")
 
 
 def _slot(facts: Facts) -> Check:
     instance = facts.config.instance_id
     held = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
     if instance is None:
-        remedy = "Set instance_id: a restart of ours then costs no rebalance."
-        return Check("instance id", Verdict.WARN, "We join without a group.instance.id.", remedy)
+        remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
+        return Check("instance id", Verdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
     if held:
         remedy = "Set another instance_id: joining under this one would throw the member out."
-        said = f"The application's member {held[0].member_id} has our group.instance.id '{instance}'."
+        said = f"The application's member {held[0].member_id} has Bellwether's group.instance.id '{instance}'."
         return Check("instance id", Verdict.FAIL, said, remedy)
-    who = "a process of ours" if facts.seen.sidecars else "nobody"
+    who = "Bellwether" if facts.seen.sidecars else "no member"
     return Check("instance id", Verdict.PASS, f"'{instance}' is used by {who}.")
 
 
@@ -140,7 +142,9 @@ def _session(facts: Facts) -> Check:
     if wrong is not None:
         return Check("session timeout", Verdict.FAIL, wrong, "Correct these settings: bellwether run refuses them.")
     if low is None or high is None:
-        remedy = "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when we join."
+        remedy = (
+            "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when Bellwether joins."
+        )
         return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
     if not low <= session <= high:
         said = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
@@ -152,18 +156,18 @@ def _session(facts: Facts) -> Check:
 def _size(facts: Facts) -> Check:
     most, size = facts.limits.get(SIZE_MAX), len(facts.seen.members)
     if facts.seen.sidecars:
-        return Check("group size", Verdict.PASS, f"We have our place in the group, beside {size} members.")
+        return Check("group size", Verdict.PASS, f"Bellwether is in the group, beside {size} members.")
     if most is not None and size >= most:
-        said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for us."
+        said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
         return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")
-    return Check("group size", Verdict.PASS, f"There is room for us beside {size} members.")
+    return Check("group size", Verdict.PASS, f"There is room for Bellwether beside {size} members.")
 
 
 def _brokers(facts: Facts) -> Check:
     version = ".".join(map(str, facts.broker_version))
     if facts.broker_version >= PROVEN_FROM:
         return Check("broker version", Verdict.PASS, f"The brokers are of Kafka {version} or newer.")
-    said = f"The brokers are of Kafka {version}." if version else "The brokers' version cannot be told."
+    said = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
     tried = ".".join(map(str, PROVEN_FROM))
     return Check("broker version", Verdict.WARN, said, f"Tried is {tried} and newer; groups are not taken over here.")
 
@@ -176,7 +180,7 @@ def _takeover(facts: Facts) -> list[Check]:
     if guard is None:
         return [Check("take-over", Verdict.PASS, "The lead may be taken from a member.")]
     verdict = Verdict.FAIL if guard.reason is NotLeading.UNDECLARED else Verdict.WARN
-    remedy = "Mend it: without a take-over a lead that was lost stays with a member."
+    remedy = "Fix it: without a take-over a lead that was lost stays with a member."
     return [Check("take-over", verdict, _sentence(guard.sentence), remedy)]
 
 
@@ -189,17 +193,17 @@ def _ghosts(facts: Facts) -> list[Check]:
 
 
 def _waits(facts: Facts) -> list[Check]:
-    """Streams commits nothing during a rebalance, so a round that waits for a ghost for longer than the transaction
+    """Streams commits nothing during a rebalance, so a rebalance that waits for a ghost for longer than the transaction
     timeout aborts the transactions of all instances (docs/reference/client-quirks.md#java-streams-threads). Sessions of
     members are not on the wire."""
     if facts.streams is None or not facts.streams.exactly_once:
         return []
     if facts.ghosts is not None and facts.ghosts.remove:
-        return [Check("exactly once", Verdict.PASS, "Rounds do not wait for ghosts whose death can be proven.")]
+        return [Check("exactly once", Verdict.PASS, "Rebalances do not wait for ghosts whose death can be proven.")]
     said = (
-        "Nobody removes ghosts, so a round waits for a restarted instance's session (session.timeout.ms, 45 s unless"
-        " set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each restores"
-        " its state."
+        "No process removes ghosts, so a rebalance waits for a restarted instance's session (session.timeout.ms, 45 s"
+        " unless set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each"
+        " restores its state."
     )
     remedy = 'Set mode = "assist", or "lead" without ghosts = false; or run instances under bellwether guard.'
     return [Check("exactly once", Verdict.WARN, said, remedy)]
@@ -218,18 +222,19 @@ def _proofs(facts: Facts) -> list[Check]:
 
 
 def _shown(facts: Facts) -> list[Check]:
-    """What members send and what we may see of their topics."""
+    """What members send and what Bellwether may see of their topics."""
     broken = [m.member_id for m in facts.seen.members if m.trouble]
     members = Check("members", Verdict.PASS, "Every member's bytes can be read.")
     if broken:
         said = f"The bytes of {listed(broken)} cannot be read."
-        remedy = "They would keep what they have; look at them with bellwether decode, and at those clients' versions."
+        remedy = "They would keep what they have; check them with bellwether decode, and check those clients' versions."
         members = Check("members", Verdict.WARN, said, remedy)
     hidden = _hidden(facts.seen)
     if hidden:
-        remedy = f"Grant our principal the ACL DESCRIBE on {', '.join(f'Topic {t!r}' for t in hidden[:NAMES_SHOWN])}."
-        return [members, Check("topic ACLs", Verdict.FAIL, f"We may not see {listed(hidden)}.", remedy)]
-    return [members, Check("topic ACLs", Verdict.PASS, "We see every topic that members subscribe to.")]
+        topics = ", ".join(f"Topic {t!r}" for t in hidden[:NAMES_SHOWN])
+        remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
+        return [members, Check("topic ACLs", Verdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
+    return [members, Check("topic ACLs", Verdict.PASS, "Bellwether sees every topic that members subscribe to.")]
 
 
 def _hidden(seen: Observation) -> list[str]:
@@ -252,12 +257,12 @@ def _versions(facts: Facts) -> list[Check]:
         what, highest = "subscription data of Streams", messages.STREAMS_VERSION_MAX
     newer = [member for member, version in known.items() if version > highest]
     if newer:
-        said = f"{listed(newer)} speak {what} newer than we do."
+        said = f"{listed(newer)} send {what} newer than Bellwether knows."
         return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
     spoken = sorted({*known.values()})
     versions = ", ".join(f"v{version}" for version in spoken)
-    more = "; all are answered in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
-    return [Check("versions", Verdict.PASS, f"Members speak {what} {versions}{more}.")]
+    more = "; all get answers in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
+    return [Check("versions", Verdict.PASS, f"Members send {what} {versions}{more}.")]
 
 
 def _spoken(metadata: bytes, protocol: str) -> int | None:
@@ -271,7 +276,7 @@ def _spoken(metadata: bytes, protocol: str) -> int | None:
 
 
 def _topology(facts: Facts) -> list[Check]:
-    """Of an application: where its topology comes from, and who vouches for it. Without one there is no plan."""
+    """Of an application: where its topology comes from, and who attests it. Without one there is no plan."""
     decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
     if decision is None or not decision.plan.application:
         return []
@@ -283,7 +288,7 @@ def _topology(facts: Facts) -> list[Check]:
         remedy = (
             "Set topology_attested where the file is deployed with the application; else Java leads after restarts."
         )
-        return [Check("topology", Verdict.WARN, f"{said}from a file that nobody vouches for.", remedy)]
+        return [Check("topology", Verdict.WARN, f"{said}from a file that is not attested.", remedy)]
     return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
 
 
@@ -317,7 +322,7 @@ def _plan(facts: Facts) -> Check:
             return Check("plan", Verdict.WARN, said, "See bellwether plan.")
         return Check("plan", Verdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
     if not seen.members:
-        return Check("plan", Verdict.PASS, "There is nobody to plan for yet.")
+        return Check("plan", Verdict.PASS, "There is no member to plan for yet.")
     remedy = "For an application check its topology (bellwether topology learn) and its settings; else try again."
     return Check("plan", Verdict.FAIL, _sentence(seen.trouble or "no plan could be made"), remedy)
 

@@ -1,4 +1,4 @@
-"""What looks need not work out again while nothing has changed: of a thousand groups at rest, nearly everything."""
+"""What refreshes need not compute again while nothing has changed: of a thousand groups at rest, nearly everything."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Looks at the offsets of one group: reads them, remembers them, and says how far behind the group is."""
+"""Reads the offsets of one group, remembers them, and reports how far behind the group is."""
 
 import asyncio
 import time
@@ -57,7 +57,7 @@ class LagLooks:
         self._forget_other_times(sample.at_ms)
         if sum(counts.values()) <= JUDGED_AT_ONCE:
             self._history, found = _judged(self._history, sample, owners)
-        else:  # A million partitions take seconds, and heartbeats of groups that we lead must not wait.
+        else:  # A million partitions take seconds, and heartbeats of groups that Bellwether leads must not wait.
             self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
         return replace(found, notes=await self._notes(found, admin, limit_s))
 

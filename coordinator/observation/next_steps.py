@@ -1,4 +1,4 @@
-"""What to do next, after the checks of `doctor`: what must be mended, then what is worth it, then what leads on.
+"""What to do next, after the checks of `doctor`: what must be fixed, then what is worth it, then what leads on.
 
 Pure.
 """

@@ -38,24 +38,27 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
-    """What we would assign on the same view: the present plan's cost, ours, and what would move. `held` are the owners
-    of all items now, as the broker shows them."""
+    """What Bellwether would assign on the same view: the present plan's cost, Bellwether's, and what would move. `held`
+    are the owners of all items now, as the broker shows them; `inputs` is what Bellwether's plan was made from, where
+    that can be recorded."""
 
     current: Cost
     planned: Cost
     moves: Moves
     decision: Decision[GroupPlan]
     held: IntArray
+    inputs: object = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
     """A group at one moment. `obstacle` says why no client can lead it, "" where one can; `seen_at_ms` is epoch.
 
-    `members` are the application's, `sidecars` ours. `lags` has an entry per partition of subscribed topics, None where
-    nothing is committed or known; a lag belongs to this moment, unlike what members of an application said of their
-    state when they last joined. `group_lag` has more on them, None where they could not be read, and `lag_notes` are
-    sentences on what is not known. Without a `shadow`, `trouble` says why.
+    `protocol` is what assigns now: a classic group's protocol, or its broker's own assignor, such as `uniform`.
+    `members` are the application's, `sidecars` Bellwether's. `lags` has an entry per partition of subscribed topics,
+    None where nothing is committed or known; a lag belongs to this moment, unlike what members of an application said
+    of their state when they last joined. `group_lag` has more on them, None where they could not be read, and
+    `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why.
     """
 
     group_id: str
@@ -88,7 +91,7 @@ class Observation:
 
     @property
     def verdict(self) -> str:
-        """Whether we lead the group, or could."""
+        """Whether Bellwether leads the group, or could."""
         if self.sidecars:
             return f"led by Bellwether ({self.sidecars[0].member_id})"
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
@@ -119,7 +122,8 @@ def observation(
     obstacle: str = "",
     sidecars: Collection[str] = (),
 ) -> Observation:
-    """What one Describe answer says, without lags and a shadow plan. `sidecars` are the ids of members of ours."""
+    """What one Describe answer says, without lags and a shadow plan. `sidecars` are the ids of members of
+    Bellwether's."""
     streams = answer.protocol == STREAMS_PROTOCOL
     members = [_member(m, streams=streams) for m in answer.members]
     theirs = tuple(m for m in members if m.member_id not in sidecars)
@@ -128,9 +132,9 @@ def observation(
     return Observation(*about, theirs, obstacle=obstacle, sidecars=ours)
 
 
-def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
-    """`held` are the owners that the broker shows; what members said when they joined may be a round older."""
-    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held)
+def shadow_of(decision: Decision[GroupPlan], held: IntArray, inputs: object = None) -> Shadow:
+    """`held` are the owners that the broker shows; what members said when they joined may be a rebalance older."""
+    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held, inputs)
 
 
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Looks at one group on request and never joins it: the IO around `observation`."""
+"""Reads one group on request and never joins it: the IO around `observation`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
-from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
+from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
 from bellwether_kafka.coordinator.observation.notify import notify
@@ -72,7 +72,7 @@ class Described:
 
 
 class ReadOnlyTopology(TopologyKeeper):
-    """A topology that is only looked at: nothing is created for a group that is not ours."""
+    """A topology that is only looked at: nothing is created for a group that is not Bellwether's."""
 
     async def complete(self, *_: object) -> None:
         """No topics."""
@@ -143,7 +143,9 @@ class GroupObserver:
         answer = await self._sources.groups.describe_group(self.group_id)
         if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
             hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
-            return replace(hidden, trouble=f"we may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}")
+            return replace(
+                hidden, trouble=f"Bellwether may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}"
+            )
         for observer in self._on_seen:
             notify(observer, self.group_id, answer)
         by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
@@ -152,6 +154,8 @@ class GroupObserver:
         kind = _kind(answer, by_broker)
         described = self._described.of((answer, kind), lambda: self._read(answer, kind))
         seen, answer = replace(described.seen, seen_at_ms=int(time.time() * 1000)), described.answer
+        if by_broker is not None:
+            seen = replace(seen, protocol=assignor_of(by_broker))
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
         if kind == "other":
@@ -233,7 +237,7 @@ class GroupObserver:
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, answer)
-            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held))
+            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held, compared.inputs))
             return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")

@@ -1,4 +1,4 @@
-"""What looks at the offsets of a group have shown over time. Kept in memory and thinned out as it ages. Pure.
+"""What refreshes of a group's offsets have shown over time. Kept in memory and thinned out as it ages. Pure.
 
 All times are by the clock of this process, in milliseconds since 1970. Records' own timestamps, which follow the clocks
 of producers, play no part.
@@ -46,8 +46,8 @@ class OffsetHistory:
 
     def plus(self, sample: OffsetSample) -> "OffsetHistory":
         """With this look. Where it shows that an earlier one says nothing any more, that one is forgotten: all of them
-        where our clock went back or the group has more than PARTITIONS_MAX partitions, those of a partition whose end
-        went back, and its committed offsets where the group did."""
+        where Bellwether's clock went back or the group has more than PARTITIONS_MAX partitions, those of a partition
+        whose end went back, and its committed offsets where the group did."""
         counts = {topic: len(ends) for topic, ends in sample.ends.items()}
         committed, ends = (_row(counts, offsets) for offsets in (sample.committed, sample.ends))
         back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]

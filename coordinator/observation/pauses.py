@@ -1,9 +1,9 @@
 """How long partitions or tasks had no owner. Pure.
 
-A leader knows to the moment: what an owner gives up for somebody else has none from the SyncGroup answer that takes it
-to the one that gives it; what a member had that left or died has none from the beginning of the round that finds out.
-In an eager group that goes for everything, in every round. How long a member had been dead before its round began (up
-to its session) no broker shows to anybody. Looks know how long a rebalance lasted at most.
+A leader knows to the moment: what an owner gives up for another one has none from the SyncGroup answer that takes it
+to the one that gives it; what a member had that left or died has none from the beginning of the rebalance that finds
+out. In an eager group that goes for everything, in every rebalance. How long a member had been dead before its
+rebalance began (up to its session) no broker shows to anybody. Looks know how long a rebalance lasted at most.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class _Start:
 
 
 class Pauses:
-    """Of one group that we lead. `delivered` takes every round that the broker has, in their order. What was before the
-    first one is not known and no pause of ours."""
+    """Of one group that Bellwether leads. `delivered` takes every rebalance that the broker has, in their order. What
+    was before the first one is not known and no pause of Bellwether's."""
 
     def __init__(self) -> None:
         self._last: Decision[GroupPlan] | None = None
@@ -46,7 +46,7 @@ class Pauses:
         self._start_of: IntArray = np.zeros(0, dtype=np.int32)  # by item, NOBODY for what has an owner
 
     def delivered(self, planned: PlannedRound[GroupPlan]) -> tuple[Pause, ...]:
-        """The pauses that end with this round."""
+        """The pauses that end with this rebalance."""
         decision, timings = planned.chosen.decision, planned.timings
         plan, kind = decision.plan, planned.cause.kind
         began_at = timings.joined_at - timings.join_s
@@ -74,7 +74,7 @@ class Pauses:
         self._last = decision
 
     def _is_alike(self, decision: Decision[GroupPlan]) -> bool:
-        """Whether items have the numbers that they had in the last round."""
+        """Whether items have the numbers that they had in the last rebalance."""
         if self._last is None:
             return False
         now, last = decision.plan, self._last.plan
@@ -93,5 +93,5 @@ def seen_pause(seen: Observation, found: SeenRebalance) -> Pause | None:
 
 
 def is_eager(kind: str, protocol: str) -> bool:
-    """Whether members of such a group give up all that they have in each round."""
+    """Whether members of such a group give up all that they have in each rebalance."""
     return kind == "consumer" and protocol != STREAMS_PROTOCOL and not Policy().cooperative(protocol)

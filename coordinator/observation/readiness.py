@@ -1,4 +1,4 @@
-"""Whether a member that was away has its share again, by one look at the group. Pure."""
+"""Whether a member that was away has its share again, by one description of the group. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""The rebalances that looks at a group have shown, with what had changed and how long they lasted at least and at most.
+"""The rebalances that refreshes of a group have shown, with what had changed and how long they lasted at least and at
+most.
 
 Brokers tell neither why nor how long a group rebalances, so both come from comparing looks. A rebalance between two
 looks that changed neither members nor what they have leaves no trace. Pure.
@@ -7,6 +8,7 @@ looks that changed neither members nor what they have leaves no trace. Pure.
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
@@ -15,12 +17,15 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINES_MAX = 50
 AT_REST = frozenset({"Stable", "Empty"})
+UNSEEN = frozenset({"missing", "other"})
 CHANGED = {
     (True, True): CauseKind.EXCHANGED,
     (True, False): CauseKind.JOINED,
     (False, True): CauseKind.LEFT,
 }  # by whether members came, and whether some went
 UNKNOWN = Cause(CauseKind.AGAIN, "")
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,9 @@ class Rebalances:
 
     def saw(self, seen: Observation) -> SeenRebalance | None:
         """The rebalance that this look shows to have ended, None for none."""
-        if seen.kind in ("missing", "other"):
+        if seen.kind in UNSEEN:
             return None
-        if seen.state not in AT_REST:
+        if not at_rest(seen):
             self._first, self._last = self._first or seen, seen
             return None
         ended = None
@@ -82,6 +87,11 @@ class Rebalances:
         return SeenRebalance(began_ms, cause.sentence, lasted_ms_min, lasted_ms_max, False, moved, cause.kind)
 
 
+def at_rest(seen: Observation) -> bool:
+    """Whether what members have is in force, so that it can be compared with what they have later."""
+    return seen.kind not in UNSEEN and seen.state in AT_REST
+
+
 def cause_of(before: Observation, after: Observation) -> Cause:
     """What has changed between two looks, UNKNOWN for nothing that they show."""
     had, has = _by_key(before.members), _by_key(after.members)
@@ -98,7 +108,8 @@ def cause_of(before: Observation, after: Observation) -> Cause:
     return Cause(CauseKind.METADATA, listed(grown)) if grown else UNKNOWN
 
 
-def moves_between(had: Mapping[TopicPartition, str], has: Mapping[TopicPartition, str]) -> Moves:
+def moves_between(had: Mapping[Item, str], has: Mapping[Item, str]) -> Moves:
+    """From who has which item before to who has it after."""
     both = had.keys() & has.keys()
     kept = sum(had[partition] == has[partition] for partition in both)
     return Moves(kept, len(both) - kept, len(has) - len(both), len(had) - len(both))

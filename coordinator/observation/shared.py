@@ -1,4 +1,4 @@
-"""Requests that looks at many groups share: what is asked within a moment goes to each node as one request.
+"""Requests that refreshes of many groups share: what is requested within a moment goes to each node as one request.
 
 `SharedGroups` stands in the place of the transport, `SharedOffsets` in that of the offset reader. Answers are per
 group: what is wrong with one group or its topics is no other group's trouble.
@@ -34,7 +34,7 @@ TIMEOUT_MS = 5_000
 SEVERAL_GROUPS_FROM = (3, 0)  # OffsetFetch (KIP-709)
 MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
 NO_END = -1
-WHY = {3: "the topic does not exist any more", 6: "its leader has moved", 29: "we may not describe the topic"}
+WHY = {3: "the topic does not exist any more", 6: "its leader has moved", 29: "Bellwether may not describe the topic"}
 FAILED = (int(Code.UNKNOWN_SERVER_ERROR), NO_END)  # of a partition whose leader has not answered
 
 A = TypeVar("A")
@@ -309,7 +309,7 @@ def _cut(answer: Any, topics: Counts) -> Any:
 
 
 def _expected(answer: Any) -> Any:
-    """Errors that a broker or the network causes are answers; others are ours and are raised."""
+    """Errors that a broker or the network causes are answers; others are Bellwether's and are raised."""
     if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
         raise answer
     return answer

@@ -1,4 +1,4 @@
-"""Short ids of members and processes, for people: what tells one from all others of its group. Pure.
+"""Short ids of members and processes, for people: what distinguishes one from all others of its group. Pure.
 
 A member's id is what it calls itself (a client id, or the instance id of a static member) and a UUID of the broker's
 (docs/reference/broker-behaviour.md#leader-succession).
@@ -40,7 +40,7 @@ def _called(seen: Observation) -> Called:
 
 
 def _name(full: str, called: Called, uses: Mapping[str, int]) -> str | None:
-    """The shortest of its own names, None where each of them is somebody else's, too."""
+    """The shortest of its own names, None where each of them is another one's, too."""
     own = [name for name in called[full] if uses[name] == 1 and (name == full or name not in called)]
     return min(own, key=lambda name: (len(name), name), default=None)
 

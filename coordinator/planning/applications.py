@@ -41,8 +41,9 @@ class Application:
     topology: Topology | None = None
 
     def membership(self, config: MembershipConfig) -> MembershipConfig:
-        """Our subscription lists the application's topics, so that their offsets do not expire. Without a file an empty
-        group is left to a Java member, from which the topology is learned. May be asked again with its own answer."""
+        """Bellwether's subscription lists the application's topics, so that their offsets do not expire. Without a file
+        an empty group is left to a Java member, from which the topology is learned. May be asked again with its own
+        answer."""
         topics = self.topology.source_topics if self.topology is not None else ()
         knows_enough = self.topology is not None or self.config.stateful
         return replace(
@@ -63,7 +64,7 @@ class Application:
 
     @property
     def foreign(self) -> bool:
-        """Its policy is somebody else's code."""
+        """Its policy is a plug-in's code."""
         return self.config.policy not in STREAMS_POLICIES
 
     def planner(

@@ -1,18 +1,18 @@
-"""Whether the processes in a round run the application whose topology we know.
+"""Whether the processes in a rebalance run the application whose topology is known.
 
 An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
-old topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire).
-So a process that restarted is trusted only if the
-topology is attested: by the operator's word, or by the client tag TAG with the beginning of the topology's digest.
-Otherwise a Java member has to lead, and we learn from it; what was learned holds for the members that showed it.
+old topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire). So a process that
+restarted is trusted only if the topology is attested: by the operator's word, or by the client tag TAG with the
+beginning of the topology's digest. Otherwise a Java member has to lead, and Bellwether learns from it; what was learned
+holds for the members that showed it.
 
 A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
 is taken for a restarted one when another has gone, a little earlier or later.
 
 An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
 know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
-Threads that lost their tasks, because they were too late for a round or a transaction, come back under other member ids
-in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
+Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back under other member
+ids in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
 """
 
 from collections.abc import Collection
@@ -35,9 +35,9 @@ def tag_value(digest: str) -> str:
 
 
 def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arrivals]:
-    """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
+    """Why this rebalance may not rely on the topology (a sentence part, None for no reason), and the arrivals to
     bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
-    learned counts for its witnesses. Members that we removed ourselves come back under other ids without a restart.
+    learned counts for its witnesses. Members that Bellwether removed come back under other ids without a restart.
     """
     memory, expected = asked.memory, tag_value(topology.digest)
     decoded = decode_streams(asked.world.raw, memory.threads.keys() if memory.led else ())
@@ -45,7 +45,7 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
     tags = {p.process_id: tag for p in process_map.processes if (tag := dict(p.tags).get(TAG)) is not None}
     for process, tag in tags.items():
         if tag != expected:
-            return f"process {process} attests the topology {tag}, ours is {expected}", asked.arrivals
+            return f"process {process} attests the topology {tag}, the configured one is {expected}", asked.arrivals
     excused = {memory.threads[m].process_id for m in asked.world.removed if m in memory.threads}
     arrivals, restarted = _compare(asked, decoded, process_map, excused)
     present = [p.process_id for p in process_map.processes]

@@ -1,4 +1,4 @@
-"""Why a round happened, told from two decisions: the leader is called back without a reason, but it can compare.
+"""Why a rebalance happened, by comparison of two decisions: the leader is called back without a reason.
 
 Pure. The kind is one of few words, for metric labels; the sentence names members and topics, for people.
 """
@@ -24,14 +24,14 @@ class CauseKind(StrEnum):
     EXCHANGED = "members joined and left"
     SUBSCRIPTIONS = "subscriptions changed"
     METADATA = "metadata changed"
-    WITHHELD = "withheld partitions"
+    WITHHELD = "pending partitions"
     PROBE = "probe"
     AGAIN = "nothing changed"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`members` are the ids of those that came or went: whom to look at when rounds do not end."""
+    """`members` are the ids of those that came or went: whom to look at when rebalances do not end."""
 
     kind: CauseKind
     sentence: str
@@ -50,7 +50,7 @@ def cause(
     what people call it. `ordered`: what operators have ordered since then; `standing`: all orders on placement."""
     plan = decision.plan
     if plan.shutdown:
-        return Cause(CauseKind.SUBSCRIPTIONS, "a member asks to shut the application down")
+        return Cause(CauseKind.SUBSCRIPTIONS, "a member requests a shutdown of the application")
     if previous is None:
         owners = _counted(len(plan.owners), plan.words.owner, plan.words.owners)
         return Cause(CauseKind.FIRST, f"first plan, for {owners}")
@@ -66,7 +66,7 @@ def cause(
         return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out{obeying}")
     if previous.probing_at_ms is not None:
         return Cause(CauseKind.PROBE, f"a probe, to see which warm-ups have caught up{obeying}")
-    return Cause(CauseKind.AGAIN, "a member asked again, nothing changed")
+    return Cause(CauseKind.AGAIN, "a member joined again, nothing changed")
 
 
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:

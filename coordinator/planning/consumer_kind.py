@@ -35,7 +35,7 @@ class ConsumerInputs:
 
 
 class ConsumerKind:
-    """One group's. `memory` is what its members hold as far as we know."""
+    """One group's. `memory` is what its members hold as far as Bellwether knows."""
 
     def __init__(
         self, reader: ClusterReader, policy: Policy, *, weights: Callable[[], shared.Weights] | None = None
@@ -125,11 +125,11 @@ class ConsumerKind:
         return await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
-        """A topic that we never could read would get no owners from us; members can read it, so one of them leads."""
+        """A topic that could never be read would get no owners; members can read it, so one of them leads."""
         unknown = sorted(cluster.unreadable - self.memory.cluster.index.keys())
         if unknown:
             named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
-            remedy = f"grant our principal the ACL DESCRIBE on Topic {named}"
+            remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
             reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
             raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
 

@@ -1,6 +1,6 @@
 """What is sent when the plan is late, fails or does not pass the guard: a cheaper plan, the previous one, or nothing.
 
-Nothing means that we leave the group and a member takes over; that is the caller's part.
+Nothing means that Bellwether leaves the group and a member takes over; that is the caller's part.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,10 +38,10 @@ Attempt = Callable[[], Awaitable[tuple[Decision[P], tuple[str, ...]]]]
 
 
 def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] | None:
-    """The previous decision as an answer for this round, if it is one: same protocol, members and metadata bytes.
+    """The previous decision as an answer for this rebalance, if it is one: same protocol, members and metadata bytes.
 
     Then every claim is what it was, so what was right to send is right again. Streams threads change a byte whenever
-    they join again, so for them this serves rounds in which nobody spoke anew.
+    they join again, so for them this serves rebalances in which nobody spoke anew.
     """
     if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
         return None

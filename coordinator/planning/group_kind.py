@@ -1,6 +1,5 @@
-"""What a planner must know of a kind of group. There are two, consumers and Streams applications, and `Dialect` is the
-language in which members say it: stateful members are an application in words of their own.
-"""
+"""What a planner must know of a kind of group. There are two, consumers and Streams applications; stateful members
+are an application that `Dialect` translates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ class Work(Generic[P_co]):
 
 class GroupKind(Protocol[P]):
     """One group's, with what is remembered of it. For one event loop. `inputs` are what one decision is made from, read
-    anew for each round: `raw`, `cluster` and what else the kind needs; `memory` is what members hold, if known."""
+    anew for each rebalance: `raw`, `cluster` and what else the kind needs; `memory` is what members hold, if known."""
 
     memory: Any
     rules: tuple[Rule, ...]  # the operator's word on placement, for every plan from now on
@@ -68,23 +67,24 @@ class GroupKind(Protocol[P]):
 
     def topics(self, inputs: Any, decision: Decision[P]) -> WatchedTopics: ...
     def recordable(self, inputs: Any) -> object:
-        """What the configured policy's last plan was made from, where that can be recorded."""
+        """What the configured policy's last plan from these was made from, where that can be recorded."""
 
     def held(self, decision: Decision[P]) -> IntArray:
         """The owners of all items as far as the broker shows them."""
 
     def worth_moving(self, decision: Decision[P]) -> str:
-        """Why the plan is worth a rebalance after a quiet return of ours, "" if what members hold will do."""
+        """Why the plan is worth a rebalance after a quiet return of Bellwether's, "" if what members hold will do."""
 
     def differs(self, decision: Decision[P], former: Decision[P]) -> bool:
-        """Whether a round would change anything. `former` is the plan under the rules that stood before, both dry."""
+        """Whether a rebalance would change anything. `former` is the plan under the rules that stood before, both
+        dry."""
 
     def delivered(self, decision: Decision[P]) -> None:
         """The broker has this plan: remember it."""
 
     def forget(self) -> None: ...
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
-        """Looks at a group at rest that somebody else leads. Returns whether memory of it is of use."""
+        """Reads a group at rest that a member leads. Returns whether memory of it is of use."""
 
     async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Any:
         """What members hold, as `memory`."""

@@ -20,7 +20,7 @@ Assignments = tuple[tuple[str, bytes], ...]
 def inspect(
     raw: RawGroup, decision: Decision[GroupPlan], *, message_bytes_max: int = MESSAGE_BYTES_MAX
 ) -> tuple[str, ...]:
-    """The findings on one decision for the round that `raw` describes.
+    """The findings on one decision for the rebalance that `raw` describes.
 
     A member left out would get zero bytes, which kills Java consumers
     (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group

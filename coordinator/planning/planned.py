@@ -1,4 +1,4 @@
-"""What a planner hands over: a decision that may be sent, or one that nobody acts on, and how it came about."""
+"""What a planner hands over: a decision that may be sent, or one that is not acted on, and how it came about."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here. `join_s` (from our
-    JoinGroup to its answer) and `sync_s` are known once the broker has the plan."""
+    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here. `join_s` (from
+    Bellwether's JoinGroup to its answer) and `sync_s` are known once the broker has the plan."""
 
     joined_at: float
     metadata_s: float
@@ -60,9 +60,11 @@ class PlannedRound(Generic[P_co]):
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[P_co]):
     """Would a plan made now be worth a rebalance? `reason` says why, "" if not. `held` has the owners of all items as
-    the broker shows them. A group at rest that is led on is followed from here."""
+    the broker shows them, `inputs` what the decision was made from, where that can be recorded. A group at rest that is
+    led on is followed from here."""
 
     decision: Decision[P_co]
     reason: str
     topics: WatchedTopics
     held: IntArray
+    inputs: object = None

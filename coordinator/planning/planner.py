@@ -90,10 +90,11 @@ class Planner(Generic[P]):
         """A dry plan against what the members hold. Raises RefusalError."""
         inputs = await self._dry_inputs(command)
         decision, kind = await self._dry(inputs, command), self.kind
-        return Compared(decision, kind.worth_moving(decision), kind.topics(inputs, decision), kind.held(decision))
+        of, held, made_from = kind.topics(inputs, decision), kind.held(decision), kind.recordable(inputs)
+        return Compared(decision, kind.worth_moving(decision), of, held, made_from)
 
     async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
-        """Whether a round under the present rules would change anything, where `former` stood before. Raises
+        """Whether a rebalance under the present rules would change anything, where `former` stood before. Raises
         RefusalError."""
         inputs, rules, kind = await self._dry_inputs(command), self.kind.rules, self.kind
         kind.rule(former)
@@ -119,7 +120,7 @@ class Planner(Generic[P]):
         return decision
 
     def delivered(self, generation: int) -> PlannedRound[P] | None:
-        """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
+        """The broker has this generation's assignment: remember it. None when it was not one of Bellwether's plans."""
         planned, self._planned = self._planned, None
         decision, previous = self._decided, self._previous
         if planned is None or decision is None or decision.raw.generation != generation:
@@ -135,7 +136,7 @@ class Planner(Generic[P]):
         return replace(planned, chosen=chosen, previous=previous, cause=why)
 
     def forget(self) -> None:
-        """We lead no more: others decide from here, so what we remember would be wrong next time."""
+        """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
         self._previous = self._planned = self._decided = self._observed = None
         self._ordered = ()
         self.kind.forget()
@@ -148,7 +149,7 @@ class Planner(Generic[P]):
         self.kind.memory = await self.kind.recall(command.generation, command.protocol, others)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
-        """Keeps memory warm while somebody else leads: a sidecar that takes the lead over in the middle of a round
+        """Keeps memory warm while a member leads: a sidecar that takes the lead over in the middle of a rebalance
         finds no group at rest to read, and members of most assignors claim nothing."""
         described = await self._dialect.described(described)
         if described.state != STABLE:
@@ -161,7 +162,7 @@ class Planner(Generic[P]):
         if seen == self._observed:
             return
         memory = await self.kind.recall(shared.NO_GENERATION, described.protocol, others)
-        if turn == self._turn:  # we have not begun to lead meanwhile
+        if turn == self._turn:  # Bellwether has not begun to lead meanwhile
             self.kind.memory, self._observed = memory, seen
 
     async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:

@@ -1,6 +1,6 @@
-"""A round of an application as bytes and back: everything that a plan was made from, memory included. Pure.
+"""A rebalance of an application as bytes and back: everything that a plan was made from, memory included. Pure.
 
-JSON behind zlib, of a fixed list of types: whoever reads it makes values of these and nothing else. Arrays are base64.
+JSON behind zlib, of a fixed list of types: a reader makes values of these and nothing else. Arrays are base64.
 Fields that a newer version has added take their defaults; what no longer fits is an error in a sentence.
 """
 
@@ -32,15 +32,15 @@ _RECORDS: dict[str, type[Any]] = {
 }
 _LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
-BYTES_MAX = 256 << 20  # of a round that is read; a million partitions are about a tenth
+BYTES_MAX = 256 << 20  # of a rebalance that is read; a million partitions are about a tenth
 
 
 class UnreadableRoundError(ValueError):
-    """Bytes that are no round, or one of another version; the message says which."""
+    """Bytes that are no rebalance, or one of another version; the message says which."""
 
 
 def pack(request: TaskRequest) -> bytes:
-    """The round as bytes. Raises TypeError for a value that nobody has thought of here."""
+    """The rebalance as bytes. Raises TypeError for a value that nobody has thought of here."""
     stages = replace(request.config.stages, clock=shared.no_clock)
     asked = replace(request, config=replace(request.config, stages=stages))
     return zlib.compress(json.dumps(_packed(asked), separators=(",", ":")).encode())
@@ -56,7 +56,7 @@ def unpack(data: bytes) -> TaskRequest:
     except (ValueError, TypeError, LookupError, ArithmeticError, zlib.error) as error:
         raise UnreadableRoundError(f"was recorded by another version, or damaged ({type(error).__name__})") from error
     if not isinstance(found, TaskRequest):
-        raise UnreadableRoundError("is no round of an application")
+        raise UnreadableRoundError("is no rebalance of an application")
     return found
 
 

@@ -19,7 +19,7 @@ class Committed(Protocol):
 
 
 class Resets:
-    """One application's: the internal topics that we saw, and whether we have said that they are gone."""
+    """One application's: the internal topics that were seen, and whether their end has been logged."""
 
     def __init__(self, group_id: str, offsets: Committed) -> None:
         self._group_id = group_id
@@ -31,7 +31,7 @@ class Resets:
         self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
 
     async def gone(self, topology: Topology, cluster: ClusterView, limit_s: float) -> tuple[str, ...]:
-        """Internal topics that were there: those that we saw, or all of an application that has committed offsets."""
+        """Internal topics that existed: those that were seen, or all of an application that has committed offsets."""
         self.saw(topology, cluster)
         internal = _internal(topology)
         there = internal & (cluster.index.keys() | cluster.unreadable)

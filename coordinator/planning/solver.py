@@ -2,10 +2,10 @@
 
 A thread that hangs cannot be stopped; a process can be killed at the deadline, and takes with it whatever memory the
 plug-in has eaten. So one is started ahead of time, answers one plan after the other, and when it is killed its
-successor starts at once. Small stock plans take milliseconds and stay in our own process.
+successor starts at once. Small stock plans take milliseconds and stay in this process.
 
-Parent and child (`solver_worker`) speak in pickles over pipes: both are our own code, and a plug-in runs with our
-rights anyway. The child sees none of our settings and ends when its parent does.
+Parent and child (`solver_worker`) speak in pickles over pipes: both are Bellwether's code, and a plug-in runs with its
+rights anyway. The child sees no settings and ends when its parent does.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ WORKER = "from bellwether_kafka.coordinator.planning.solver_worker import main; 
 START_S_MAX = 30.0
 # Address space, not resident memory: numpy alone reserves hundreds of megabytes that it never touches.
 MEMORY_BYTES_MAX = 8 << 30
-# Where pickling costs less than what a long plan does to heartbeats in our own process.
+# Where pickling costs less than what a long plan does to heartbeats in Bellwether's own process.
 LARGE_PARTITIONS = 200_000
 LARGE_MEMBERS = 2_000
 
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 def foreign_code(*objects: object) -> bool:
-    """Whether any of these may be anybody's code: its class is none of ours."""
+    """Whether any of these may be anybody's code: its class is none of Bellwether's."""
     return any(type(item).__module__.partition(".")[0] != __package__.partition(".")[0] for item in objects)
 
 

@@ -37,13 +37,13 @@ copyreg.pickle(MappingProxyType, lambda mapping: (read_only, (dict(mapping),)))
 
 def main() -> None:
     """Answers jobs until its parent closes the pipe. What a plug-in prints goes to standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too; the parent decides
     _limit_memory(int(os.environ[MEMORY_VARIABLE]))
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     jobs = _jobs(os.fdopen(os.dup(0), "rb"))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    subject = pickle.loads(jobs())  # noqa: S301 - from our own parent
+    subject = pickle.loads(jobs())  # noqa: S301 - from Bellwether's own parent
     _answer(out, b"ready")
     while True:
         _answer(out, _solved(subject, jobs()))
@@ -51,7 +51,7 @@ def main() -> None:
 
 def _solved(subject: object, job: bytes) -> bytes:
     try:
-        work, arguments = pickle.loads(job)  # noqa: S301 - from our own parent
+        work, arguments = pickle.loads(job)  # noqa: S301 - from Bellwether's own parent
         answer: tuple[bool, object] = (False, work(subject, *arguments))
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001 - a plug-in's; the parent has an answer for it
@@ -66,7 +66,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _jobs(source: IO[bytes]) -> Callable[[], bytes]:
-    """A thread reads, so that the end of the parent ends us even in the middle of a plan that hangs."""
+    """A thread reads, so that the end of the parent ends this process even in the middle of a plan that hangs."""
     waiting: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:

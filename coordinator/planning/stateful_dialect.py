@@ -1,6 +1,5 @@
-"""Groups of stateful members that are not Streams: their words are translated into those of a Streams group, planned as
-such, and the answer is translated back. What they report stands in place of end offsets.
-"""
+"""Groups of stateful members that are not Streams: translated into a Streams group, planned as such, and translated
+back. What the members report takes the place of end offsets."""
 
 import asyncio
 import time
@@ -22,15 +21,15 @@ METADATA_SHARE = 0.25  # of the time until the deadline; what is read here is no
 
 
 class Reported(GivenTopology):
-    """What the members of the round under way say of topics and of the size of their state: they say it whenever they
-    join, and make their own topics."""
+    """What the members of the rebalance under way say of topics and of the size of their state: they say it whenever
+    they join, and make their own topics."""
 
     def __init__(self, declared: Topology | None) -> None:
         super().__init__(declared)
         self.declared, self.ends = declared, EndOffsets()
 
     async def end_offsets(self, *_: object) -> EndOffsets:
-        """The members have said them already, whoever asks and however."""
+        """The members have reported them already, in every case."""
         return self.ends
 
     async def committed(self, *_: object) -> Offsets:

@@ -1,4 +1,5 @@
-"""What the planner of a Streams application is told and asked: frozen, and free of the libraries that read settings."""
+"""What the planner of a Streams application is configured with: frozen, and free of the libraries that read
+settings."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,8 +43,8 @@ class StreamsConfig:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Processes that came and went while we led, with the time of it (epoch milliseconds); and when those that are here
-    have restarted lately."""
+    """Processes that came and went while Bellwether led, with the time of it (epoch milliseconds); and when those that
+    are here have restarted lately."""
 
     came: dict[ProcessId, int] = field(default_factory=dict)
     went: dict[ProcessId, int] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class OffsetSource(Protocol):
 
 
 class StreamsKind:
-    """One application's. `memory` is what its threads hold as far as we know."""
+    """One application's. `memory` is what its threads hold as far as Bellwether knows."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class StreamsKind:
         self._assignors = assignors
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
         self.rules: tuple[shared.Rule, ...] = ()  # the solver's process does not know them
-        self._asked: TaskRequest | None = None  # what the configured policy was asked last
+        self._asked: dict[bool, TaskRequest] = {}  # what the configured policy was asked last, by whether that was dry
         self._wall_clock = wall_clock
         self._offset_failures = 0
         self._arrivals = Arrivals()
@@ -123,8 +123,7 @@ class StreamsKind:
             return Work(make_tasks, self._cheap, (asked,))
         stages = replace(self.config.stages, rules=self.rules)
         asked = replace(asked, config=replace(self.config, stages=stages))
-        if not dry:
-            self._asked = asked
+        self._asked[dry] = asked
         return Work(make_tasks, self._assignors, (asked,), portable=not self.rules)
 
     def proposed(self, proposal: Proposal[TaskPlan]) -> None:
@@ -136,10 +135,10 @@ class StreamsKind:
         return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware, partial(fatal_to_java, topology))
 
     def recordable(self, inputs: World) -> object:
-        return self._asked if self._asked is not None and self._asked.world is inputs else None
+        return next((asked for asked in self._asked.values() if asked.world is inputs), None)
 
     def held(self, decision: Decision[TaskPlan]) -> IntArray:
-        """What threads said when they joined is a round older than what the broker shows, which `memory` has."""
+        """What threads said when they joined is a rebalance older than what the broker shows, which `memory` has."""
         plan = decision.plan
         owner = self.memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
         process_of = {member: p for p, process in enumerate(plan.view.processes) for member in process.members}
@@ -153,9 +152,9 @@ class StreamsKind:
         return worth_moving(decision, self.memory)
 
     def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan]) -> bool:
-        """What threads say in a dry round is of the round before, so a plan is compared with a plan: where tasks and
-        copies are, and where tasks shall end up. What runs against the rules is moved even if it was about to move.
-        Where lags are not known, a dry plan leaves everything in its place, and says nothing."""
+        """What threads say in a dry rebalance is of the rebalance before, so a plan is compared with a plan: where
+        tasks and copies are, and where tasks shall end up. What runs against the rules is moved even if it was about to
+        move. Where lags are not known, a dry plan leaves everything in its place, and says nothing."""
         if not decision.plan.lags_known or len(decision.plan.against(self.rules, self.held(decision))):
             return True
         return _places(decision.plan) != _places(former.plan)
@@ -165,7 +164,7 @@ class StreamsKind:
         self._arrivals = self._next_arrivals
         used, known = decision.plan.topology, self._topologies.topology
         if known is not None and known.undecided and used.source == LEARNED:
-            self._topologies.settle(used)  # what threads said in this round is not said again in the next
+            self._topologies.settle(used)  # what threads said in this rebalance is not said again in the next
 
     def forget(self) -> None:
         self.memory = StreamsMemory.empty()
@@ -189,7 +188,7 @@ class StreamsKind:
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them.
 
-        Only where the operator vouches for the file: by a wrong one they would get another number of partitions than
+        Only where the operator attests the file: by a wrong one they would get another number of partitions than
         the application wants, of which it dies. And not after a reset of the application: what comes next may be
         another version, which must not find the topics of the old one.
         """
@@ -203,8 +202,8 @@ class StreamsKind:
                     await self._topologies.complete(topology, cluster, limit_s)
 
     async def objection(self, topology: Topology, limit_s: float) -> str:
-        """What a Java leader fails the application for when it rebalances now, "" for nothing: then we could not plan
-        either, and would make way for one. Raises TimeoutError and what the reader raises."""
+        """What a Java leader fails the application for when it rebalances now, "" for nothing: then Bellwether could
+        not plan either, and would make way for one. Raises TimeoutError and what the reader raises."""
         async with asyncio.timeout(limit_s):
             cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
         return fatal_to_java(topology, cluster)
@@ -261,7 +260,7 @@ class StreamsKind:
     async def _refuse_reset(
         self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
     ) -> ClusterView:
-        """Nobody vouches for what its members run now. A broker may not know yet what was made a moment ago, so it is
+        """Nobody attests what its members run now. A broker may not know yet what was made a moment ago, so it is
         asked again."""
         if await self._resets.gone(topology, cluster, limit_s):
             cluster = await self._reread(topology, topics, min(limit_s, SPREAD_S))
@@ -270,7 +269,7 @@ class StreamsKind:
         if gone:
             reason = (
                 f"{len(gone)} of its internal topics are gone, as after a reset ({gone[0]}), and it may be another"
-                " version now; a Java member makes those that it needs, unless topology_attested vouches for the file"
+                " version now; a Java member makes those that it needs, unless topology_attested is set for the file"
             )
             raise RefusalError(RefusalCause.TOPOLOGY, reason)
         return cluster
@@ -278,7 +277,7 @@ class StreamsKind:
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         unknown = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
         if unknown:
-            remedy = f"grant our principal the ACL DESCRIBE on Topic '{unknown[0]}'"
+            remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic '{unknown[0]}'"
             raise RefusalError(RefusalCause.TOPICS, f"metadata of {len(unknown)} topics cannot be read; {remedy}")
 
 

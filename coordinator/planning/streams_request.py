@@ -1,6 +1,5 @@
-"""One plan for a Streams application, from what has been read to a decision and what the guard says of it. Called in a
-thread, or in the solver's process: arguments and result are values that survive pickling.
-"""
+"""One plan for a Streams application, from what has been read to a decision and the findings of the guard. Called in
+a thread, or in the solver's process: arguments and result are values that survive pickling."""
 
 from dataclasses import replace
 
@@ -53,7 +52,7 @@ def _settled(asked: TaskRequest) -> list[World]:
     found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
     if not found.open:
         return [replace(world, topology=found.topology)]
-    # A lone process has all tasks, whatever their lags; and whoever is removed to lead reports offsets then.
+    # A lone process has all tasks, whatever their lags; and a member that is removed to lead reports offsets then.
     if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
         return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
     if not found.ways:
@@ -63,4 +62,4 @@ def _settled(asked: TaskRequest) -> list[World]:
 
 def _untold(changelogs: tuple[str, ...]) -> str:
     named = ", ".join(changelogs[:_LISTED])
-    return f"no thread has said enough yet to tell which subtopology these belong to: {named}"
+    return f"what threads have reported does not show yet which subtopology these belong to: {named}"

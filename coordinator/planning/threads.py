@@ -49,7 +49,7 @@ def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.
     def run() -> None:
         try:
             result: tuple[Value | None, BaseException | None] = (work(), None)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller
             result = (None, error)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, *result)

@@ -1,6 +1,5 @@
-"""The first plan of a process costs many times as much as the second: libraries import parts of themselves when they
-are first used. A made-up group takes that cost while nobody waits for a plan.
-"""
+"""Makes a plan for an invented group before the first real one: the first plan of a process costs many times as much
+as the second, because libraries import parts of themselves when they are first used."""
 
 import asyncio
 

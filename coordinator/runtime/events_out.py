@@ -5,12 +5,18 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from bellwether_kafka.coordinator.observation import OnObservation
+from bellwether_kafka.coordinator.observation import OnObservation, OnRebalance
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.observed_groups import OnGone
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import EventPublisher, ObservedSamples, Sampler, WeightReader
+from bellwether_kafka.coordinator.telemetry import (
+    EventPublisher,
+    ObservedRebalances,
+    ObservedSamples,
+    Sampler,
+    WeightReader,
+)
 
 
 def events_counter(registry: CollectorRegistry) -> Counter:
@@ -32,6 +38,7 @@ class EventsOut:
     on_note: Sequence[NoteObserver] = ()
     beside: Sequence[Beside] = ()
     on_observation: Sequence[OnObservation] = ()
+    on_rebalance: Sequence[OnRebalance] = ()
     on_gone: Sequence[OnGone] = ()
 
     @classmethod
@@ -45,14 +52,16 @@ class EventsOut:
         events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
-        observed = ObservedSamples(publisher, events.sample_interval_ms)
+        samples = ObservedSamples(publisher, events.sample_interval_ms)
+        rebalances = ObservedRebalances(publisher.offer_later)
         return cls(
             publisher,
             on_decision=(publisher.on_decision, sampler.on_decision),
             on_note=(sampler.on_note,),
             beside=(sampler.run,),
-            on_observation=(observed.on_observation,),
-            on_gone=(observed.on_gone,),
+            on_observation=(samples.on_observation, rebalances.on_observation),
+            on_rebalance=(rebalances.on_rebalance,),
+            on_gone=(samples.on_gone, rebalances.on_gone),
         )
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class GroupRunner(Generic[P]):
 
     @property
     def role(self) -> membership.Role:
-        """Whether we lead. After an error of ours nobody asks the membership any more."""
+        """Whether Bellwether leads. After an error of Bellwether's nobody asks the membership any more."""
         return self._crashed or self.membership.role
 
     @property
@@ -101,7 +101,7 @@ class GroupRunner(Generic[P]):
             self._obey()
 
     def begin_round(self, order: str) -> None:
-        """The operator wants a round, whatever comes of it."""
+        """The operator wants a rebalance, whatever comes of it."""
         self._planner.order(order)
         self.post(membership.RoundOrdered(order))
 
@@ -121,8 +121,8 @@ class GroupRunner(Generic[P]):
                 self._obey()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
-            await self._hand_over("an error of ours")
-            sentence = f"Group '{self.group_id}': an error of ours ended it; see the log."
+            await self._hand_over("an internal error")
+            sentence = f"Group '{self.group_id}': an internal error ended it; see the log."
             self.fatal = membership.Fatal(sentence, EXIT_BUG)
             self._crashed = membership.Role(membership.NotLeading.FAILED, sentence, time.monotonic())
             self._tell_role()
@@ -223,7 +223,7 @@ class GroupRunner(Generic[P]):
                 self._start(self._compare(command))
             return
         if self._rests_in(command.generation):
-            self._follow(comparison.topics, comparison.decision.cluster)  # a plan of ours may be a long time off
+            self._follow(comparison.topics, comparison.decision.cluster)  # the next plan may be a long time off
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
@@ -233,7 +233,7 @@ class GroupRunner(Generic[P]):
             self._obeying = self._start(self._carry_out(self._orders))
 
     async def _carry_out(self, orders: tuple[str, ...]) -> None:
-        """Begins a round for orders on placement, unless it would change nothing."""
+        """Begins a rebalance for orders on placement, unless it would change nothing."""
         member = self.membership
         if self._rebuilding is not None:
             await asyncio.wait([self._rebuilding])
@@ -333,7 +333,8 @@ class GroupRunner(Generic[P]):
             notify(observer, self.group_id, note)
 
     async def _hand_over(self, reason: str) -> None:
-        """After a bug: to a standby, for which no member stops; or members would wait for our session to expire."""
+        """After a bug: to a standby, for which no member stops; or members would wait for Bellwether's session to
+        expire."""
         relieved = False
         try:
             relieved = await self._relieve(self.group_id, reason)

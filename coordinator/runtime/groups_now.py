@@ -1,4 +1,4 @@
-"""What the overview is made of: of each group the role, the last look and the last round, as they are now."""
+"""What the overview is made of: of each group the role, the last refresh and the last rebalance, as they are now."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -21,7 +21,7 @@ class Watched(Protocol):
 def group_now(
     status: GroupStatus, observer: Watched | None, rounds: Rounds, trends: LagTrends, now_ms: int
 ) -> GroupNow:
-    """`observer` is None for groups that we are to lead. `now_ms` is epoch."""
+    """`observer` is None for groups that Bellwether is to lead. `now_ms` is epoch."""
     known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
     lag, curve = (known.summary, known.curve) if known is not None else (None, None)
     if observer is None:
@@ -51,7 +51,7 @@ def _trouble(seen: Observation, now_ms: int) -> str:
     if seen.kind == "missing":
         return seen.trouble
     age_ms = now_ms - seen.seen_at_ms
-    return f"the last look that was answered is {age_ms // 60_000} minutes old" if age_ms > OLD_MS else ""
+    return f"the last refresh that was answered is {age_ms // 60_000} minutes old" if age_ms > OLD_MS else ""
 
 
 def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:

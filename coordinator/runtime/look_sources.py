@@ -1,4 +1,5 @@
-"""What looks at groups read from. It is opened for the first of them: a process that only leads needs none of it."""
+"""What observers of groups read from. It is opened for the first of them: a process that only leads needs none of
+it."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,5 @@
-"""The groups of a process that are only looked at: found by their patterns and dropped when they are gone, with looks
-that are spread over the interval so that they can share requests.
-"""
+"""The groups of a process that are only observed: found by their patterns and dropped when they are gone, with
+refreshes that are spread over the interval so that they can share requests."""
 
 import asyncio
 import math
@@ -126,7 +125,7 @@ class ObservedGroups:
             task.cancel()
 
     async def run(self) -> int:
-        """Returns 0. Silence of brokers, and errors of ours, are log lines and not the end."""
+        """Returns 0. Silence of brokers, and errors of Bellwether's, are log lines and not the end."""
         while not self._stopping.is_set():
             self._changed.clear()
             began, computed, known = self._clock(), self._cpu(), len(self.observers)
@@ -238,7 +237,9 @@ class ObservedGroups:
         if len(self.observers) >= TOGETHER_MIN:
             wanted_s = min(INTERVAL_S_MAX, max(INTERVAL_S, math.ceil(computed_s / CPU_SHARE_MAX)))
         if (wanted_s > INTERVAL_S) != (self.interval_s > INTERVAL_S):
-            log.info("looks_paced", interval_s=wanted_s, groups=len(self.observers), computed_s=round(computed_s, 1))
+            log.info(
+                "refreshes_paced", interval_s=wanted_s, groups=len(self.observers), computed_s=round(computed_s, 1)
+            )
         self.interval_s = wanted_s
 
 
@@ -253,5 +254,5 @@ def _slices(group_ids: list[str]) -> list[list[str]]:
 def _nothing(pattern: str) -> str:
     return (
         f"No group fits the pattern {pattern} yet; groups are looked for every {INTERVAL_S:.0f} s, and brokers list"
-        " only those that we may DESCRIBE."
+        " only those that Bellwether may DESCRIBE."
     )

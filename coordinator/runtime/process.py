@@ -169,7 +169,7 @@ def _observers(
             *(each.on_gone for each in (pauses, costs, conversions, metrics, *of_lags, trends)),
             *events.on_gone,
         ),
-        on_rebalance=(pauses.on_rebalance,),
+        on_rebalance=(pauses.on_rebalance, *events.on_rebalance),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 

@@ -67,7 +67,7 @@ class Reload:
                 log.exception("configuration_not_reloaded")
 
     async def look(self, *, asked: bool = False) -> None:
-        """Reads the file if it is another one than at the last look, or if somebody asks."""
+        """Reads the file if it is another one than at the last look, or on request."""
         stamp = self._stamp(self._file.path)
         if stamp == self._seen and not asked:
             return

@@ -1,4 +1,4 @@
-"""Says in the log when the role in a group changes, and reminds while a group in lead mode is not led."""
+"""Logs each change of the role in a group, and reminds while a group in lead mode is not led."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -47,5 +47,5 @@ async def remind(
 
 
 def _why(role: Role) -> dict[str, str]:
-    """Why we do not lead, as fields of a log line."""
+    """Why Bellwether does not lead, as fields of a log line."""
     return {"reason": str(role.reason), "detail": role.detail, "remedy": role.remedy}

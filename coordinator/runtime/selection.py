@@ -1,4 +1,4 @@
-"""Which groups are looked at and how: those that the settings name, and those that their patterns select."""
+"""Which groups are observed and how: those that the settings name, and those that their patterns select."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

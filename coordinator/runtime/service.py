@@ -118,7 +118,7 @@ class Service:
 
     @property
     def observed(self) -> Mapping[str, GroupObserver]:
-        """Groups that we only look at."""
+        """Groups that Bellwether only looks at."""
         return self._looked_at.observers if self._looked_at is not None else {}
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
@@ -269,7 +269,7 @@ class Service:
     def _add_application(
         self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
-        """Adds its runner; returns the task that looks after it between rounds."""
+        """Adds its runner; returns the task that looks after it between rebalances."""
         application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
         solver = self._solvers.make(application.assignors, always=application.foreign)
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
@@ -306,7 +306,7 @@ class Service:
 
 
 def warn_of_guard(config: membership.MembershipConfig) -> None:
-    """At the start, and not when the lead has been lost: what will keep us from taking it back."""
+    """At the start, and not when the lead has been lost: what will keep Bellwether from taking it back."""
     guard = config.takeover_guard
     if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
         log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)

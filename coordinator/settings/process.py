@@ -1,8 +1,8 @@
 """Settings: a TOML file, the environment (BELLWETHER_*), and what the command line adds. Errors are sentences.
 
     instance_id = "bellwether"                 # group.instance.id in every group
-    control_topic = "bellwether-control"       # operators' orders and beats of sidecars; "" for none
-    standby = true                             # other sidecars run with this instance_id: one leads, the others wait
+    control_topic = "bellwether-control"       # operators' orders and beats of instances; "" for none
+    standby = true                             # other instances run with this instance_id: one leads, the others wait
     http_address = "127.0.0.1:9790"            # metrics and probes; "" for none
     [kafka]                                    # librdkafka's property names; <name>.file reads the value from a file
     "bootstrap.servers" = "broker-1:9092"
@@ -118,9 +118,11 @@ class Settings(BaseSettings):
                 "groups is empty; name a group with [[groups]] and name = ..., with --group or with BELLWETHER_GROUPS"
             )
         if self.standby and not self.control_topic:
-            raise ValueError("standby needs control_topic, in which sidecars hear one another; name a topic")
+            raise ValueError(
+                "standby needs control_topic, in which instances of Bellwether read each other's beats; name a topic"
+            )
         if self.standby and self.instance_id is None:
-            raise ValueError("standby needs instance_id, the same one in all sidecars of a set")
+            raise ValueError("standby needs instance_id, the same one in all instances of Bellwether of a set")
         if self.cost is not None and self.cost.price_per_gb is not None and self.weights is None:
             raise ValueError("cost.price_per_gb needs weights, by which bytes are known; name a topic under [weights]")
         names = [group.name for group in self.groups if group.name]
@@ -176,7 +178,7 @@ class Settings(BaseSettings):
 
     @property
     def control(self) -> ControlSettings:
-        """How orders reach us. An id that nobody has set lasts as long as the process."""
+        """How orders reach this process. An id that nobody has set lasts as long as the process."""
         own = self.sidecar_id or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         return ControlSettings(self.control_topic, own, self.standby)
 

@@ -13,7 +13,7 @@ so it is said here again, by Kafka's own names:
                                                # lets a restarted process have its tasks back at once (streams-ha)
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
-    "replication.factor" = 3                   # of internal topics that we make before the application does
+    "replication.factor" = 3                   # of internal topics that Bellwether makes before the application does
     "topic.segment.bytes" = 1048576            # and any other config that the application sets with this prefix
 
 The policy "streams-ha" knows more stages, which Kafka has not; each is off unless it is set:
@@ -193,7 +193,10 @@ class StreamsSettings(BaseModel):
 
 
 CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
-STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules", "clock"}  # orders of operators, and ours
+STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {
+    "rules",
+    "clock",
+}  # orders of operators, and the service's
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 NOT_FOR_STATEFUL = frozenset(
     {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
@@ -209,7 +212,7 @@ def trouble_for(kind: str, protocols: tuple[str, ...], session_timeout_ms: int) 
     if kind == "streams" and not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
         return (
             f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX} for a Streams application, because its"
-            " commits, and so its transactions, may have to wait for us that long"
+            " commits, and so its transactions, may have to wait for Bellwether that long"
         )
     return None
 

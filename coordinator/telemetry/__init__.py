@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExpor
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
 from bellwether_kafka.coordinator.telemetry.publish import EventPublisher
 from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler

@@ -1,4 +1,5 @@
-"""One log line per plan that the broker has: why the round happened, what it changed, how long it took, what is odd."""
+"""One log line per plan that the broker has: why the rebalance happened, what it changed, how long it took, what is
+odd."""
 
 import structlog
 

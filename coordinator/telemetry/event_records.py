@@ -26,7 +26,7 @@ def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
     decision = planned.chosen.decision
     head = _head(decision, "decided_at_ms")
     yield "decision", decision_record(planned)
-    yield from (("assignment", record) for record in _parts(head, assignment_entries(decision.plan)))
+    yield from (("assignment", record) for record in parts(head, assignment_entries(decision.plan)))
     yield from (("membership", record) for record in membership_records(planned.previous, decision))
     if decision.plan.replayable:
         yield "snapshot", snapshot_record(decision, planned.rules)
@@ -63,9 +63,21 @@ def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
 
 def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
     """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
-    places, owners = Places(plan.cluster), plan.owners
-    keys, racks = [owner.key for owner in owners], [owner.rack for owner in owners]
-    target, before, withheld = plan.owner.tolist(), plan.before.tolist(), plan.withheld.tolist()
+    keys = [owner.key for owner in plan.owners]
+    previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
+    yield from active_entries(plan, plan.owner, previous, plan.withheld.tolist())
+    rack_of = {owner.key: owner.rack for owner in plan.owners}
+    for copy in plan.copies:
+        role, member = WARMUP if copy.warmup else STANDBY, str(copy.process_id)
+        yield copy_entry(str(copy.task), role, member, rack_of[member])
+
+
+def active_entries(
+    plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], withheld: Sequence[bool]
+) -> Iterator[dict[str, Any]]:
+    """One entry per partition whose item has an owner in `owner`; the other columns have an entry per item, too."""
+    places, target = Places(plan.cluster), owner.tolist()
+    keys, racks = [one.key for one in plan.owners], [one.rack for one in plan.owners]
     for flat, item in enumerate(plan.item_of.tolist()):
         if item == NOBODY or target[item] == NOBODY:
             continue
@@ -75,23 +87,25 @@ def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
             "role": ACTIVE,
             "member": keys[target[item]],
             "rack": racks[target[item]],
-            "previous": keys[before[item]] if before[item] != NOBODY else None,
+            "previous": previous[item],
             "withheld": withheld[item],
         }
-    rack_of = dict(zip(keys, racks, strict=True))
-    for copy in plan.copies:
-        yield {
-            "topic": "",
-            "partition": copy.task.partition,
-            "task": str(copy.task),
-            "role": WARMUP if copy.warmup else STANDBY,
-            "member": str(copy.process_id),
-            "rack": rack_of[str(copy.process_id)],
-            "previous": None,
-            "withheld": False,
-            "leader_rack": None,
-            "replica_racks": [],
-        }
+
+
+def copy_entry(task: str, role: str, member: str, rack: str | None) -> dict[str, Any]:
+    """A standby or warm-up copy; `task` is a task's name, which ends with its partition."""
+    return {
+        "topic": "",
+        "partition": int(task.rpartition("_")[2]),
+        "task": task,
+        "role": role,
+        "member": member,
+        "rack": rack,
+        "previous": None,
+        "withheld": False,
+        "leader_rack": None,
+        "replica_racks": [],
+    }
 
 
 def copy_lag_entries(plan: GroupPlan) -> list[dict[str, Any]]:
@@ -204,7 +218,8 @@ def _racks(cluster: ClusterView, code: int) -> list[str | None]:
     return [head, *(rack for rack in held if rack != head)]
 
 
-def _parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """An assignment as several events; one without entries where there are none."""
     part, number = list(islice(entries, ENTRIES_MAX)), 0
     while part or not number:
         yield {**head, "part": number, "entries": part}

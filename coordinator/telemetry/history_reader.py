@@ -1,4 +1,4 @@
-"""Reads snapshots, rounds, plans and traffic from the events topic, as far as it goes now, for a history file."""
+"""Reads snapshots, rebalances, plans and traffic from the events topic, as far as it goes now, for a history file."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -35,7 +35,7 @@ SHOWN_PROPERTIES = frozenset(
         "ssl.key.location",
     }
 )
-# Debug lines of the first hold whole requests, logins included; what it calls errors we report in our own words.
+# Debug lines of the first hold whole requests, logins included; what it calls errors is reported otherwise.
 CHATTY = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
 
 

@@ -64,26 +64,26 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
 
-        self.rebalances = counter("rebalances", "Rounds that ended here.", "reason", "outcome")
+        self.rebalances = counter("rebalances", "Rebalances that ended here.", "reason", "outcome")
         text = "Partitions by what a plan did to them: kept, moved, new, lost."
         self.moves = counter("partition_moves", text, "kind")
-        self.fallbacks = counter("fallbacks", "Plans made another way than asked for.", "reason")
+        self.fallbacks = counter("fallbacks", "Plans made another way than configured.", "reason")
         self.step_asides = counter("step_asides", "Groups handed back to a member.", "reason")
         text = "Dead members removed from the group, by what proved their death."
         self.ghosts = counter("ghosts_removed", text, "proof")
         text = "Members that came or went between two plans, by client id; beyond the first ones as other."
         self.member_changes = counter("member_changes", text, "client")
-        self.alerts = counter("alerts", "Times that somebody should look.")
+        self.alerts = counter("alerts", "Alerts that need an operator's attention.")
 
     def _histograms(self) -> None:
         def seconds(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             labelled = ["group", *labels]
             return Histogram(f"bellwether_{name}_seconds", text, labelled, buckets=buckets, registry=self.registry)
 
-        self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
+        self.decision = seconds("decision", "From the members' bytes to those of the plan.", DECISION_BUCKETS)
         self.metadata = seconds("metadata", "Reading the metadata of a decision.", WAIT_BUCKETS)
-        self.join = seconds("join", "From our JoinGroup to its answer, members waited for.", WAIT_BUCKETS)
-        self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
+        self.join = seconds("join", "From JoinGroup to its answer, the wait for members included.", WAIT_BUCKETS)
+        self.sync = seconds("sync", "From SyncGroup to its answer.", WAIT_BUCKETS)
         text = "Stages of the decisions, Streams' own steps not counted."
         self.stage = seconds("stage", text, DECISION_BUCKETS, "stage")
 
@@ -107,13 +107,13 @@ class Metrics:
         self.not_leading = gauge("group_not_leading", text, "reason")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
-        self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
+        self.members = gauge("members", "Members in the latest plan, Bellwether not counted.")
         self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
-        self.convertible = gauge("convertible", "1 while nothing in the group stands against a conversion to KIP-848.")
+        self.convertible = gauge("convertible", "1 while nothing in the group prevents a conversion to KIP-848.")
         self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
-        self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
+        self.withheld = gauge("pending_partitions", "Partitions handed out one rebalance later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
         self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group, what only its plans have
             "consumer": {
@@ -185,7 +185,7 @@ class Metrics:
             self._led.discard(group)
 
     def on_role(self, group: str, role: Role) -> None:
-        """Takes whether we lead: the runtime's observer of roles. One reason at a time has a series."""
+        """Takes whether Bellwether leads: the runtime's observer of roles. One reason at a time has a series."""
         self.leading.labels(group).set(role.leading)
         shown = self._reasons.pop(group, None)
         if shown is not None:

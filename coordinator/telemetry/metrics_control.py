@@ -1,4 +1,5 @@
-"""Prometheus metrics of the control topic: orders that stand, sidecars that live, and whether we hear ourselves."""
+"""Prometheus metrics of the control topic: orders in force, sidecars that live, and whether the beats of this
+process come back."""
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -9,9 +10,13 @@ class ControlMetrics:
     """Observes what the controller reports each second."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.orders = Gauge("bellwether_orders", "Operators' orders that stand.", ["group", "kind"], registry=registry)
-        self.sidecars = Gauge("bellwether_sidecars", "Sidecars heard lately, this one included.", registry=registry)
-        text = "Since our own beat last came back through the control topic."
+        self.orders = Gauge("bellwether_orders", "Operators' orders in force.", ["group", "kind"], registry=registry)
+        self.sidecars = Gauge(
+            "bellwether_sidecars",
+            "Instances of Bellwether whose beats arrived lately, this one included.",
+            registry=registry,
+        )
+        text = "Since this process's own beat last came back through the control topic."
         self.silence = Gauge("bellwether_control_topic_silence_seconds", text, registry=registry)
 
     def on_control(self, found: ControlReport) -> None:

@@ -1,6 +1,5 @@
 """Prometheus metrics of what members read across racks, by rack pair: partitions; bytes per second once [weights] is
-set; money per hour once [cost] has a price too. Weights change between rounds, so a timer works them out again.
-"""
+set; money per hour once [cost] has a price too. Weights change between rebalances, so a timer computes them again."""
 
 import asyncio
 import time
@@ -64,7 +63,7 @@ class CostMetrics:
         self._show(group, {}, {})
 
     async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
-        """Until cancelled; errors of ours are log lines and not the end."""
+        """Until cancelled; errors of Bellwether's are log lines and not the end."""
         asked_at, near = float("-inf"), None
         while True:
             try:
@@ -102,7 +101,7 @@ class CostMetrics:
         return due
 
     def _take(self, decision: Decision[GroupPlan], *, present: bool) -> None:
-        """A round must not wait for this: it is worked out beside."""
+        """A rebalance must not wait for this: it is worked out beside."""
         group = decision.raw.group_id
         self._last[group] = decision, present
         self._new.add(group)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of how far groups are behind, of those that we lead and those that are only observed."""
+"""Prometheus metrics of how far groups are behind, of those that Bellwether leads and those that it only observes."""
 
 from prometheus_client import Gauge
 
@@ -18,7 +18,7 @@ class LagMetrics:
 
         self.records = gauge("records", "Records that are not consumed yet, of all partitions whose lag is known.")
         self.records_max = gauge("max_records", "The same of the partition with the most.")
-        text = "Since when the oldest unread record has waited; at least so long where it is older than our looks."
+        text = "Since when the oldest unread record has waited; at least so long where it is older than the refreshes."
         self.seconds = gauge("seconds", text)
         self.unknown = gauge("unknown_partitions", "Partitions whose lag in records is not known.")
         self.written = gauge("written_per_second", "Records written, a mean over five minutes.")

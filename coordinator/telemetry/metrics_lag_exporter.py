@@ -1,7 +1,8 @@
 """Lags under the names and labels of kafka-lag-exporter, for the dashboards and alerts that people have.
 
 Source: README and Metrics.scala of https://github.com/seglo/kafka-lag-exporter. Not here: the earliest offset, which
-we do not read, and what it says of its own polling. There is a series for each partition, so they are off by default.
+Bellwether does not read, and what it says of its own polling. There is a series for each partition, so they are off by
+default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ FAMILIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     f"{_OF_GROUP}lag_seconds": ("Since when the oldest unread record has waited.", PARTITION),
     f"{_OF_GROUP}max_lag": ("The largest known lag in records.", GROUP),
     f"{_OF_GROUP}max_lag_seconds": (
-        "The largest lag in time; at least so long where it is older than our looks.",
+        "The largest lag in time; at least so long where it is older than the refreshes.",
         GROUP,
     ),
     f"{_OF_GROUP}sum_lag": ("Records that are not consumed yet, of all partitions whose lag is known.", GROUP),
@@ -65,7 +66,7 @@ class LagExporterMetrics(Collector):
         self._take(seen.group_id, seen.group_lag, members)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
-        """Takes one look at a group that we lead, None where its offsets could not be read."""
+        """Takes one look at a group that Bellwether leads, None where its offsets could not be read."""
         named = filter(None, found.member) if found is not None else ()
         self._take(group, found, {member: ("", client_of(member)) for member in named})
 

@@ -1,4 +1,5 @@
-"""Prometheus metrics of groups that are only observed: what is, what we would make of it, and whether we could lead."""
+"""Prometheus metrics of groups that are only observed: what is, what Bellwether would assign, and whether it could
+lead."""
 
 from prometheus_client import Gauge
 
@@ -23,7 +24,7 @@ class ObservedMetrics:
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
         self.spread = gauge("spread", "Most minus fewest partitions per member, or tasks per process.", "plan")
-        self.moved = gauge("shadow_moves", "Partitions or tasks that our plan would move.")
+        self.moved = gauge("shadow_moves", "Partitions or tasks that Bellwether's plan would move.")
 
     def on_observation(self, seen: Observation) -> None:
         group = seen.group_id

@@ -18,7 +18,7 @@ class PauseMetrics:
     """The runtime's observer of decisions, and of rebalances in groups that are only observed."""
 
     def __init__(self, common: Metrics) -> None:
-        text = "Without an owner, as the leader or looks see it; a count for each moment that took some."
+        text = "Without an owner, as the leader or refreshes show it; a count for each moment that took some."
         self.pause = Histogram(
             "bellwether_pause_seconds", text, ["group", "cause"], buckets=PAUSE_BUCKETS, registry=common.registry
         )
@@ -33,7 +33,7 @@ class PauseMetrics:
         self._count(seen.group_id, () if pause is None else (pause,))
 
     def on_note(self, group: str, note: Note) -> None:
-        """What happens while somebody else leads is not for us to know."""
+        """What happens while a member leads is not for Bellwether to know."""
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._led.pop(group, None)
 

@@ -48,7 +48,7 @@ class StreamsMetrics:
         self.tasks = gauge("tasks", "Copies of tasks in the latest plan.", "kind")
         self.processes = gauge("processes", "Processes in the latest plan.")
         self.spread = gauge("task_spread", "Most minus fewest active tasks per process.")
-        self.withheld = gauge("withheld_tasks", "Tasks handed out one round later.")
+        self.withheld = gauge("pending_tasks", "Tasks handed out one rebalance later.")
         self.cross_rack = gauge("cross_rack_partitions", "Source partitions without a replica in their process's rack.")
         self.lags_known = gauge("lags_known", "0 while end offsets cannot be read.")
         self.probing_at = gauge("probing_timestamp_seconds", "When Kafka's own probing rebalance is due, 0 for never.")

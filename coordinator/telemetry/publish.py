@@ -83,13 +83,14 @@ class EventPublisher:
 
     def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
         """The runtime's observer of plans."""
-        self._offer("decision", lambda: decision_events(planned))
+        self.offer_later("decision", lambda: decision_events(planned))
 
     def offer(self, event: str, record: Mapping[str, Any]) -> None:
         """Publishes one record if there is room."""
-        self._offer(event, lambda: iter([(event, dict(record))]))
+        self.offer_later(event, lambda: iter([(event, dict(record))]))
 
-    def _offer(self, event: str, work: Work) -> None:
+    def offer_later(self, event: str, work: Work) -> None:
+        """Publishes what `work` makes, which the thread calls; without room it is one `event` that was dropped."""
         try:
             self._queue.put_nowait((event, work))
         except queue.Full:
@@ -225,8 +226,8 @@ def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int) -> None:
-    """Creates the topic if it is not there and we may; the broker decides the replication factor. A refusal is a log
-    line."""
+    """Creates the topic if it is not there and Bellwether may; the broker decides the replication factor. A refusal is
+    a log line."""
     admin = AdminClient({"log_level": 2, **properties})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:

@@ -1,4 +1,5 @@
-"""Samples lag and traffic of led groups between rounds, for the pipeline. Reads only; nothing here decides anything.
+"""Samples lag and traffic of led groups between rebalances, for the pipeline. Reads only; nothing here decides
+anything.
 
 `lag_entries` and `traffic_entries` are pure. Bytes of a partition are how much its log grew; where retention cut it
 meanwhile, they are the records times the mean size of those on disk; where a topic was recreated they are unknown.
@@ -49,7 +50,7 @@ class Followed:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Topics with at least one partition that somebody has."""
+        """Topics with at least one partition that has an owner."""
         held = np.array([name is not None for name in self.holder], dtype=np.bool_)
         topics = set(self.cluster.topic_of()[held].tolist())
         return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
@@ -84,7 +85,7 @@ class Look:
 
 
 def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
-    """One entry per partition that somebody has. A group that never committed has no lag that anybody knows."""
+    """One entry per partition that has an owner. A group that never committed has no known lag."""
     places, found = Places(followed.cluster), []
     known = (look.end >= 0) & (look.committed >= 0)
     lag = np.where(known, np.maximum(look.end - look.committed, 0), UNKNOWN).tolist()
@@ -98,7 +99,7 @@ def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
 
 
 def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
-    """One entry per partition that somebody has; both looks are in the coordinates of `followed.cluster`."""
+    """One entry per partition that has an owner; both looks are in the coordinates of `followed.cluster`."""
     cluster, was, ids = followed.cluster, before.ids, now.ids
     other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
     recreated = np.repeat(other, cluster.counts)
@@ -171,7 +172,7 @@ class Sampler:
             self._events.forget(group)
 
     async def run(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
-        """Until cancelled; silence of brokers, and errors of ours, are log lines and not the end."""
+        """Until cancelled; silence of brokers, and errors of Bellwether's, are log lines and not the end."""
         while True:
             await asyncio.sleep(self._interval_s)
             for followed in list(self._followed.values()):
@@ -228,7 +229,7 @@ class Sampler:
             for partition, size in sizes.items():
                 found[partition] = max(size, found.get(partition, UNKNOWN))
         if not found and counts and not self._sizes_refused:
-            reason = "no broker tells sizes; grant our principal the ACL DESCRIBE on Cluster"
+            reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
             log.warning("sizes_unknown", reason=reason)
         self._sizes_refused = not found
         return found

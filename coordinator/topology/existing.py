@@ -24,8 +24,8 @@ class Completed:
 
 def with_existing(topology: Topology, counts: Mapping[str, int], configs: Configs) -> Completed:
     """The topology with its internal topics as they are. `counts` are the partitions of all topics of the cluster,
-    `configs` those of internal topics, without those that we may not read. Topics that do not exist stay as they are
-    described."""
+    `configs` those of internal topics, without those that Bellwether may not read. Topics that do not exist stay as
+    they are described."""
     prefix = f"{topology.application_id}-"
     found = topology.resolved(t for t in counts if not t.startswith((prefix, "__")))
     sources = {*found.source_topics}
@@ -42,8 +42,8 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
     notes = []
     if sizes:
         notes.append(
-            "the size of these is fixed at what it is now, as the application asks for it, or as nobody sees who writes"
-            f" them; where source topics are of other sizes, correct Partitions: {', '.join(sorted(sizes))}"
+            "the size of these is fixed at what it is now, as the application requires it, or because their writers are"
+            f" not visible; where source topics are of other sizes, correct Partitions: {', '.join(sorted(sizes))}"
         )
     hidden = [name for name in internal if name not in configs]
     if hidden:

@@ -166,7 +166,7 @@ def _default(admin: AdminClient, limit_s: float) -> int | None:
 
 
 def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float) -> frozenset[str]:
-    """Creates the topics and returns those that are new; one that somebody else created meanwhile is fine.
+    """Creates the topics and returns those that are new; one that was created meanwhile is fine.
 
     Blocks for at most a little over `limit_s`. Raises TopicCreationError.
     """

@@ -136,7 +136,7 @@ def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
 
 
 def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], counts: Mapping[str, int]) -> None:
-    """Every partition of every subscribed topic is with somebody: nothing that exists has not been seen."""
+    """Every partition of every subscribed topic has an owner: nothing that exists has not been seen."""
     held = {tp for t in threads for tp in t.partitions}
     for topic in subscribed:
         if topic not in counts:
@@ -187,7 +187,7 @@ class Puzzle:
         placed, options, notes = self._options(changelogs, known)
         guess = _by_offsets(placed, options, sums, ends) if options else {}
         if guess:
-            notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
+            notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
         else:
             notes += [f"{topic} may belong to subtopology {_or(numbers)}" for topic, numbers in sorted(options.items())]
         return placed | (guess or dict.fromkeys(options)), notes

@@ -26,7 +26,7 @@ async def learn_live(
 
 
 def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:
-    """What is set of each topic itself; topics whose configs we may not read are left out. Blocks."""
+    """What is set of each topic itself; topics whose configs Bellwether may not read are left out. Blocks."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     found: dict[str, dict[str, str]] = {}
     if not resources:
@@ -42,7 +42,8 @@ def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> 
 
 
 def topic_counts(admin: AdminClient, limit_s: float) -> dict[str, int]:
-    """The partition counts of all topics that we may see. Blocks. Raises TopologyError where no broker answers."""
+    """The partition counts of all topics that Bellwether may see. Blocks. Raises TopologyError where no broker
+    answers."""
     try:
         listed: Mapping[str, object] = admin.list_topics(timeout=limit_s).topics
     except KafkaException as error:

@@ -1,13 +1,14 @@
-"""What a learned topology left open, settled while we lead: whose changelog is whose.
+"""What a learned topology left open, settled while Bellwether leads: which subtopology owns which changelog.
 
 A Java leader's assignment does not say it, and threads that run all their tasks report no offsets (-2). A thread that
-has lost its tasks does: so the very round in which we take an application from its leader can tell what watching could
-not.
+has lost its tasks does: so the very rebalance in which Bellwether takes an application from its leader can tell what
+watching could not.
 
 Where even that does not tell, every way to place the changelogs that contradicts nobody is tried: if all of them give
-the same plan, it is the right one, whoever keeps what (`Settled.ways`). That is so for an application of one process,
-which has all tasks whatever their lags; and for several where changelogs cannot be told apart because they are equally
-long. Otherwise a Java member leads until threads have said enough: its warm-ups and standbys report offsets. Pure.
+the same plan, it is the right one, in any case (`Settled.ways`). That is so for an application of one process,
+which has all tasks whatever their lags; and for several where changelogs cannot be distinguished because they are
+equally long. Otherwise a Java member leads until threads have said enough: its warm-ups and standbys report offsets.
+Pure.
 """
 
 from collections import defaultdict
@@ -38,7 +39,7 @@ class Settled:
 def settle(
     topology: Topology, raw: RawGroup, memory: StreamsMemory, cluster: ClusterView, ends: Mapping[str, LongArray]
 ) -> Settled:
-    """The learned topology with what this round's members say of its undecided changelogs."""
+    """The learned topology with what this rebalance's members say of its undecided changelogs."""
     counts = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
     ran = _ran(topology, memory)
     reported: dict[ProcessId, Tasks] = defaultdict(set)
@@ -106,7 +107,7 @@ def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Ta
 
 
 def _said(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
-    """What each thread of this round reports, and the tasks of the partitions that it owns."""
+    """What each thread of this rebalance reports, and the tasks of the partitions that it owns."""
     found, owners = [], topology.subtopology_of
     for member in raw.others:
         try:

@@ -1,6 +1,6 @@
 """Where one application's topology comes from while the service runs: a file, or the live group under a Java leader.
 
-A file is compared with what the group shows whenever somebody else leads it; a contradiction is a reason not to lead.
+A file is compared with what the group shows whenever a member leads it; a contradiction is a reason not to lead.
 Missing internal topics are made where the topology describes them.
 """
 
@@ -85,7 +85,7 @@ class TopologyKeeper:
         return self._given or self._learned
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        """Learns from a Stable group that somebody else leads. What it cannot learn is a log line, and tried again."""
+        """Learns from a Stable group that a member leads. What it cannot learn is a log line, and tried again."""
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)
         if not ids or (ids == self.witnesses and not open_still):
@@ -112,7 +112,7 @@ class TopologyKeeper:
             log.info("topology_confirmed", application=self._application_id, digest=self._given.digest)
 
     def settle(self, topology: Topology) -> None:
-        """A learned topology has been settled by what threads said in a round that we led."""
+        """A learned topology has been settled by what threads said in a rebalance that Bellwether led."""
         log.info("topology_settled", application=self._application_id, digest=topology.digest)
         self._learned = topology
 

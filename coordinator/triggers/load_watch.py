@@ -1,4 +1,4 @@
-"""Asks for a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
+"""Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
 
 It makes the plan that would be made now, with the same rules: so it asks for nothing that the plan would not do; the
 policy's own dead band and charge for moving decide. One group is asked at most once per PAUSE_S.
@@ -60,7 +60,7 @@ class LoadWatch:
             self._last.pop(group, None)
 
     async def beside(self, *_: object) -> None:
-        """Until cancelled; errors of ours are log lines and not the end."""
+        """Until cancelled; errors of Bellwether's are log lines and not the end."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             try:

@@ -1,4 +1,4 @@
-"""When the leader of a Streams application should rebalance of its own accord: warm-ups that have caught up by now, and
+"""When the leader of a Streams application should rebalance by itself: for warm-ups that have caught up by now, and
 standbys that have fallen behind.
 
 Pure; times are epoch milliseconds. Offset sums travel only in JoinGroup, so every lag is dated and ages. Two reports of
@@ -66,7 +66,7 @@ class ProbingFacts:
 
     @property
     def only_deferred(self) -> bool:
-        """The next round need not wait for any warm-up."""
+        """The next rebalance need not wait for any warm-up."""
         return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
@@ -176,7 +176,7 @@ class Prober:
         self._early_at_ms = self._early(facts) if facts.probing_at_ms is not None else None
 
     def forget(self) -> None:
-        """We lead no more. Rates stay: they belong to the application and not to our leading it."""
+        """Bellwether leads no more. Rates stay: they belong to the application and not to Bellwether's leading it."""
         self._facts = self._early_at_ms = None
         self._early_used = 0
 
@@ -189,7 +189,7 @@ class Prober:
         if facts is None or facts.unsettled:
             return None
         if now_ms < facts.decided_at_ms and facts.probing_at_ms is not None:
-            return "probe: the clock has been set back, so nobody knows when the next one is due"
+            return "probe: the clock has been set back, so the time of the next one is not known"
         if now_ms - facts.decided_at_ms < QUIET_MS:
             return None
         if facts.probing_at_ms is not None and now_ms >= facts.probing_at_ms:
@@ -250,7 +250,7 @@ class Prober:
             if lag > most and age_ms <= self._interval_ms:
                 self._lagging_told_ms = now_ms
                 behind = f"the standby of {copy.task} on {copy.process_id} is about {lag} records behind"
-                return f"{behind}, as far as a report of {age_ms // 1000} s ago tells"
+                return f"{behind}, by a report of {age_ms // 1000} s ago"
         return None
 
 

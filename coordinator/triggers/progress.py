@@ -1,8 +1,8 @@
-"""Tasks that are assigned and do not progress: the sign that our idea of the application is not the application's.
+"""Tasks that are assigned and do not progress: the sign that Bellwether's topology is not the application's.
 
 Pure; times are epoch milliseconds. A task progresses when the group's committed offset of one of its source partitions
-moves, or when there is nothing to read. Where nothing was ever committed, only records that came since we look count:
-the application may begin at the end.
+moves, or when there is nothing to read. Where nothing was ever committed, only records that came since Bellwether looks
+count: the application may begin at the end.
 """
 
 import numpy as np

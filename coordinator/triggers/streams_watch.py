@@ -1,8 +1,8 @@
-"""What the leader of a Streams application does between rounds: probing rebalances, standbys that fall behind, tasks
-that stand still, and internal topics made before anybody needs them.
+"""What the leader of a Streams application does between rebalances: probing rebalances, standbys that fall behind,
+tasks that do not progress, and internal topics made before they are needed.
 
 The rules are in `probing` and `progress`; this asks for offsets, keeps the time and passes the word on. It acts only
-while the group is at rest: whoever is in the middle of a rebalance is left alone.
+while the group is at rest: a group in the middle of a rebalance is left alone.
 """
 
 import asyncio
@@ -73,8 +73,8 @@ class StreamsWatch:
         self._progress.planned(decision)
 
     async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
-        """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of ours, are log
-        lines and not the end."""
+        """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of Bellwether's, are
+        log lines and not the end."""
         while True:
             await self._sleep(TICK_S)
             try:
@@ -119,7 +119,7 @@ class StreamsWatch:
         return RebalanceWanted(reason)
 
     async def _would_kill(self, reason: str) -> bool:
-        """Whether the application goes on only as long as nobody rebalances it: then no probe of ours does."""
+        """Whether the application goes on only as long as nobody rebalances it: then no probe of Bellwether's does."""
         decision = self._progress.decision
         if decision is None:
             return False

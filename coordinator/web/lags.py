@@ -1,6 +1,4 @@
-"""How far groups that we lead are behind: read now and then, and more often while somebody looks at the page. Nothing
-depends on it.
-"""
+"""How far led groups are behind: read now and then, and more often while the page is open. Nothing depends on it."""
 
 import asyncio
 import time
@@ -41,7 +39,7 @@ class Lags:
 
 
 def lags_of_items(followed: Followed, found: GroupLag) -> dict[str, int]:
-    """Of partitions that somebody has, or of active tasks. Pure."""
+    """Of partitions that have an owner, or of active tasks. Pure."""
     held = zip(followed.holder, followed.task, strict=True)
     tasks = [None if holder is None else task or "" for holder, task in held]
     return lags_by_name(followed.cluster, tasks, found.by_topic())
@@ -95,7 +93,7 @@ def owners_of(followed: Followed) -> dict[TopicPartition, str]:
 
 class LagWatch:
     """Gives pictures out with the lags that are known; each request has lags read for the next one. Give its `on_*`
-    methods and `beside` to the service; `on_lag` hears of each look at a group that we lead."""
+    methods and `beside` to the service; `on_lag` hears of each look at a group that Bellwether leads."""
 
     def __init__(
         self, rounds: Rounds, on_lag: Sequence[OnLag] = (), *, clock: Callable[[], float] = time.monotonic
@@ -118,7 +116,7 @@ class LagWatch:
             self._looks.pop(group, None)
 
     def picture(self, group: str) -> Picture | None:
-        """The newest round of this group, None where we have led none."""
+        """The newest rebalance of this group, None where Bellwether has led none."""
         found, now_s = self._rounds.picture(group), self._clock()
         if found is None:
             return None
@@ -129,8 +127,8 @@ class LagWatch:
         return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
 
     async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
-        """Until cancelled; errors of ours are log lines and not the end. It has a reader of its own: plans wait for
-        the other one."""
+        """Until cancelled; errors of Bellwether's are log lines and not the end. It has a reader of its own: plans wait
+        for the other one."""
         reader = OffsetReader(admin, groups)
         try:
             while True:
@@ -140,7 +138,7 @@ class LagWatch:
             reader.close()
 
     async def _due(self) -> list[str]:
-        """The groups that somebody looks at, as soon as there are any; after a while all that we lead."""
+        """The groups whose page is open, as soon as there are any; after a while all that Bellwether leads."""
         try:
             async with asyncio.timeout(INTERVAL_S):
                 await self._asked.wait()
@@ -153,7 +151,8 @@ class LagWatch:
         return sorted(wanted | late)
 
     async def look(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
-        """Reads the lags of a group; `on_lag` hears of them while we lead it. What goes wrong is a log line."""
+        """Reads the lags of a group; `on_lag` hears of them while Bellwether leads it. What goes wrong is a log
+        line."""
         try:
             known = await self.read(group, reader, admin)
         except OffsetsError as error:

@@ -1,6 +1,5 @@
-"""What an observed group has now, in the words of a picture, with what our plan would move. Plain values that become
-JSON as they are; the status page draws them like a round. Pure.
-"""
+"""What an observed group has now, in the form of a picture, with what Bellwether's plan would move. Plain values
+that become JSON as they are; the status page draws them like a rebalance. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,7 +34,8 @@ SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "ra
 @dataclass(frozen=True, slots=True)
 class Present:
     """The names are those of `Picture` and mean the same, except that `holders` have what they have now and `moves` are
-    what our plan would do. Without a plan nobody knows what is read from another rack, and all items are neutral.
+    what Bellwether's plan would do. Without a plan nobody knows what is read from another rack, and all items are
+    neutral.
 
     `observed` is the observation as JSON's values without what `holders` have, with `rebalances`, the newest first.
     """
@@ -82,7 +82,7 @@ def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[
 
 
 def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[Item]:
-    """With what their process has reported, where our plan would keep them and so knows it."""
+    """With what their process has reported, where Bellwether's plan would keep them and so knows it."""
     told = {str(copy.task): copy for copy in plan.copies if str(copy.process_id) == owner.name and copy.lag >= 0}
     tasks = [task for name in owner.members if name in members for task in members[name].standby]
     plain = (Item(task, STANDBY) for task in tasks)

@@ -1,4 +1,4 @@
-"""All groups, those that need somebody first: what is wrong with each, from a table of reasons. Pure."""
+"""All groups, those that need attention first: what is wrong with each, from a table of reasons. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Level = Literal["bad", "warn", "info"]
 OFTEN_MS = 600_000
 OFTEN = 3  # rebalances within OFTEN_MS
 EMPTY_STATES = ("empty", "dead")
-# Reasons not to lead in which nothing is wrong, and those that pass by themselves; all others are somebody's work.
+# Reasons not to lead in which nothing is wrong, and those that pass by themselves; all others need work.
 AT_PEACE = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
 PASSING = frozenset(
     {NotLeading.STARTING, NotLeading.JOINING, NotLeading.TAKING_OVER, NotLeading.REBALANCING, NotLeading.LEAVING}
@@ -50,8 +50,8 @@ class Pain:
 class GroupNow:
     """What is known of one group. `type` is as Kafka has it, `assigned_by` for people. `lag` is None where offsets
     could not be read. Counts are of partitions or tasks and None where there is no plan: `cross_rack` and `unowned`
-    now, `cross_rack_planned` and `moves` by our plan. `rebalances` are those within OFTEN_MS. `trouble`: why the group
-    cannot be seen, "" where it can."""
+    now, `cross_rack_planned` and `moves` by Bellwether's plan. `rebalances` are those within OFTEN_MS. `trouble`: why
+    the group cannot be seen, "" where it can."""
 
     status: GroupStatus
     type: str
@@ -129,7 +129,7 @@ RULES = (
         "bad",
         _nobody_reads,
         "no members",
-        lambda now: f"Nobody is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait.",
+        lambda now: f"No member is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait.",
     ),
     Rule(
         Reason.STOPPED,
@@ -157,7 +157,7 @@ RULES = (
         "warn",
         lambda now: bool(now.unowned) and now.status.members > 0,
         "no owner",
-        lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to are nobody's.",
+        lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to have no owner.",
     ),
     Rule(
         Reason.REBALANCES_OFTEN,
@@ -191,7 +191,8 @@ def overview(groups: Iterable[GroupNow]) -> list[Row]:
 
 
 def values_of_row(row: Row) -> dict[str, Any]:
-    """As JSON's values, but for dataclasses within. `lag_at_least`: some lag in time is older than our looks."""
+    """As JSON's values, but for dataclasses within. `lag_at_least`: some lag in time is older than Bellwether's
+    looks."""
     now, lag = row.now, row.now.lag
     own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag")}
     known = {

@@ -21,7 +21,7 @@ LOCAL, CROSS_RACK, NEUTRAL, STANDBY, WARMUP = "local", "cross-rack", "neutral", 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A partition ("orders-3") or a copy of a task ("1_5"). `state` is one of the five words of this module; withheld
-    ones are handed out one round later. `lag` is in records, with the age of its report; None where nothing is known.
+    ones are handed out one rebalance later. `lag` is in records, with the age of its report; None where it is unknown.
     """
 
     name: str
@@ -63,8 +63,8 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One round of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed. Only a
-    round that was carried out has a `generation`; `lag_report` is there once somebody has looked."""
+    """One rebalance of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed.
+    Only a rebalance that was carried out has a `generation`; `lag_report` is there once the page was open."""
 
     group: str
     kind: str

@@ -1,4 +1,5 @@
-"""What the process remembers of rounds for people: the newest one of each group in full, those before as one line."""
+"""What the process remembers of rebalances for people: the newest one of each group in full, those before as one
+line."""
 
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ LINES_MAX = 200  # of all groups together
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One round in short. Counts are of partitions or tasks."""
+    """One rebalance in short. Counts are of partitions or tasks."""
 
     group: str
     generation: int
@@ -28,7 +29,7 @@ class Line:
 
 
 class Rounds:
-    """An observer of decisions. Pictures are drawn when somebody looks: a round must not wait for them."""
+    """An observer of decisions. Pictures are drawn on request: a rebalance must not wait for them."""
 
     def __init__(self) -> None:
         self._newest: dict[str, PlannedRound[GroupPlan]] = {}
@@ -43,15 +44,15 @@ class Rounds:
         return tuple(self._lines)
 
     def picture(self, group: str) -> Picture | None:
-        """The newest round of this group, None where we have led none."""
+        """The newest rebalance of this group, None where Bellwether has led none."""
         return round_picture(self._newest[group]) if group in self._newest else None
 
     def decision(self, group: str) -> Decision[GroupPlan] | None:
-        """Of that round."""
+        """Of that rebalance."""
         return self._newest[group].chosen.decision if group in self._newest else None
 
     def followed(self, group: str) -> Followed | None:
-        """Who has what by that round."""
+        """Who has what by that rebalance."""
         decision = self.decision(group)
         return Followed.of(decision) if decision is not None else None
 

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn's HTTP/1.1 around the ASGI application of `web`, on loopback unless told otherwise.
+"""The HTTP server: uvicorn's HTTP/1.1 around the ASGI application of `web`, on loopback unless configured otherwise.
 
 Nobody who can reach the port can use the process up: connections are few, and each has a few seconds from its start or
 its last answer to have an answer. No other protocol is spoken, and nothing that strangers send is logged.

@@ -101,7 +101,7 @@ class LagTrends:
             self._take(seen.group_id, seen.seen_at_ms, seen.group_lag)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
-        """One look at a group that we lead, None where its offsets could not be read."""
+        """One look at a group that Bellwether leads, None where its offsets could not be read."""
         self._take(group, found.at_ms if found is not None else int(self._clock() * 1000), found)
 
     def on_gone(self, group: str) -> None:

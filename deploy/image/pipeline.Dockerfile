@@ -30,6 +30,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-
 COPY --from=build /opt/bellwether /opt/bellwether
 COPY --from=jars /jars /opt/bellwether/bellwether_kafka/.cache/spark/jars
 ENV PYTHONPATH=/opt/bellwether PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+# Spark makes a folder where it is started.
+WORKDIR /tmp
 USER 65532:65532
 ENTRYPOINT ["python", "-m", "bellwether_kafka.pipeline"]
 CMD ["run", "--help"]

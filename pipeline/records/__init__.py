@@ -29,7 +29,10 @@ from bellwether_kafka.pipeline.records.history import (
 )
 from bellwether_kafka.pipeline.records.registry import RegistryError, register, registered
 from bellwether_kafka.pipeline.records.replay import (
+    ANOTHERS,
     DIFFERENCES_MAX,
+    OBSERVED,
+    PLANNED,
     Difference,
     PlanCost,
     Replayed,

@@ -3,9 +3,9 @@
 `pipeline.history` runs it on Spark and on one machine.
 
 A recording is a group's snapshots in order. Each policy lives through all of them with a memory of its own: what
-members own in a round is what that policy gave them in the round before, not what the recorded leader gave them. Rounds
-that only hand out what was withheld are not replayed; each policy has as many of its own as it needs. For consumer
-groups.
+members own in a rebalance is what that policy gave them in the rebalance before, not what the recorded leader gave
+them. Rebalances that only hand out what was withheld are not replayed; each policy has as many of its own as it needs.
+For consumer groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BacktestOutcome:
-    """One policy in one recorded round, its follow-up rounds included.
+    """One policy in one recorded rebalance, its follow-up rebalances included.
 
-    `moved` partitions changed owner; `paused` were without an owner for a round or more (all that a range or sticky
+    `moved` partitions changed owner; `paused` were without an owner for a rebalance or more (all that a range or sticky
     group has, what was withheld from a cooperative one). `imbalance` is the fullest member over the mean, by weight if
     weights are known, else by count; `cross_rack` counts partitions, `cross_share` is their share of the load and
     `cross_bytes_per_s` that load in bytes, as far as it was measured.
@@ -93,7 +93,7 @@ class Replay:
         self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}
 
     def step(self, snapshot: Record) -> BacktestOutcome:
-        """One recorded round and the follow-up rounds that this policy needs."""
+        """One recorded rebalance and the follow-up rebalances that this policy needs."""
         cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
         had = self._memory
         rounds, withheld = 0, 0
@@ -179,7 +179,7 @@ def recommendation(outcomes: Sequence[BacktestOutcome], price_per_gb: float = PR
         return "Nothing was recorded, so nothing can be recommended."
     best = table[0]
     first = (
-        f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rounds its fullest member had on average"
+        f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rebalances its fullest member had on average"
         f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
         f" ({_money(best)} at {price_per_gb} per GB),"
         f" {best['moved']} partitions moved and {best['paused']} were paused."
@@ -229,12 +229,13 @@ def summary(outcomes: Sequence[BacktestOutcome], price_per_gb: float = PRICE_PER
 
 
 def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
-    """Lower is better: rounds without a plan, overload beyond a tenth together with load across racks, then moves."""
+    """Lower is better: rebalances without a plan, overload beyond a tenth together with load across racks, then
+    moves."""
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
 
 
 def _world(snapshot: Record) -> tuple[Any, ...]:
-    """Everything but claims: where it is the same as before, the round is a follow-up or a repetition."""
+    """Everything but claims: where it is the same as before, the rebalance is a follow-up or a repetition."""
     return (snapshot["protocol"], snapshot["topics"], snapshot["placements"], _subscriptions(snapshot["members"]))
 
 

@@ -31,7 +31,8 @@ Record = Mapping[str, Any]
 
 
 class EventError(ValueError):
-    """Bytes that are no event of ours. `kind` is one of few words, for counting; the message names what is wrong."""
+    """Bytes that are no event of Bellwether's. `kind` is one of few words, for counting; the message names what is
+    wrong."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

@@ -27,7 +27,7 @@ class HistoryError(Exception):
 
 @dataclass(slots=True)
 class History:
-    """Snapshots of consumer groups, rounds of applications, parts of plans and decisions, each by group; which
+    """Snapshots of consumer groups, rebalances of applications, parts of plans and decisions, each by group; which
     answer was sent, by group, generation and time; mean traffic per partition, and how many records were left out and
     why."""
 

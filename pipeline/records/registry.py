@@ -1,4 +1,4 @@
-"""Ids of our schemas in a Confluent Schema Registry: one call of its REST interface, so no client library of its own.
+"""Ids of Bellwether's schemas in a Confluent Schema Registry: one call of its REST interface, so no client library.
 
 Subjects are named `<topic>-<record name>` (the registry's TopicRecordNameStrategy), because one topic has all events.
 """

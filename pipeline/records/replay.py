@@ -1,6 +1,7 @@
-"""Replays recorded rounds of consumer groups one by one: would today's code, or another policy, have decided the same?
+"""Replays recorded rebalances of consumer groups one by one: would today's code, or another policy, have decided the
+same?
 
-Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, the orders on
+Each rebalance is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, the orders on
 placement that stood, and as memory the plan that was recorded before it. (A backtest instead lets each policy live with
 what it gave itself.) What is not
 recorded: weights and capacities, so `load-aware` may differ for want of them, and userData echoed to old clients, on
@@ -18,7 +19,9 @@ from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_o
 
 DIFFERENCES_MAX = 100
 COPY_ROLE = "active"
+ANOTHERS = "the group was only observed"
 PLANNED = "plan"  # other answers are sent when it is late
+OBSERVED = "observed"  # it was another leader's, and the snapshot is what Bellwether's own plan was made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class PlanCost:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One round. `differs` counts partitions, of which `differences` lists the first. `failed`: why there is no plan
-    now, "" if there is one. `doubt`: why a difference need not mean anything, "" if it does."""
+    """One rebalance. `differs` counts partitions, of which `differences` lists the first. `failed`: why there is no
+    plan now, "" if there is one. `doubt`: why a difference need not mean anything, "" if it does."""
 
     group: str
     generation: int
@@ -91,7 +94,7 @@ def rounds_of(
 def replay_rounds(
     rounds: Sequence[Round], policies: Mapping[str, consumer.Policy], weights: shared.Weights
 ) -> Iterator[Replayed]:
-    """Every recorded round of one group under each of these policies; none: under the one that it was made by."""
+    """Every recorded rebalance of one group under each of these policies; none: under the one that it was made by."""
     for number, one in enumerate(rounds):
         before = rounds[number - 1] if number and _follows(one, rounds[number - 1]) else None
         name = one.snapshot["policy"]
@@ -100,14 +103,16 @@ def replay_rounds(
 
 
 def _follows(one: Round, before: Round) -> bool:
-    """Whether this leader remembered that round: between rounds that are apart, others led or the record has a gap."""
+    """Whether this leader remembered that rebalance: between rebalances that are apart, others led or the record has a
+    gap."""
     former, generation = int(before.snapshot["generation"]), int(one.snapshot["generation"])
     return generation == former + 1
 
 
 def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
     snapshot = one.snapshot
-    head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
+    recorded_policy = OBSERVED if one.source == OBSERVED else snapshot["policy"]
+    head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, recorded_policy)
     cluster, raw, rules = cluster_of(snapshot), raw_of(snapshot), rules_of(snapshot)
     if rules:
         policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))
@@ -138,12 +143,14 @@ def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Repl
 def _doubt(one: Round, policy: consumer.Policy) -> str:
     if policy.name == consumer.LOAD_AWARE:
         return "weights and capacities are not recorded"
+    if one.source == OBSERVED:
+        return ANOTHERS
     return f"what was sent was a {one.source}" if one.source != PLANNED else ""
 
 
 def _memory(one: Round, before: Round | None) -> shared.Memory:
-    """What the leader remembered: the plan that it had sent in the round before; where that was not its own or is not
-    recorded, what the recorded plan names as previous."""
+    """What the leader remembered: the plan that it had sent in the rebalance before; where that was not its own or is
+    not recorded, what the recorded plan names as previous."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
     group = consumer.group_view(consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False)

@@ -1,6 +1,6 @@
 """Parsing many blobs at once with numpy: the machinery behind `protocol.bulk`.
 
-All blobs lie in one buffer; their lists of topics are told apart here, and so are names anywhere in it.
+All blobs lie in one buffer; their lists of topics are distinguished here, and so are names anywhere in it.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _HEAD_BYTES = 64
 _PREFIXES_PER_HEAD = 4
 # A list of topics is looked for in all members as long as the last one was found in this part of them (one in ...).
 _PREFIX_SHARE = 8
-# Names of up to so many bytes are told apart by hashes; all are read to the length of the longest one.
+# Names of up to so many bytes are distinguished by hashes; all are read to the length of the longest one.
 _LONGEST_HASHED = 256
 # Reads may so go beyond the end of the last blob. No more than that: small groups would copy little else.
 _PADDING = bytes(_LONGEST_HASHED + 16)
 _HASH_BITS_MAX = 17
-# Names are told apart in chunks that fit in a processor cache.
+# Names are distinguished in chunks that fit in a processor cache.
 _CHUNK = 1 << 15
 # Odd multipliers; each round hashes what the round before left unresolved. What the last one leaves, and names longer
 # than any valid topic, go to a dict one by one, so that names made to collide cost no more than linear time.

@@ -231,7 +231,7 @@ def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
 def owner_of(blobs: Sequence[bytes], topic_names: Sequence[str], first: LongArray) -> IntArray:
     """The owner array that a list of encoded assignments says, member = position in the list, -1 = nobody.
 
-    For the last look at bytes of ours before they leave, so it is strict where a reader is tolerant. Raises
+    For the last look at bytes of Bellwether's before they leave, so it is strict where a reader is tolerant. Raises
     LocalProtocolError for a blob that does not decode or has trailing bytes, an unknown topic or partition, or a
     partition that is given twice.
     """

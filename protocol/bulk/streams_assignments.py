@@ -1,4 +1,4 @@
-"""Reading the AssignmentInfo of a whole group into columns: the last look at bytes of ours before they leave.
+"""Reads the AssignmentInfo of a whole group into columns: the last check of Bellwether's bytes before they leave.
 
 Strict where `AssignmentInfo.decode` is tolerant: trailing bytes, a named task or a future version make an entry bad.
 """

@@ -1,4 +1,4 @@
-"""What stateful members that are not Kafka Streams tell their leader and hear from it: the userData of the protocol
+"""What stateful members that are not Kafka Streams and their leader send each other: the userData of the protocol
 `bellwether-stateful`, version 1. Big endian, Kafka's classic primitives: docs/reference/stateful-members.md.
 
 Versions only ever append fields: a reader takes what it knows and ignores the rest.

@@ -1,4 +1,4 @@
-"""What the userData of sticky assignors says, in every dialect that clients write
+"""The userData of sticky assignors, in every dialect that clients write
 (docs/reference/wire-formats.md#userdata-of-sticky-assignors).
 
 Only hints are in here, so reading never fails: bytes that fit no dialect mean "no history", as in Java.

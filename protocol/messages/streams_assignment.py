@@ -1,4 +1,4 @@
-"""What the leader tells a Kafka Streams thread: AssignmentInfo, the userData of its assignment, versions 1 to 11.
+"""What the leader sends to a Kafka Streams thread: AssignmentInfo, the userData of its assignment, versions 1 to 11.
 
 Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it by hand with DataOutputStream, hence modified
 UTF-8 and a second encoding of named topologies.

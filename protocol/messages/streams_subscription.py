@@ -1,4 +1,5 @@
-"""What a Kafka Streams thread tells the leader: SubscriptionInfo, the userData of its subscription, versions 1 to 11.
+"""What a Kafka Streams thread sends to the leader: SubscriptionInfo, the userData of its subscription, versions 1 to
+11.
 
 Layout and rules: docs/reference/wire-formats.md#subscriptioninfo.
 """

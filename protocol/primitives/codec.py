@@ -120,7 +120,7 @@ class Reader:
 
 
 class Writer:
-    """Collects bytes of ours; every method returns nothing and appends."""
+    """Collects bytes of Bellwether's; every method returns nothing and appends."""
 
     __slots__ = ("_out",)
 
@@ -203,7 +203,7 @@ class Writer:
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:
-    """Texts in Java's order of strings, by UTF-16 unit; it differs from ours only beyond the basic plane."""
+    """Texts in Java's order of strings, by UTF-16 unit; it differs from Python's only beyond the basic plane."""
     items = list(texts)
     if all(text.isascii() for text in items):
         return sorted(items)

@@ -1,4 +1,4 @@
-"""What can be wrong with bytes: we were asked to write nonsense, or the peer sent it. Nothing else leaves a codec."""
+"""What can be wrong with bytes: a caller wanted nonsense written, or the peer sent it. Nothing else leaves a codec."""
 
 
 class ProtocolError(Exception):
@@ -6,7 +6,7 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """A value of ours that the wire format cannot carry (a string over 32,767 bytes, a negative count)."""
+    """A value of Bellwether's that the wire format cannot carry (a string over 32,767 bytes, a negative count)."""
 
 
 class RemoteProtocolError(ProtocolError):

@@ -1,4 +1,4 @@
-"""The nouns that every layer shares."""
+"""The value types that every layer shares, such as a partition of a topic."""
 
 from typing import NamedTuple
 

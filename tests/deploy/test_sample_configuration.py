@@ -1,7 +1,6 @@
 """deploy/config/bellwether.toml is what its generator writes, loads as it is and with every line uncommented, and names
 every setting with its default."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process import Settings, load
+from tests.module_files import module_at
 from tests.paths import ROOT
 
 FOLDER = ROOT / "deploy" / "config"
@@ -25,12 +25,7 @@ MODELS = (("events", EventSettings), ("weights", WeightSettings), ("cost", CostS
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_config", FOLDER / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(FOLDER / "generate.py", "generate_config")
 
 
 def whole(tmp_path: Path) -> Path:

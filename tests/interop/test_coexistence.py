@@ -110,7 +110,7 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
             told = [member.count("assigned") for member in members]
             lead.kill()
             lead.start()
-            wait_until(lambda: "came back to our group without a rebalance" in lead.text(), 30, lead.tail)
+            wait_until(lambda: "came back to its group without a rebalance" in lead.text(), 30, lead.tail)
             members.append(flock.member("confluent", name, [name], ["range"]))
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
             assert [member.count("assigned") for member in members[:2]] == [count + 1 for count in told]

@@ -113,7 +113,7 @@ def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_gro
         subprocess.Popen(consumer(secured_kafka, group, "victim")) as victim,
         Guarded([*guard, "--config", str(config), "--pid", str(victim.pid)]) as guarded,
     ):
-        words = f"our principal needs the ACL READ on Group '{group}'"
+        words = f"Bellwether's principal needs the ACL READ on Group '{group}'"
         wait_until(lambda: words in guarded.said(), 60, guarded.said)
         grant(secured_kafka, user, AclOperation.READ, group)
         wait_until(lambda: members_of(secured_kafka, group) == 1, 60, guarded.said)
@@ -201,11 +201,11 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         assert re.search(r"It is empty after [\d.]+ s", said)
         assert "Removed 1 of its 1 members" in said
         wait_until(lambda: two.running == common.tasks, 60, app.tell)
-        (given,) = (entry["rules"] for entry in lead.log("rules_stand"))
+        (given,) = (entry["rules"] for entry in lead.log("rules_in_force"))
         assert "has ordered evacuate of member:" in given[0], "and it stands while the instance is away"
         one.stop()  # which has ended already: its pipes are closed
         app.start("one", settings=DEFAULT_CLIENT_ID)
         wait_until(lambda: bool(one.running) and app.complete(), SETTLE_S, app.tell)
-        ended = [entry["rules"] for entry in lead.log("rules_stand")][1:]
+        ended = [entry["rules"] for entry in lead.log("rules_in_force")][1:]
         assert ended == [[]], "the instance is back, so its tasks are"
         app.wait_counted(load.expected, limit_s=SETTLE_S)

@@ -34,7 +34,7 @@ def leads_in_the_end(stage: Stage) -> None:
 
     def led() -> bool:
         for said in stage.bellwether.log("role", reason="blocked"):
-            behind = re.match(r"(\S+) would lead after \S+, whatever our member id", said["detail"])
+            behind = re.match(r"(\S+) would lead after \S+, whatever Bellwether's member id", said["detail"])
             if behind is not None and behind[1] not in done and not stage.leads():
                 done.add(behind[1])
                 (member,) = (m for m in stage.members if behind[1].startswith(f"{m.name}-"))

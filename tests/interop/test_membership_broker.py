@@ -198,7 +198,7 @@ def test_a_session_timeout_below_the_brokers_floor_is_named(kafka: KafkaCluster)
 def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
     with Sidecar(secured_kafka.client_config("application", "application"), config("membership-acl")) as refused:
         outcome = refused.wait_for_outcome()
-    sentence = "our principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
+    sentence = "Bellwether's principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
     assert outcome == Outcome(2, (f"Group 'membership-acl': {sentence}",))
 
 
@@ -209,7 +209,10 @@ def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaC
     config_file.write_text(toml(properties, [{"name": "membership-acl"}], control_topic="membership-control"))
     ended = run_to_end(["leave", "membership-acl", "--config", str(config_file)])
     assert ended.code == 2
-    assert "may not use the control topic 'membership-control'; grant our principal the ACL READ on" in ended.stderr
+    assert (
+        "may not use the control topic 'membership-control'; grant Bellwether's principal the ACL READ on"
+        in ended.stderr
+    )
     assert "WRITE on Topic 'membership-control'" in ended.stderr
     assert "Traceback" not in ended.text
 

@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import urllib.request
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 from tests.paths import ROOT
+from tests.pipeline.topics import decoded, read_until
 
 pytestmark = pytest.mark.broker
 
@@ -154,12 +157,14 @@ def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_page_has_what_an_observed_group_shows_and_its_rebalances(kafka: KafkaCluster) -> None:
-    group = "observed-page"
+def test_the_page_and_the_events_have_what_an_observed_group_shows_and_its_rebalances(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    group, events = "observed-page", "observed-page-events"
     kafka.create_topic(group, 4, rf=3)
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
-    process = Bellwether(kafka, [group], options={"mode": "observe"}, http_address=address)
+    process = Bellwether(kafka, [group], options={"mode": "observe"}, http_address=address, events={"topic": events})
 
     def shown() -> dict[str, Any]:
         try:
@@ -179,6 +184,8 @@ def test_the_page_has_what_an_observed_group_shows_and_its_rebalances(kafka: Kaf
         wait_settled(members, partitions_of({group: 4}))
         wait_until(lambda: any(line["moves"] for line in shown()["observed"]["rebalances"]), 60, process.tail)
         found = shown()
+        published = decoded(read_until(kafka, events, lambda read: "snapshot" in dict(decoded(read)), 60))
+        assessed = assessed_from(kafka, events, group, tmp_path / "history")
     lease.release()
     held = {holder["rack"]: sorted(item["name"] for item in holder["items"]) for holder in found["holders"]}
     assert {rack: len(items) for rack, items in held.items()} == {"az1": 2, "az2": 2}
@@ -190,6 +197,42 @@ def test_the_page_has_what_an_observed_group_shows_and_its_rebalances(kafka: Kaf
     assert 0 <= line["lasted_ms_min"] <= line["lasted_ms_max"]
     assert found["observed"]["shadow"]["current"]["unowned"] == 0
     assert {member["client_host"] for member in found["observed"]["members"]} == {"/127.0.0.1"}
+    is_published(published, line, held)
+    assert (assessed["source"], assessed["rebalances"], assessed["moved"]) == ("records", 1, 2)
+    assert (assessed["member_s_min"], assessed["member_s_max"]) == (
+        2 * line["lasted_ms_min"] / 1000, 2 * line["lasted_ms_max"] / 1000,
+    )  # fmt: skip
+    crossing = {row["policy"]: row["cross_rack"] for row in assessed["policies"]}
+    assert {"as recorded", "kafka", "rack-first", "broker-range"} <= crossing.keys()
+
+
+def is_published(found: list[tuple[str, dict[str, Any]]], line: Mapping[str, Any], held: Mapping[str, Any]) -> None:
+    """The rebalance that the page shows, with who has what."""
+    (decision,), (assignment,), (snapshot,) = (
+        [record for event, record in found if event == wanted] for wanted in ("decision", "assignment", "snapshot")
+    )
+    assert (decision["source"], decision["generation"], decision["protocol"]) == ("observed", -1, "range")
+    assert (decision["cause"], decision["cause_kind"]) == (line["cause"], "members joined")
+    assert {name: decision[name] for name in line["moves"]} == line["moves"]
+    assert [decision[name] for name in ("lasted_ms_min", "lasted_ms_max", "members_before", "members")] == [
+        line["lasted_ms_min"], line["lasted_ms_max"], 1, 2,
+    ]  # fmt: skip
+    by_rack: dict[str, list[str]] = defaultdict(list)
+    for entry in assignment["entries"]:
+        by_rack[entry["rack"]].append(f"{entry['topic']}-{entry['partition']}")
+    assert {rack: sorted(names) for rack, names in by_rack.items()} == held
+    assert sum(entry["previous"] != entry["member"] for entry in assignment["entries"]) == line["moves"]["moved"]
+    assert {one["member_id"] for one in snapshot["members"]} == {entry["member"] for entry in assignment["entries"]}
+
+
+def assessed_from(kafka: KafkaCluster, events: str, group: str, file: Path) -> dict[str, Any]:
+    """The period of the records that `bellwether history` copies."""
+    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(file)])
+    assert copied.code == 0, copied.text
+    ended = run_to_end(["assess", group, "--bootstrap", kafka.bootstrap, "--history", str(file), "-o", "json"])
+    assert ended.code == 0, ended.text
+    period: dict[str, Any] = json.loads(ended.stdout)[0]["periods"][1]
+    return period
 
 
 def test_groups_are_listed(kafka: KafkaCluster) -> None:

@@ -196,7 +196,7 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
         assert (dead["as_it_is"]["seconds"], dead["helped"]["seconds"], dead["by"]) == (13.0, 3.2, "guard")
         assert told("plan", group, path)["dearest_crash"]["items"] == 4
         drawn = run_to_end(["simulate", group, "--config", str(path), "--remove", one])
-        assert "Seconds are at most. Nothing was applied." in drawn.stdout, drawn.text
+        assert "Seconds are upper bounds. Nothing was applied." in drawn.stdout, drawn.text
         assert rounds(kafka, group) == quiet
 
 

@@ -101,3 +101,40 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         wait_settled([members[0], members[2]], expected, spread=0, limit_s=60)
         assert [m.errors for m in members] == [[], [], []]
     lease.release()
+
+
+@pytest.mark.timeout(600)
+def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_when_it_is_back(
+    kafka: KafkaCluster,
+) -> None:
+    """A consumer of librdkafka that has nothing does not leave when it closes: its session would hold the rebalance."""
+    group, control = "emptied", "emptied-control"
+    kafka.create_topic(group, PARTITIONS)
+    expected = partitions_of({group: PARTITIONS})
+
+    def told(*arguments: str) -> Ended:
+        return run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
+
+    with Bellwether(kafka, [group], control_topic=control) as lead, Flock(kafka.bootstrap) as flock:
+        members = [
+            flock.member(
+                *("confluent", group, [group], ["cooperative-sticky"]),
+                session_ms=SESSION_MS,
+                more={"property.client.id": f"emptied-{number}"},
+            )
+            for number in (1, 2, 3)
+        ]
+        wait_settled(members, expected, spread=0, limit_s=120)
+        ended = told("evacuate", group, "member:emptied-1", "--wait", "60")
+        assert ended.code == 0, ended.text + lead.said_of(group)
+        members[0].stop()
+        former = {m.member_id for m in describe(kafka.bootstrap, group).members if m.client_id == "emptied-1"}
+        assert len(former) == 1, "it has closed, and is a member still"
+
+        began = time.monotonic()
+        members[0].start()
+        wait_settled(members, expected, spread=0, limit_s=SESSION_MS / 1000 / 2)
+        print(f"its share was back {time.monotonic() - began:.1f} s after its start")
+        after = {m.member_id for m in describe(kafka.bootstrap, group).members}
+        assert not after & former
+        assert [m.errors for m in members] == [[], [], []]

@@ -21,10 +21,10 @@ PATIENCE_MS = 280_000  # a group waits this long for the leader that never sends
 
 @pytest.fixture(scope="module")
 def groups(kafka: KafkaCluster) -> Iterator[dict[str, str]]:
-    """By condition, a group that stays in it; the topics that commands read are there and empty."""
+    """By condition, a group that stays in it; the topics that commands read are there."""
     kafka.create_topic(TOPIC, 3)
     for topic in ("bellwether-control", "bellwether.weights", "bellwether.events"):
-        kafka.create_topic(topic)
+        kafka.ensure_topic(topic)
     with ExitStack() as stack:
         flock = stack.enter_context(Flock(kafka.bootstrap))
         stable = flock.member("confluent", "scripted-stable", [TOPIC], ["range"])

@@ -105,7 +105,9 @@ def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaClus
     restarted.stop()
     stage.sidecars.start(restarted)
     wait_until(
-        lambda: bool(restarted.log("orders_stand")) and "offset reset" in restarted.log("orders_stand")[-1]["leave"],
+        lambda: (
+            bool(restarted.log("orders_in_force")) and "offset reset" in restarted.log("orders_in_force")[-1]["leave"]
+        ),
         20,
         restarted.tail,
     )
@@ -123,8 +125,7 @@ def strangers_of_ours(kafka: KafkaCluster) -> list[str]:
 def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_promised(
     kafka: KafkaCluster, point: str, request: pytest.FixtureRequest
 ) -> None:
-    if POINT_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
-        kafka.create_topic(POINT_TOPIC, POINT_PARTITIONS)
+    kafka.ensure_topic(POINT_TOPIC, POINT_PARTITIONS)
     with Flock(kafka.bootstrap) as flock:
         ordinary_s = ordinary_round(kafka, flock, f"points-{point}-ordinary")
         outcome = killed(kafka, flock, point, ordinary_s, standby=False)
@@ -133,8 +134,7 @@ def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_
 
 @pytest.mark.proof  # one death of many that `kill_points` tries
 def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> None:
-    if POINT_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
-        kafka.create_topic(POINT_TOPIC, POINT_PARTITIONS)
+    kafka.ensure_topic(POINT_TOPIC, POINT_PARTITIONS)
     with Flock(kafka.bootstrap) as flock:
         outcome = killed(kafka, flock, "deciding", SETTLE_S, standby=True, how="break")
     assert (outcome.broken, outcome.led_by) == ((), "a sidecar")

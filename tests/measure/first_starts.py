@@ -125,19 +125,22 @@ class Starts:
 
 
 def one_round(cluster: KafkaCluster, starts: Starts, run: int, sizes: Sequence[int] = SIZES) -> Iterator[FirstStart]:
-    """One start of each size under each leader. Raises AssertionError when an application does not come to rest or
-    another leader led."""
+    """One start of each size under each leader. A start before them is discarded, because the broker is still creating
+    topics then. Raises AssertionError when an application does not come to rest or another leader led."""
     delay_ms = cluster.initial_rebalance_delay_ms
     turns = LEADERS[run % len(LEADERS) :] + LEADERS[: run % len(LEADERS)]
     planned = [
         (size, leader, application(cluster, f"first-{leader}-{size}-{delay_ms}-{run}", **DEFAULTS))
         for size, leader in product(sizes, turns)
     ]
-    for *_, app in planned:
+    idle = application(cluster, f"first-idle-{delay_ms}-{run}", **DEFAULTS)
+    for app in (idle, *(app for *_, app in planned)):
         with Load(cluster, app.topics[0], KEYS) as load:
             load.produce(RECORDS)
     led = [(app, leader) for _, leader, app in planned if leader != "java"]
     with leading(cluster, led) as bellwether:
+        with starts.started(idle, cluster.bootstrap, sizes[0]) as said:
+            wait_until(partial(rests, said, idle), LIMIT_S, partial(last_words, said))
         for size, leader, app in planned:
             before = len(rounds(cluster, app.application_id))
             with starts.started(app, cluster.bootstrap, size) as said:

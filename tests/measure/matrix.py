@@ -274,6 +274,8 @@ and return. `make matrix` writes this page; do not edit it.
 
 SUMMARY
 
+![Seconds to join, leave, crash and return, by client](interoperability.svg)
+
 ## Method
 
 One `bellwether run` leads the groups of all clients on a broker of each release, one line of the table after the other.

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.pipeline.backtest import replay_on_spark
-from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_tables, start
+from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_table, read_tables, start
 from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, BacktestOutcome
 from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
 from bellwether_kafka.pipeline.session import JARS
@@ -53,6 +53,13 @@ def test_a_table_in_another_format_is_refused_by_name(tmp_path: Path) -> None:
         start(local_spark(), replace(pipeline, table_format="delta"), ["culprits"])
     with pytest.raises(PipelineError, match="There is no format csv; known are parquet and delta"):
         start(local_spark(), replace(pipeline, table_format="csv"), ["culprits"])
+
+
+def test_a_table_without_rows_is_left_out_of_the_report(tmp_path: Path) -> None:
+    (tmp_path / "tables" / "rack_costs" / "_spark_metadata").mkdir(parents=True)
+    assert read_tables(local_spark(), str(tmp_path)) == {}
+    with pytest.raises(PipelineError, match="rack_costs has no rows yet"):
+        read_table(local_spark(), str(tmp_path / "tables" / "rack_costs"))
 
 
 def test_a_topic_that_was_created_again_is_not_gone_on_with(

@@ -7,9 +7,15 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.rebalances import Rebalances
+from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
+from bellwether_kafka.pipeline.backtest import replay_on_spark
+from bellwether_kafka.pipeline.records.backtest import BacktestOutcome
+from bellwether_kafka.pipeline.records.history import History, replay_here
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
 from tests.unit.coordinator.observation.test_offset_history import history, sample
@@ -23,16 +29,26 @@ CHANGED = observed_group(member("a-1", "az1", "orders-1"), member("b-1", "az2", 
 
 
 def published() -> list[bytes | None]:
-    """Three looks: each partition is written to, orders-0 is read, and c goes away."""
+    """Three refreshes: each partition is written to, orders-0 is read, and c goes away."""
     values: list[bytes | None] = []
 
     class Publisher:
         def offer(self, event: str, record: Any) -> None:
             values.append(SCHEMAS.encode(event, dict(record)))
 
-    samples = ObservedSamples(Publisher(), INTERVAL_MS)
-    for number, seen in enumerate((SKEWED, SKEWED, CHANGED)):
-        samples.on_observation(look(number, seen))
+        def offer_later(self, _: str, work: Any) -> None:
+            for event, record in work():
+                self.offer(event, record)
+
+    publisher, seen_ones = Publisher(), Rebalances()
+    samples, rebalances = ObservedSamples(publisher, INTERVAL_MS), ObservedRebalances(publisher.offer_later)
+    for number, group in enumerate((SKEWED, SKEWED, CHANGED)):
+        seen = look(number, group)
+        ended = seen_ones.saw(seen)
+        if ended is not None:
+            rebalances.on_rebalance(seen, ended)
+        samples.on_observation(seen)
+        rebalances.on_observation(seen)
     return values
 
 
@@ -55,3 +71,18 @@ def test_lags_traffic_between_racks_and_members_that_go_are_in_the_tables() -> N
     assert {row["bytes"] for row in tables["rack_costs"]} == {0}
     assert sum(row["unknown"] for row in tables["rack_costs"]) == 8
     assert [(row["member"], row["change"], row["times"]) for row in tables["culprits"]] == [("c-1", "left", 1)]
+
+
+def test_a_rebalance_that_was_seen_is_in_the_table_without_what_only_its_leader_knows() -> None:
+    (row,) = as_dicts(TABLES["rebalances"](kafka_rows(local_spark(), published()), SCHEMAS, Options()))
+    assert (row["rounds"], row["cause"], row["last_sentence"]) == (1, "members left", "c left or died")
+    assert (row["moved"], row["lost"], row["withheld"], row["fallbacks"]) == (0, 0, 0, 0)
+    assert (row["pause_us"], row["pause_us_max"], row["members_max"]) == (None, None, 2)
+
+
+def test_the_backtest_on_spark_replays_what_was_seen() -> None:
+    history = History()
+    for value in published():
+        history.take(SCHEMAS, value or b"")
+    rows = as_dicts(replay_on_spark(kafka_rows(local_spark(), published()), ("rack-first",), Weights()))
+    assert [BacktestOutcome(**row) for row in rows] == replay_here(history, ("rack-first",)) != []

@@ -113,7 +113,7 @@ def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.Monkey
     """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
 
     def reason_to_take_over(self: Sidecars, group: str) -> str:
-        return "no sidecar leads it" if self.holder(group) is None and self._own > 2 else ""
+        return "no instance of Bellwether leads it" if self.holder(group) is None and self._own > 2 else ""
 
     monkeypatch.setattr(Sidecars, "reason_to_take_over", reason_to_take_over)
     world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)

@@ -1,6 +1,5 @@
 """The site of the pages (`make docs`) has a place for each of them, and shows what the repository shows."""
 
-import importlib.util
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 
 
@@ -21,12 +21,7 @@ CONFIGURATION = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Con
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hooks_of_the_site", DOCS / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(DOCS / "hooks.py", "hooks_of_the_site")
 
 
 def places(nav: Any) -> Iterator[str]:
@@ -80,51 +75,33 @@ def test_what_pages_link_to_outside_of_docs_is_in_the_site(hooks: ModuleType) ->
     assert not {path for path in found if not (ROOT / path).is_file()}
 
 
+# Spaces before a line in the repository and in the site, and the line.
+LINES = (
+    (0, 0, "1. Write it:"),
+    (0, 0, ""),
+    (3, 4, "```toml"),
+    (3, 4, "[[groups]]"),
+    (7, 8, 'name = "a"'),
+    (3, 4, "```"),
+    (0, 0, ""),
+    (3, 4, "Then"),
+    (0, 0, ""),
+    (3, 4, "- one"),
+    (5, 8, "and more"),
+    (3, 4, "- two"),
+    (0, 0, ""),
+    (5, 8, "and its paragraph"),
+    (0, 0, ""),
+    (0, 0, "10. Last,"),
+    (0, 0, "goes on."),
+    (0, 0, ""),
+    (0, 0, "After it:"),
+    (0, 0, ""),
+    (4, 4, "code"),
+)
+
+
 def test_lists_are_indented_by_four_spaces_a_level(hooks: ModuleType) -> None:
-    repository = """\
-1. Write it:
-
-   ```toml
-   [[groups]]
-       name = "a"
-   ```
-
-   Then
-
-   - one
-     and more
-   - two
-
-     and its paragraph
-
-10. Last,
-goes on.
-
-After it:
-
-    code
-"""
-    site = """\
-1. Write it:
-
-    ```toml
-    [[groups]]
-        name = "a"
-    ```
-
-    Then
-
-    - one
-        and more
-    - two
-
-        and its paragraph
-
-10. Last,
-goes on.
-
-After it:
-
-    code
-"""
+    repository = "".join(f"{' ' * here}{line}\n" for here, _, line in LINES)
+    site = "".join(f"{' ' * there}{line}\n" for _, there, line in LINES)
     assert hooks.with_wide_lists(repository) == site

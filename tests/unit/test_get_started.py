@@ -27,13 +27,11 @@ from bellwether_kafka.coordinator.observation.observation import Observation, ob
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.process import Settings, load, named
 from tests.command_lines import bare, understood
+from tests.get_started_pages import FOLDER, PAGES, fenced
 from tests.paths import DOCS, ROOT
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_readme import SHOWN
 
-FOLDER = DOCS / "get-started"
-PAGES = {page.stem: page for page in sorted(FOLDER.glob("*.md")) if page.name != "README.md"}
-FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}
 TOOLS = {"export", "bellwether", "curl", "grep", "sh"}
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
@@ -42,9 +40,8 @@ every_page = pytest.mark.parametrize("page", PAGES)
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The fenced blocks of a page in this language, without the indentation of the step that they belong to."""
-    found = FENCE.findall(PAGES[page].read_text(encoding="utf-8"))
-    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, kind, text in found if kind == language]
+    """The fenced blocks of a page in this language."""
+    return [block.text for block in fenced(PAGES[page].read_text(encoding="utf-8")) if block.language == language]
 
 
 def command_lines(text: str) -> list[list[str]]:
@@ -130,7 +127,7 @@ def test_a_page_has_the_parts_that_a_beginner_needs(page: str) -> None:
 def test_groups_and_describe_are_shown_as_in_the_readme() -> None:
     """The README's own test compares these with the commands."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    groups, described, _ = blocks("observe-my-cluster", "text")
+    groups, described, *_ = blocks("observe-my-cluster", "text")
     for text in (groups, described):
         assert f"```text\n{text}```" in readme
 
@@ -141,7 +138,7 @@ def looked() -> Observation:
     answer, cluster = SHOWN["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
     members = tuple(RawMember(m.member_id, None, m.metadata) for m in answer.members)
     raw = RawGroup("orders", 1, answer.protocol, members, frozenset())
-    held = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
+    held = np.array([0, 0, 0, 1, 1, 1], dtype=np.int32)
     views = decide(raw, cluster, Memory.empty(), Policy("kafka"), now_ms=0).plan.group.members
     decision = decide(raw, cluster, Memory.of(0, cluster, held, views), Policy("kafka"), now_ms=0)
     seen = observation("orders", "classic", answer, 0)
@@ -157,8 +154,8 @@ def test_the_plan_of_the_page_is_what_the_command_prints(
 
 
 def test_the_checks_of_the_page_are_what_doctor_prints(looked: Observation, capsys: pytest.CaptureFixture[str]) -> None:
-    config = GroupSettings(name="orders").membership("bellwether")
-    facts = Facts(looked, config, "observe", 25, ("az1", "az2"), LIMITS, (4, 3))
+    config = GroupSettings(name="orders", mode="lead").membership("bellwether")
+    facts = Facts(looked, config, "lead", 25, ("az1", "az2"), LIMITS, (4, 3))
     checks = examine(facts)
     doctor._draw(checks, next_steps(facts, checks))
     assert capsys.readouterr().out == blocks("lead-a-consumer-group", "text")[0]

@@ -29,7 +29,7 @@ def compare(
     best = np.full(partition_total, UNCLAIMED, dtype=np.int32)
     winner[claims] = claimant
     best[claims] = generation
-    # A plain scatter leaves one claimant per partition: where somebody does not find itself, there were several.
+    # A plain scatter leaves one claimant per partition: where a member does not find itself, there were several.
     if len(claims) and (winner[claims] != claimant).any():
         times = np.bincount(claims, minlength=partition_total)
         several = np.flatnonzero(times[claims] > 1)
@@ -58,7 +58,8 @@ def wanted(group: GroupView, cluster: ClusterView) -> BoolArray:
 
 
 def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
-    """The owner of every flat partition before this round, NOBODY where there is none or where claims void each other.
+    """The owner of every flat partition before this rebalance, NOBODY where there is none or where claims void each
+    other.
 
     No owner is named that does not subscribe to the topic.
     """

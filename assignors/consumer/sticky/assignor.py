@@ -46,7 +46,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """Kafka's "cooperative-sticky" (KIP-429): members keep consuming, so what moves waits a round."""
+    """Kafka's "cooperative-sticky" (KIP-429): members keep consuming, so what moves waits a rebalance."""
 
     name = "cooperative-sticky"
     cooperative = True

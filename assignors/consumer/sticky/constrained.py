@@ -64,7 +64,7 @@ class _Seats:
     spare: int  # so many members may
 
     def take(self, among: BoolArray, count: int) -> IntArray:
-        """The next `count` places of these members: round by round in member order, then the extras, first those who
+        """The next `count` places of these members: pass by pass in member order, then the extras, first those who
         were at the lower quota already, then in the order of reaching it."""
         if not count:
             return np.zeros(0, dtype=np.int32)
@@ -84,7 +84,7 @@ class _Seats:
 
 
 def _rounds(room: LongArray, count: int) -> LongArray:
-    """Member indices of the first `count` free places, one per member and round."""
+    """Member indices of the first `count` free places, one per member and pass."""
     members = np.flatnonzero(room)
     free = room[members]
     if not len(members):

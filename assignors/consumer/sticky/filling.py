@@ -46,7 +46,7 @@ class ClassCounts:
 def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> LongArray:
     """Pours `amount` partitions over classes so that the lowest members rise together.
 
-    What is left after the last full round goes one per member, first to classes that still get less than `wanted`.
+    What is left after the last full pass goes one per member, first to classes that still get less than `wanted`.
     """
     order = np.argsort(load / size, kind="stable")
     weight, below = np.cumsum(size[order]), np.cumsum(load[order])

@@ -26,7 +26,7 @@ class AssignmentError(Enum):
     UNKNOWN_TASK_ID = "a task in the assignment is not of this application"
     ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS = "a task is active and standby on one process"
     PROCESS_ID_ASSIGNED_MULTIPLE_TIMES = "a process is in the assignment more than once"
-    ACTIVE_TASK_NOT_ASSIGNED = "an active task is assigned to nobody"
+    ACTIVE_TASK_NOT_ASSIGNED = "an active task is assigned to no process"
 
     @property
     def unreadable(self) -> bool:

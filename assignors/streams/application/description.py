@@ -1,6 +1,5 @@
-"""The text of `Topology.describe()` as nodes: sources, processors and sinks of each subtopology, and who precedes whom
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). What they mean is for `topology_text` to say.
-"""
+"""The text of `Topology.describe()` as nodes: sources, processors and sinks of each subtopology, and which precede
+which (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Who is how far behind on which task, without ever building a table of tasks times processes.
+"""How far each process is behind on each task, without ever building a table of tasks times processes.
 
 Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
 questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the

@@ -86,7 +86,7 @@ class ProcessView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsView:
-    """The application in one join round.
+    """The application in one rebalance.
 
     What processes reported is sparse: `report[p]` are the tasks that process p reported, ascending, and `report_lag`
     has the lags beside `report.values` (already turned from offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or
@@ -102,9 +102,10 @@ class StreamsView:
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
     process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
-    not say, as far as is remembered; () for none. `destination[t]` is the process where the last plan meant task t to
-    end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks that run stay where they run in
-    this round.
+    not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
+    before it stopped, so nearly all of its copies are on its disk; () for none. `destination[t]` is the process where
+    the last plan meant task t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks
+    that run stay where they run in this rebalance.
     """
 
     group_id: str
@@ -124,6 +125,7 @@ class StreamsView:
     cluster: ClusterView | None = None
     home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     report_hidden: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    resumed: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     hands_over: bool = True
 
@@ -159,7 +161,7 @@ class AssignmentConfigError(ValueError):
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
     """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError. A cost of None
-    is the default of whoever optimises: 10 and 1 under HighAvailability. Negative standby counts and costs, which Kafka
+    is the default of the optimising one: 10, 1 under HighAvailability. Negative standby counts and costs, which Kafka
     lets through although nothing can be meant by them, are refused."""
 
     acceptable_recovery_lag: int = 10_000
@@ -220,7 +222,7 @@ class StreamsPlan:
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
     `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
-    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them.
+    `stages` tell what each configured stage did; `deferred` tasks wait for a later rebalance because of one of them.
     `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
     now and wait for others, so that all leave their processes at once."""
 

@@ -19,7 +19,8 @@ MISSING = -1
 class EndOffsets:
     """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer. For a
     source topic that is reused as changelog they are the committed offsets of the group (0 where none is); for a
-    changelog created in this very round they are zeros. `failure` says why the query failed: then nothing is known."""
+    changelog created in this very rebalance they are zeros. `failure` says why the query failed: then nothing is
+    known."""
 
     ends: Mapping[str, LongArray] = field(default_factory=dict)
     read_at_ms: int = 0

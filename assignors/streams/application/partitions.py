@@ -47,7 +47,7 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
 
 
 def to_describe(changelog: str) -> str:
-    """The line that lets us create a changelog, and what to change in it for other kinds of stores."""
+    """The line that lets Bellwether create a changelog, and what to change in it for other kinds of stores."""
     return (
         f"write `- {{Name: {changelog}, TopicConfigs: {{cleanup.policy: compact}}}}` instead of its bare name under"
         " StateChangelogTopics of the topology file (for a windowed store compact,delete, and retention.ms:"

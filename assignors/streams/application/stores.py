@@ -1,4 +1,4 @@
-"""What the names of a description tell about stores and topics that Streams names itself: which topics are internal,
+"""What the names in a description show about stores and topics that Streams names itself: which topics are internal,
 how a changelog is kept, which source topic may serve as one (docs/reference/topology-file.md#what-a-description-shows).
 
 Names that the application chose tell nothing: then a person has to say it.

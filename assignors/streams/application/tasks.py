@@ -43,7 +43,7 @@ class TaskMap:
 
 def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> tuple[TaskMap, str | None]:
     """The tables, and why end offsets are not known (None if they are): then every end sum is UNKNOWN_OFFSET_SUM.
-    Source topics that the cluster lacks add nothing; whoever minds must look first."""
+    Source topics that the cluster lacks add nothing; a caller that minds must check first."""
     counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
     sizes = [task_count(s, counts) for s in topology.subtopologies]
     first = offsets(sizes)

@@ -6,7 +6,7 @@ A leader without the application's classes gets it from a file, a description or
 * every subtopology that has tasks, with every source topic (a pattern needs the topics that members see now);
 * every changelog, each with its subtopology. A client sums the offsets of all stores of a task, so a changelog too few
   makes every lag wrong, and a subtopology without any counts as stateless. Where learning could not tell whose a
-  changelog is (`undecided`), the group is not led until somebody says it;
+  changelog is (`undecided`), the group is not led until it is settled;
 * repartition sinks, copartition groups and configs of internal topics only where a missing topic is to be created.
 """
 

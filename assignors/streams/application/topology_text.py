@@ -1,4 +1,4 @@
-"""The topology that the text of `Topology.describe()` says, as far as it says it
+"""The topology in the text of `Topology.describe()`, as far as the text shows it
 (docs/reference/topology-file.md#what-a-description-shows).
 
 The text has no application id, no logging flags, no kinds of stores and no sizes: internal topics are prefixed here,

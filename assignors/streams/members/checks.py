@@ -1,9 +1,9 @@
-"""What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
-And sentences for people about what was odd in a round.
+"""What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong. Also
+the sentences on what was odd in a rebalance.
 
-Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
-instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
-"""
+Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), Bellwether
+steps aside instead: an error code of Bellwether's would only be another way to fail it
+(docs/reference/streams.md#leader-steps)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ _LISTED = 5
 
 
 def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
-    """Somebody can be read, nobody uses named topologies, and newer members meet only such as can be probed."""
+    """A member can be read, none uses named topologies, and newer members meet only such as can be probed."""
     if not process_map.processes:
         row, reason = next(iter(process_map.outsiders.items()))
         raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
@@ -115,7 +115,7 @@ def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
 def check_standbys(
     topology: application.Topology, memory: StreamsMemory, configs: application.AssignmentConfigs
 ) -> None:
-    """A plan that was not ours shows how many standbys the application is configured to have."""
+    """A plan that was not Bellwether's shows how many standbys the application is configured to have."""
     stateful = {s.id for s in topology.subtopologies if s.stateful}
     odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
     if odd:

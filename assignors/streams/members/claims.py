@@ -1,4 +1,4 @@
-"""Who runs what right now: the partitions that threads own, cleaned of what cannot be.
+"""Which process runs which task now: the partitions that threads own, cleaned of what cannot be.
 
 A thread owns what it says it owns. Where it cannot have said anything (static and not back yet, or unreadable), it owns
 what was last delivered to it; and where it says, in the generation that memory knows, that it owns what was never
@@ -25,7 +25,7 @@ _UNCLAIMED = -2
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadClaims:
     """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
-    speak in this round; `refused` members claimed what they were never given."""
+    speak in this rebalance; `refused` members claimed what they were never given."""
 
     member: LongArray
     flat: LongArray
@@ -63,7 +63,7 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Tasks that must not be sent yet: another member still owns one of their partitions
     (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. Its own claim of a
-    partition wins unless somebody else's is of a later generation."""
+    partition wins unless another one's is of a later generation."""
     result = np.zeros(tasks.table.size, dtype=np.bool_)
     task = claims.tasks(tasks)
     inside = task != NOBODY

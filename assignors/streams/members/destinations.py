@@ -1,8 +1,9 @@
 """Where tasks are on their way to: what the last plan decided and could not do at once.
 
-A plan moves a task in several rounds: its new process warms up, its owner gives it up, then the new process gets it.
-Lags change in between, and a plan made anew from lags alone would choose other tasks for other processes, of which some
-have been given up already. So the destinations of a plan stand as long as the group is the one that it was made for.
+A plan moves a task in several rebalances: its new process warms up, its owner gives it up, then the new process gets
+it. Lags change in between, and a plan made anew from lags alone would choose other tasks for other processes, of which
+some have been given up already. So the destinations of a plan stand as long as the group is the one that it was made
+for.
 
 Tasks leave processes that run them once in HAND_OVER_MS at most (see `memory`): what has caught up meanwhile goes
 together with what catches up until then, because each hand-over costs two rebalances. No task waits for this that runs

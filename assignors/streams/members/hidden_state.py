@@ -8,12 +8,15 @@ What is remembered of a process that restarted:
 
 * hidden state: tasks of which it had state and that it does not report now. It counts as the very least that is state,
   so it decides who gets a copy where nobody else has more, and never makes anybody wait. A task that the process is
-  given it reports in the next round, which proves the memory right or ends it.
+  given it reports in the next rebalance, which proves the memory right or ends it.
 * trusted: hidden state that counts as caught up, where stores are known to be `durable`. A task that a process ran when
   it stopped, and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as
   a crash leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back
-  at once, in the round in which the process returns. If the process does not say within RETURNING_MS that it has it,
-  or says that it is far behind, the next round gives the task to a process that has caught up.
+  at once, in the rebalance in which the process returns. If the process does not report within RETURNING_MS that it
+  has it, or reports that it is far behind, the next rebalance gives the task to a process that has caught up.
+* resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
+  little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
+  two rebalances for each few.
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -63,7 +66,7 @@ HeldBy = Mapping[ProcessId, Held]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenState:
-    """What is remembered in this round, in the words of this module.
+    """What is remembered in this rebalance, in the words of this module.
 
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     for one of which no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the
@@ -80,7 +83,7 @@ class HiddenState:
     away: HeldBy
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
-        """Whether a process has come back in this round that can take over more once it has said what it has."""
+        """Whether a process has come back in this rebalance that can take over more once it has said what it has."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
         unsaid = ~is_caught_up(lags.end_sum[task], lags.acceptable_lag) & (self.restarted_ms[process] == now_ms)
         return bool(unsaid.any())
@@ -131,6 +134,7 @@ def use_hidden_state(
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms),
     )
+    kept = replace(kept, resumed=_resumed(view, restarts, now_ms))
     # All other hidden state is a report of almost nothing.
     return _report_hidden(replace(seen, view=kept), state, now_ms, acceptable_lag), state
 
@@ -183,7 +187,7 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
 class _Restart:
     """A process that restarted at `at_ms`, and the tasks of `held` beside it: `task` (NOBODY for one that is gone),
     whether it is `stateful` and whether the process `reported` state of it. `continuing`: it joined before with the
-    threads that it has, so its restart was seen in an earlier round."""
+    threads that it has, so its restart was seen in an earlier rebalance."""
 
     process: int
     at_ms: int
@@ -206,6 +210,11 @@ class _Restart:
         usable &= self.task != NOBODY
         return ran & usable
 
+    @property
+    def was_emptied(self) -> bool:
+        """Others had taken over all that it ran, and it kept its copies until it stopped."""
+        return bool(len(self.task)) and not (self.held.ran | self.held.home).any()
+
     def trusted(self, sent: IntArray, now_ms: int) -> BoolArray:
         """What it ran until now, and nobody has run since."""
         at_once = self.held.went_ms is None and now_ms - self.at_ms <= RETURNING_MS
@@ -214,7 +223,7 @@ class _Restart:
 
 
 def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, Held]:
-    """What processes of this round held, unless they were away so long that Streams has deleted it."""
+    """What processes of this rebalance held, unless they were away so long that Streams has deleted it."""
     held = [(p, memory.held.get(process.process_id)) for p, process in enumerate(process_map.processes)]
     return {p: known for p, known in held if known is not None and not _too_old(known, now_ms)}
 
@@ -256,6 +265,12 @@ def _restarts(
     return made
 
 
+def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
+    resumed = np.zeros(view.size, dtype=np.bool_)
+    resumed[[r.process for r in restarts if r.was_emptied and now_ms - r.at_ms <= RETURNING_MS]] = True
+    return resumed
+
+
 def _restarted_ms(view: StreamsView, restarts: Sequence[_Restart]) -> LongArray:
     at_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
     for restart in restarts:
@@ -272,7 +287,7 @@ def _ran_before_restart(view: StreamsView, restarts: Sequence[_Restart]) -> IntA
 
 
 def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> IntArray:
-    """The process of this round, under its old member ids too, that each task was sent to in the last plan; NOBODY
+    """The process of this rebalance, under its old member ids too, that each task was sent to in the last plan; NOBODY
     where it was withheld, or the process is not here. One entry more, for no task."""
     index = {process.process_id: p for p, process in enumerate(process_map.processes)}
     keys = memory.plan.members.keys

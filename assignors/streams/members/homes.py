@@ -1,4 +1,4 @@
-"""Which process each task shall have back: what is remembered from round to round for host affinity."""
+"""Which process each task shall have back: what is remembered from rebalance to rebalance for host affinity."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -88,10 +88,10 @@ class Destinations:
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
-    `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
-    that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
-    are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (see
-    `hidden_state`). `destinations` are those of the last plan; None where the policy has none.
+    `led` tells whether that plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the
+    processes that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology
+    used. `homes` are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them
+    (see `hidden_state`). `destinations` are those of the last plan; None where the policy has none.
     """
 
     plan: Memory
@@ -119,9 +119,9 @@ class StreamsMemory:
         return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
 
     def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
-        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do. `stateful` are
-        subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has fewer than
-        configured has no such explanation."""
+        """Why the standbys of a plan that was not Bellwether's do not fit this configuration, None if they do.
+        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
+        fewer than configured has no such explanation."""
         counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
         if self.led or not counts or self.processes < 2:
             return None

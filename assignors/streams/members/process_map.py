@@ -26,7 +26,7 @@ _PORT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedStreams:
-    """A group's bytes in columns; rows are `members`, the group without our own."""
+    """A group's bytes in columns; rows are `members`, the group without Bellwether's own."""
 
     raw: RawGroup
     members: tuple[RawMember, ...]
@@ -40,7 +40,7 @@ class DecodedStreams:
 
     @property
     def shutdown(self) -> bool:
-        """Somebody asks the whole application to shut down."""
+        """A member requests a shutdown of the whole application."""
         return bool((self.infos.error_code == SHUTDOWN_REQUESTED).any())
 
 
@@ -48,7 +48,7 @@ class DecodedStreams:
 class ProcessMap:
     """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
     `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
-    lowest latest version of the group; `future` says whether a member is newer than we are."""
+    lowest latest version of the group; `future` says whether a member is newer than Bellwether is."""
 
     processes: tuple[ProcessView, ...]
     member: IntArray
@@ -62,9 +62,9 @@ class ProcessMap:
 
 
 def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
-    """Decodes every foreign member once. `led` are the keys of threads that we lead already, so the application has no
-    named topologies: a newcomer that names one beside them is no thread of it, and a leader's step aside would only let
-    it ruin the next leader."""
+    """Decodes every foreign member once. `led` are the keys of threads that Bellwether leads already, so the
+    application has no named topologies: a newcomer that names one beside them is no thread of it, and a leader's step
+    aside would only let it ruin the next leader."""
     members = raw.others
     columns = read_subscriptions([m.metadata for m in members])
     infos = read_infos(columns.user_data)
@@ -75,7 +75,7 @@ def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
 
 
 def future_process(group_id: str) -> ProcessId:
-    """The one process that stands for all members whose version we cannot read; the same in every round."""
+    """The one process that stands for all members whose version Bellwether cannot read; the same in every rebalance."""
     return ProcessId.of_bytes(blake2b(b"future " + group_id.encode(), digest_size=16).digest())
 
 

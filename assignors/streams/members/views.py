@@ -155,8 +155,8 @@ def contradictions(
     """Sentence parts on running tasks that the topology cannot explain; () where it explains all.
 
     A running task (sum -2) is in the topology, is stateful, and its thread owns partitions of it. State on disk of
-    tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that we lead: a
-    thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says.
+    tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that Bellwether
+    leads: a thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says.
     """
     speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
     if memory.led:

@@ -1,7 +1,7 @@
 """Evens out active tasks with as few moves as that takes: over all threads, and each subtopology over all threads.
 
 KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
-Here placement starts from whoever has the tasks now. What must move prefers places that have its state already.
+Here placement starts from the present owners. What must move prefers places that have its state already.
 """
 
 from collections import defaultdict
@@ -71,7 +71,7 @@ class Evener:
         return (source, destination) if giving[source] >= taking[destination] else None
 
     def _even_totals(self) -> None:
-        """Tasks that somebody has warmed up for go there first, whoever else could take them too."""
+        """Tasks that a process has warmed up for go there first, even if others could take them too."""
         for process in self._takers():
             self._take_warm(process)
         while (pair := self._next_pair()) is not None:
@@ -165,7 +165,7 @@ class Evener:
 
         What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
         start them anyway, while one that runs would have to stop for it. Of what it must warm up for first, tasks that
-        run: they go on meanwhile, while one that runs nowhere is on its way to whoever has caught up on it. Then those
+        run: they go on meanwhile, while one that runs nowhere is on its way to one that has caught up on it. Then those
         that their racks want there: of an exchange for their sake one task may have gone ahead while the other warmed
         up, and the other shall follow.
         """

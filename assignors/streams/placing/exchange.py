@@ -59,7 +59,7 @@ class StandbyExchange:
         self._seen: dict[tuple[int, int], int] = {}
 
     def run(self) -> None:
-        """Up to four rounds over all pairs, until a round swaps nothing."""
+        """Up to four passes over all pairs, until a pass swaps nothing."""
         for _ in range(ROUNDS):
             if not self._round():
                 return

@@ -1,4 +1,4 @@
-"""Task movements: tasks stay where their state is until the process they were meant for has caught up.
+"""Task movements: tasks stay where their state is until the process that they are meant for has caught up.
 
 The port of TaskMovement (docs/reference/streams.md#task-movements). The placement says where everything should end up;
 a movement takes an active task or a standby back to a process that has its state now, and lets the intended process
@@ -20,13 +20,17 @@ NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
 class Movements:
-    """The movements of one placement. `warmups` replicas may be made; `hashes` are the hash codes of the processes."""
+    """The movements of one placement. `warmups` replicas may be made, not counting those of tasks of which a process in
+    `resumed` has state; `hashes` are the hash codes of the processes."""
 
-    def __init__(self, place: Placement, lags: TaskLags, warmups: int, hashes: Hashes) -> None:
+    def __init__(
+        self, place: Placement, lags: TaskLags, warmups: int, hashes: Hashes, resumed: Collection[int] = ()
+    ) -> None:
         self._place = place
         self._lags = lags
         self._left = warmups
         self._hashes = hashes
+        self._resumed = resumed
         self._lightest = PrioritySet(place, hashes)
 
     def actives(
@@ -39,7 +43,7 @@ class Movements:
         """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
 
         Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now)
-        stay there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more. Tasks
+        stay there meanwhile; Java sends them to the lightest that has caught up, and later once more. Tasks
         in `first` (per task) are asked for warm-ups first, after those in `held`, which run and stay although their
         process has caught up.
         """
@@ -63,7 +67,7 @@ class Movements:
 
     def standbys(self, *, closer: bool = False, urgent: Collection[int] = ()) -> int:
         """Does the same for standbys other than the warm-ups just made; returns how many moved. Where nobody else has
-        caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but has a smaller id.
+        caught up, Java moves a standby to the first by lag, also one that lags as much but has a smaller id.
         With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others."""
         place, lags = self._place, self._lags
         task, process = place.replicas()
@@ -134,9 +138,10 @@ class Movements:
 
     def _warms_up(self, task: int, destination: int, source: int, *, polled: bool) -> bool:
         """Takes a warm-up replica from the budget; False if there is none left."""
-        self._left -= 1
-        if self._left < 0:
-            return False
+        if destination not in self._resumed or task not in self._lags.state_of(destination):
+            self._left -= 1
+            if self._left < 0:
+                return False
         self._place.warmups.add((task, destination))
         self._lightest.offer(source, destination, gained=1, polled=polled)
         return True

@@ -1,4 +1,4 @@
-"""The placement under construction: who runs each task, who keeps copies of it, and how loaded everybody is.
+"""The placement under construction: which process runs each task, which keep copies of it, and how loaded each is.
 
 Also the balancing sweep of HighAvailabilityTaskAssignor (docs/reference/streams.md#highavailabilitytaskassignor, step
 2), which works on either kind of copy.

@@ -120,7 +120,7 @@ class StickyTask:
         return keeper
 
     def _overloaded(self, process: int) -> bool:
-        """At least one task per thread, while somebody has more room."""
+        """At least one task per thread, while one has more room."""
         place = self._place
         load, threads = place.load[process], place.capacity[process]
         if load < threads:

@@ -74,6 +74,6 @@ def _racks(
 
 
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
-    """FallbackPriorTaskAssignor: whoever ran a task goes on running it, whatever the load; StickyTask places the rest.
+    """FallbackPriorTaskAssignor: tasks stay with their former process, whatever the load; StickyTask places the rest.
     Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor)."""
     return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

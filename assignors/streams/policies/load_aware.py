@@ -1,7 +1,7 @@
 """The policy `load-aware` for Streams tasks: `streams-ha` with even load per core in place of even counts.
 
 A task weighs what its source partitions do. A process has as many cores as its client tag `cores` says, else as many as
-it has threads. Tasks stay where they are unless somebody exceeds the dead band; the count-balanced placement of
+it has threads. Tasks stay where they are unless a process exceeds the dead band; the count-balanced placement of
 `streams-ha` competes with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless tasks
 are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
 """

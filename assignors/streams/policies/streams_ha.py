@@ -1,6 +1,6 @@
 """The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
 
-Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too, and on the very thread. An
+Tasks stay with their owners as long as that is balanced, subtopology by subtopology too, and on the very thread. An
 active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over racks where no tags
 say how to spread them. Everything else is HighAvailability's.
 
@@ -115,7 +115,8 @@ class StreamsHighAvailability(placing.HighAvailability):
 
     def move(self) -> int:
         place, hashes = self.place, placing.hashes_of(self.view)
-        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
+        resumed = np.flatnonzero(self.view.resumed).tolist()
+        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes, resumed)
         aims = place.owners(self.stateful)
         running = running_processes(self.view)
         restoring = self._restoring()
@@ -140,7 +141,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         return dict(zip(owned.values[mine].tolist(), owned.row[mine].tolist(), strict=True))
 
     def _caught_up_early(self, staying: Mapping[int, int]) -> frozenset[int]:
-        """Tasks that could leave their processes now, in a round in which none does."""
+        """Tasks that could leave their processes now, in a rebalance in which none does."""
         if self.view.hands_over:
             return frozenset()
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
@@ -178,7 +179,7 @@ class StreamsHighAvailability(placing.HighAvailability):
 
 def current_owners(view: application.StreamsView, lags: application.TaskLags) -> IntArray:
     """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
-    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least."""
+    In this order: the process that runs it; one that ran it, before a restart too, and has caught up; the least lag."""
     table = view.tasks
     report, previous = view.report, view.previous_active
     usable = application.has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]

@@ -46,7 +46,7 @@ class Outgoing:
 
 
 def own_assignment() -> bytes:
-    """What our own member gets: no partitions, and userData that no reader can misunderstand."""
+    """What Bellwether's own member gets: no partitions, and userData that no reader can misunderstand."""
     return ConsumerProtocolAssignment(ASSIGNMENT_VERSION, (), AssignmentInfo().encode()).encode()
 
 

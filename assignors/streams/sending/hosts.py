@@ -1,4 +1,4 @@
-"""Where everything will run, told to every thread: the end of an AssignmentInfo behind its lists of tasks.
+"""Where everything will run, sent to every thread: the end of an AssignmentInfo behind its lists of tasks.
 
 The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
 *target*, so tasks that are still withheld are included

@@ -64,7 +64,7 @@ def _members(decoded: members.DecodedStreams, last: members.StreamsMemory) -> li
 def _records(
     decoded: members.DecodedStreams, last: members.StreamsMemory, now_ms: int
 ) -> Mapping[str, members.ThreadRecord]:
-    """The threads of this round; one that cannot be read stays as it was remembered."""
+    """The threads of this rebalance; one that cannot be read stays as it was remembered."""
     bad, infos = decoded.bad, decoded.infos
     records: dict[str, members.ThreadRecord] = {}
     for m, raw in enumerate(decoded.members):

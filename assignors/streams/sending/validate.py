@@ -80,13 +80,13 @@ def validate_bytes(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, blobs
 
 
 def validate_own(blob: bytes) -> tuple[str, ...]:
-    """Our own member gets no work, but bytes that no client can stumble over."""
+    """Bellwether's own member gets no work, but bytes that no client can stumble over."""
     try:
         assignment = ConsumerProtocolAssignment.decode(blob)
         info = AssignmentInfo.decode(assignment.user_data or b"")
     except ProtocolError as error:
-        return (f"our own assignment does not read back: {error}",)
-    return ("our own member would get tasks",) if assignment.partitions or info != AssignmentInfo() else ()
+        return (f"Bellwether's own assignment does not read back: {error}",)
+    return ("Bellwether's own member would get tasks",) if assignment.partitions or info != AssignmentInfo() else ()
 
 
 def _outside(values: IntArray, limit: int) -> bool:

@@ -1,8 +1,9 @@
 """A budget of concurrent moves, after Elasticsearch: so many active tasks at once may be on their way from one live
-process to another. The rest waits for a later round. A task that nobody runs is placed at once, whatever the budget.
+process to another. The rest waits for a later rebalance. A task without an owner is placed at once, whatever the
+budget.
 
 Moves are taken in units that leave the group no less even than it was: a path from a process with too many tasks to one
-with too few, or an exchange in a ring. Half an exchange would be evened out again by the next round, for ever.
+with too few, or an exchange in a ring. Half an exchange would be evened out again by the next rebalance, for ever.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """Scored by the moves beyond the budget. `most` is for one round, `left` what is left of it."""
+    """Scored by the moves beyond the budget. `most` is for one rebalance, `left` what is left of it."""
 
     most: int
     left: int
@@ -38,7 +39,7 @@ class MoveBudget:
 
 @dataclass(frozen=True, slots=True)
 class ChosenMoves:
-    """Tasks that move now, that wait for a later round, and that belong to rings larger than the whole budget. Some
+    """Tasks that move now, that wait for a later rebalance, and that belong to rings larger than the whole budget. Some
     move elsewhere than was wanted: `detours`."""
 
     now: list[int] = field(default_factory=list)
@@ -64,7 +65,7 @@ def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> Chose
     live = problem.live[problem.tasks]
     load = np.bincount(live[live != NOBODY], minlength=problem.view.size) / problem.view.capacity
     for unit in sorted(units.paths(), key=lambda path: load[owner[path[-1]]] - load[problem.live[path[0]]]):
-        # Of a path that is too long for any round, the first task goes all the way at once: balance comes first.
+        # Of a path that is too long for any rebalance, the first task goes all the way at once: balance comes first.
         fitting = unit if len(unit) <= most else unit[:1]
         taken = len(chosen.now) + len(fitting) <= left
         (chosen.now if taken else chosen.waiting).extend(fitting)

@@ -1,7 +1,6 @@
-"""Capacity, after YARN and Heron: what a process says of itself in a client tag (cores, memory, ...) weighs the balance
-instead of its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all
-tasks too, unless it cannot have both.
-"""
+"""Capacity, after YARN and Heron: what a process states in a client tag (cores, memory, ...) weighs the balance
+instead of its threads. Every process then has within one task of its weighted share of the stateful tasks, and of
+all tasks too, unless it cannot have both."""
 
 import numpy as np
 

@@ -45,7 +45,7 @@ class Guard(Protocol):
 
 
 class TaskStage(Guard, Protocol):
-    """A stage that `delays` holds gains of earlier ones back for later rounds, and so may worsen them for now."""
+    """A stage that `delays` holds gains of earlier ones back for later rebalances, and so may worsen them for now."""
 
     @property
     def delays(self) -> bool: ...

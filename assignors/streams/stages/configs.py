@@ -16,7 +16,7 @@ class StageConfigs:
     `colocate`: groups of subtopology ids whose tasks of one partition number shall share a process.
     `capacity_tag`: the client tag that holds the weight of a process, a whole number; "" weighs by threads.
     `max_concurrent_moves`: active tasks that may be on their way from a live process to another at once.
-    `rules`: the operator's, which change while we run. `clock` measures the stages.
+    `rules`: the operator's, which change while it runs. `clock` measures the stages.
     """
 
     host_affinity_ms: int = 0

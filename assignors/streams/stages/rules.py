@@ -32,10 +32,14 @@ def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[
     allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
-    load = np.bincount(owner[problem.tasks], minlength=problem.view.size).astype(np.float64)
-    np.subtract.at(load, owner[wrong], 1)
-    for task in wrong:
-        target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load)
+    stays = [t for t in wrong if problem.live[t] != NOBODY and allowed[t, problem.live[t]]]
+    wanted[stays] = problem.live[stays]
+    moves = np.setdiff1d(wrong, stays).astype(np.int32)
+    others = np.delete(wanted, moves)
+    load = np.bincount(others[others != NOBODY], minlength=problem.view.size).astype(np.float64)
+    emptied = any(rule.empties for rule in rules)
+    for task in moves.tolist():
+        target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load, emptied=emptied)
         wanted[task] = target
         load[target] += 1
     orders = ordered(rules)
@@ -52,7 +56,7 @@ def means(process: ProcessView, where: str) -> bool:
 
 
 def void(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
-    """Why this rule beside the others cannot be obeyed here, as a part of a sentence; "" if it can."""
+    """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
     if not any(means(process, rule.where) for process in view.processes):
         racks = sorted({process.rack for process in view.processes if process.rack is not None})
         return f"no process is {rule.where}; {known_racks(racks)}"
@@ -68,7 +72,7 @@ def void(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
 
 
 def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-    """Tasks whose owner may not have them although somebody else may."""
+    """Tasks whose owner may not have them although another one may."""
     allowed = _allowed(view, rules)
     held = np.flatnonzero(owner != NOBODY)
     wrong = ~allowed[held, owner[held]] & allowed[held].any(axis=1)
@@ -108,11 +112,13 @@ def _named(table: TaskTable, item: str) -> BoolArray:
     return named
 
 
-def _target(problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64]) -> int:
-    live = int(problem.live[task])
-    if live in processes:
-        return live
+def _target(
+    problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64], *, emptied: bool
+) -> int:
+    """The process with the least load. An order to empty a place ends, and the task comes back: until then it is where
+    it need not be moved once more, once a warm-up has caught up."""
     stateless = np.array([task not in problem.lags.state_of(int(p)) for p in processes], dtype=np.int64)
+    late = problem.lags.behind(np.full(len(processes), task, dtype=np.int32), processes) & emptied
     share = load[processes] / np.maximum(1, problem.view.capacity[processes])
     remote = problem.remote(task, processes) if problem.racks else np.zeros(len(processes), dtype=np.int64)
-    return int(processes[np.lexsort((processes, remote, stateless, share))[0]])
+    return int(processes[np.lexsort((processes, remote, stateless, share, late))[0]])

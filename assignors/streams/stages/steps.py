@@ -48,7 +48,7 @@ class Steps:
         return QuotaEvener if self.weighs else Evener
 
     def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: TaskLags) -> tuple[IntArray, IntArray]:
-        """(where these tasks shall end up, which of the way they go in this round) for the whole array `owner`."""
+        """(where these tasks shall end up, which of the way they go in this rebalance) for the whole array `owner`."""
         if not len(tasks):
             return owner, owner
         problem = TaskProblem(self.view, lags, tasks, live, self._home, self._racks)

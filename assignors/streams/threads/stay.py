@@ -1,9 +1,9 @@
 """From a plan on processes to a plan on threads, where active tasks stay on their threads while that keeps these even.
 
 
-Kafka deals stateless tasks anew in each round, beside a number of standbys that changes with every warm-up, and
+Kafka deals stateless tasks anew in each rebalance, beside a number of standbys that changes with every warm-up, and
 stateful ones by lag, which a task has that is not yet restored. So tasks go from thread to thread of one process, and
-each runs nowhere until the next round hands it out. Only active tasks count here: a standby is no work for a stream
+each runs nowhere until the next rebalance hands it out. Only active tasks count here: a standby is no work for a stream
 thread.
 """
 

@@ -1,4 +1,4 @@
-"""What `bellwether init` is told, by options or on a terminal. Pure."""
+"""What `bellwether init` needs to know, from options or from a terminal. Pure."""
 
 import difflib
 from collections.abc import Iterable, Sequence

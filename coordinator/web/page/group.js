@@ -14,7 +14,7 @@ const cut = (picture) => picture.truncated && picture.holders.reduce((sum, holde
 export function group(row, picture, lines, filter) {
   const head = [heading(row, picture), ...pains(row, picture), ...role(row)];
   if (!picture) {
-    const none = row.role ? "This process has led no round of it yet." : "This process has not looked at it yet.";
+    const none = row.role ? "This process has led no rebalance of it yet." : "This process has not read it yet.";
     return [...head, make("p", { id: "nothing" }, `${row.group}: ${row.mode}, ${row.state}. ${none}`)];
   }
   return [...head, facts(row, picture), plan(picture), assignment(picture, filter), ...partitions(picture), ...rebalances(row, picture, lines)];
@@ -73,7 +73,7 @@ function lag(row, seen, report) {
   const sums = [fact("lag", number(records), "large"), ...(unknown === "0" ? [] : [fact("partitions of unknown lag", unknown)])];
   if (!report) return sums;
   const { summary } = report;
-  // A lag in time is at least what is said where some partition's is older than our looks.
+  // A lag in time is at least what is said where some partition's is older than the refreshes.
   const more = known(summary.lag_ms) && summary.unknown_ms > summary.unknown ? " or more" : "";
   return [
     ...sums, fact("lag in time", duration(summary.lag_ms) + more, "large"), fact("written per second", rate(summary.written_per_s)),
@@ -90,7 +90,7 @@ function soFar(row) {
   return [make("figure", {}, curve(row.curve, { ...span, ...CURVE }), make("figcaption", {}, words))];
 }
 
-// An observed group: what it costs now beside what Bellwether would assign. A led one: what the last round did.
+// An observed group: what it costs now beside what Bellwether would assign. A led one: what the last rebalance did.
 function plan(picture) {
   const { moves } = picture;
   const cells = (move) => [move.item, short(move.source), short(move.target), move.reason, move.gain];
@@ -99,9 +99,9 @@ function plan(picture) {
   const seen = picture.observed;
   if (!seen) {
     const stages = (picture.stages ?? []).map((stage) => [stage.stage, stage.taken ? "yes" : "no", stage.reason]);
-    const facts = [["kept", "kept"], ["moved", "moved"], ["new", "new"], ["next round", "withheld"], ["from another rack", "cross_rack"], ["without an owner", "unowned"]];
+    const facts = [["kept", "kept"], ["moved", "moved"], ["new", "new"], ["next rebalance", "withheld"], ["from another rack", "cross_rack"], ["without an owner", "unowned"]];
     const row = make("dl", {}, ...facts.map(([name, key]) => fact(name, number(picture[key]))));
-    return section("plan", "The last round", row, ...listed, ...(stages.length ? table("stages", ["stage", "taken", "reason"], stages) : []));
+    return section("plan", "The last rebalance", row, ...listed, ...(stages.length ? table("stages", ["stage", "taken", "reason"], stages) : []));
   }
   if (!seen.shadow) return section("plan", "Now, and what Bellwether would assign", make("p", {}, "Cost now and under Bellwether: not known, for want of a plan."));
   const { current, planned, moves: count } = seen.shadow;
@@ -144,7 +144,7 @@ function rebalances(row, picture, lines) {
   }
   const rounds = lines.filter((line) => line.group === row.group).map((line) =>
     [time(line.decided_at_ms), line.generation, line.cause, line.kept, line.moved, line.new, `${line.plan_ms} ms`]);
-  return [section("rebalances", "Rounds", ...table("rebalances", ["when", "generation ", "why", "kept ", "moved ", "new ", "plan "], rounds))];
+  return [section("rebalances", "Rebalances", ...table("rebalances", ["when", "generation ", "why", "kept ", "moved ", "new ", "plan "], rounds))];
 }
 
 // Looks are seconds apart, so a duration is known as a range.

@@ -109,7 +109,7 @@ function entry(item, observed) {
     square.dataset.behind = item.lag >= FAR_RECORDS ? "far" : item.lag > 0 ? "near" : "no";
   }
   const unknown = observed && !copy(item) ? "?" : "";
-  const later = item.withheld ? [make("em", {}, "next round")] : [];
+  const later = item.withheld ? [make("em", {}, "next rebalance")] : [];
   return make("span", { className: "entry" }, square, item.name, make("b", {}, known(item.lag) ? number(item.lag) : unknown), ...later);
 }
 

@@ -57,7 +57,7 @@ function line(row, span) {
   return made;
 }
 
-// Now, and what our plan would make of it where that differs.
+// Now, and what the plan would make of it where that differs.
 function crossRack(row) {
   if (!known(row.cross_rack)) return "not known";
   const planned = known(row.cross_rack_planned) && row.cross_rack_planned !== row.cross_rack;

@@ -59,7 +59,7 @@ function oneGroup(name, [rows, picture, lines]) {
   const row = rows?.[0];
   if (row) return group(row, picture, lines ?? [], filter);
   const back = Object.assign(document.createElement("a"), { href: "#", id: "back", textContent: "All groups" });
-  const text = Object.assign(document.createElement("p"), { id: "nothing", textContent: `This process does not look at a group ${name}.` });
+  const text = Object.assign(document.createElement("p"), { id: "nothing", textContent: `This process neither leads nor observes a group ${name}.` });
   return [back, text];
 }
 

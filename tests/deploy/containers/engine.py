@@ -81,6 +81,11 @@ class Engine:
         (found,) = self.ask("inspect", container)
         return {**found["State"], "RestartCount": found["RestartCount"]}
 
+    def address(self, container: str, network: str) -> str:
+        """Its address in this network."""
+        (found,) = self.ask("inspect", container)
+        return str(found["NetworkSettings"]["Networks"][network]["IPAddress"])
+
     def logs(self, container: str) -> str:
         done = subprocess.run(
             ["podman", "logs", container], check=False, env=self.environment, capture_output=True, text=True, timeout=60

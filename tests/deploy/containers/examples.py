@@ -80,6 +80,8 @@ def guarded_application() -> list[dict[str, Any]]:
     application, guard = pod["containers"]
     script = application["command"][-1]
     application |= {"image": "docker.io/apache/kafka:4.3.0", "imagePullPolicy": "Never"}
+    # Kubernetes lets everybody write to an emptyDir; podman gives it to the user of the container that comes first.
+    application["securityContext"] = {"runAsUser": guard["securityContext"]["runAsUser"]}
     application["command"] = ["bash", "-c", re.sub(r"/opt/payments --client-id ", PROGRAM, script)]
     guard |= {"image": f"{IMAGE}:latest", "imagePullPolicy": "Never"}
     guard["args"] = [word.replace("$(POD_NAME)", POD) for word in guard["args"]]
@@ -102,7 +104,10 @@ def guarded(made: Composition) -> tuple[str, bool]:
         time.sleep(PROVEN_S)
         resident = resident_bytes(int(made.engine.state(guard)["Pid"]))
         before = owners(made)
-        os.kill(int(made.engine.state(application)["Pid"]), signal.SIGKILL)
+        running = made.engine.state(application)
+        if running["Status"] != "running":
+            return f"the guarded application is {running['Status']}: {made.engine.logs(application)[-500:]}", False
+        os.kill(int(running["Pid"]), signal.SIGKILL)
         owned_s = waited(lambda: bool(owners(made)) and not owners(made).keys() & before.keys())
         removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
     held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2

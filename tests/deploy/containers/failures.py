@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,10 @@ class Failure:
 
 @dataclass(slots=True)
 class Watch:
-    """Asks the probe."""
+    """Asks the probe. `trouble`: why it could not tell when it was asked last, "" where it could."""
 
     port: int
-    failures: list[str] = field(default_factory=list)
+    trouble: str = ""
 
     def ask(self, path: str, limit_s: float = 30.0) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=limit_s) as answer:
@@ -77,8 +78,13 @@ class Watch:
         """Empty while the brokers do not answer."""
         try:
             found: Mapping[str, Any] = self.ask("/state")
-        except (OSError, ValueError):
+        except urllib.error.HTTPError as error:
+            self.trouble = error.read().decode()
             return {}
+        except (OSError, ValueError) as error:
+            self.trouble = str(error)
+            return {}
+        self.trouble = ""
         return found
 
 
@@ -89,6 +95,7 @@ def watched(made: Composition) -> Iterator[Watch]:
     here = Path(__file__).parent / "probe.py"
     made.engine.run(
         *("run", "--detach", "--name", PROBE, "--network", NETWORK, "--publish", f"127.0.0.1:{lease.port}:8080"),
+        "--restart=always",  # librdkafka's admin client may abort when the broker that it asks dies
         *("--volume", f"{here}:/app/probe.py:ro", "--entrypoint", "python3"),
         *(f"docker.io/library/{PROJECT}-load", "/app/probe.py"),
     )
@@ -186,6 +193,8 @@ def row(made: Composition, watch: Watch, failure: Failure) -> Row:
         if leads_s is None and groups and leads(made, groups):
             leads_s = time.monotonic() - over
         time.sleep(STEP_S)
+    if healthy_s is None:
+        sys.stdout.write(f"not healthy: {watch.trouble or unhealthy(groups, ends)}\n")
     return Row(failure.what, failure.service, failure.bound_s, healthy_s, leads_s)
 
 
@@ -199,10 +208,26 @@ def healthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> bool:
     )
 
 
+def unhealthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> str:
+    """What is missing."""
+    found = []
+    for group, told in groups.items():
+        left = {
+            p: end - told["committed"].get(p, 0) for p, end in ends[group].items() if told["committed"].get(p, -1) < end
+        }
+        found.append(
+            f"{group} {told['state']}, {len(told['members'])} of {MEMBERS[group]} members, not consumed: {left}"
+        )
+    return "; ".join(found)
+
+
 def leads(made: Composition, groups: Mapping[str, Any]) -> bool:
-    """It says so, and the brokers know it as a member."""
+    """It says so, and the brokers know it as a member. It is asked at its own address: podman forgets the ports of a
+    container that was without a network."""
+    address = made.engine.address(made.container("bellwether"), NETWORK)
     try:
-        told = made.get("bellwether", "/metrics")
+        with urllib.request.urlopen(f"http://{address}:9790/metrics", timeout=5) as answer:
+            told = answer.read().decode()
     except OSError:
         return False
     return all(groups[g]["ours"] and f'bellwether_group_leading{{group="{g}"}} 1.0' in told for g in MEMBERS)

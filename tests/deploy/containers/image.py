@@ -11,7 +11,7 @@ import sys
 import tarfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,7 +26,8 @@ INSTALLERS = {"apt", "apt-get", "dpkg", "pip", "pip3", "rpm", "apk"}
 SIZE_LIMIT_MB = 200
 STARTS = 5
 START_LIMIT_S = 1.5  # of the quickest: others may be at work beside it
-LOCKED_DOWN = ("--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none")
+LOCKED_DOWN = ("--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
+ALONE = (*LOCKED_DOWN, "--network=none")
 TIMED = """
 import resource, subprocess, time
 began = time.monotonic()
@@ -110,7 +111,7 @@ def _read(saved: tarfile.TarFile, name: str) -> bytes:
 
 def starts(ours: Engine, image: str) -> list[tuple[float, float, float]]:
     """Wall time and processor time in seconds, and resident MiB, of `bellwether version`, several times."""
-    run = ("run", *LOCKED_DOWN, "--entrypoint", "python3", image, "-c", TIMED)
+    run = ("run", *ALONE, "--entrypoint", "python3", image, "-c", TIMED)
     return [tuple(map(float, ours.run(*run).split())) for _ in range(STARTS)]  # type: ignore[misc]
 
 
@@ -128,7 +129,7 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
     labels = {name.rsplit(".", 1)[1]: value for name, value in config["Labels"].items() if "opencontainers" in name}
     can_sign = "import botocore.auth, botocore.session; print('yes')"
     check = inspected.get("Healthcheck") or {}
-    signs = ours.run("run", *LOCKED_DOWN, "--entrypoint", "python3", image, "-c", can_sign).strip()
+    signs = ours.run("run", *ALONE, "--entrypoint", "python3", image, "-c", can_sign).strip()
     facts = {
         "runs as": (config["User"], config["User"] == "65532:65532"),
         "shells": (sorted(programs & SHELLS) or "none", not programs & SHELLS),
@@ -144,6 +145,11 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
         "resident after the start": (f"{max(run[2] for run in runs):.0f} MiB", True),
     }
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}; bill of materials: {bill}\n")
+    return told(facts)
+
+
+def told(facts: Mapping[str, tuple[object, object]]) -> int:
+    """Prints each fact, and marks what does not hold; 0 if all of it does."""
     for name, (value, held) in facts.items():
         sys.stdout.write(f"| {name} | {value} |{'' if held else '  <- not as it should be'}\n")
     return 0 if all(held for _, held in facts.values()) else 1

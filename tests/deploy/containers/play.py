@@ -169,8 +169,7 @@ def pods(made: Composition, name: str) -> list[Pod]:
     """Those of a release that run now."""
     found = []
     for pod in made.engine.ask("pod", "ps", "--format=json", "--filter", f"name={name}-pod") or ():
-        (infra,) = made.engine.ask("inspect", pod["InfraId"])
-        address = infra["NetworkSettings"]["Networks"][NETWORK]["IPAddress"]
+        address = made.engine.address(pod["InfraId"], NETWORK)
         found.append(Pod(made.engine, f"{pod['Name']}-bellwether", address))
     return sorted(found, key=lambda each: each.container)
 

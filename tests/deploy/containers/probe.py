@@ -11,15 +11,17 @@ import zlib
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 BOOTSTRAP = os.environ.get("BOOTSTRAP_SERVERS", "kafka-1:9092,kafka-2:9092,kafka-3:9092")
 LIMIT_S = 10.0
 GROUPS = {"orders-view": "orders", "counts": "clicks"}
 
 
-def state(admin: AdminClient, consumer: Consumer) -> dict[str, Any]:
-    """Of each group: `state`, `members` (client ids), `ours` (whether Bellwether is one), `committed` and `ends`."""
+def state() -> dict[str, Any]:
+    """Of each group: `state`, `members` (client ids), `ours` (whether Bellwether is one), `committed` and `ends`. Asked
+    with a new client: one that is kept may wait for the broker that was there before."""
+    admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     described = admin.describe_consumer_groups(list(GROUPS), request_timeout=LIMIT_S)
     found = {}
     for group, topic in GROUPS.items():
@@ -35,14 +37,16 @@ def state(admin: AdminClient, consumer: Consumer) -> dict[str, Any]:
             "members": sorted(client for client in clients if "bellwether" not in client),
             "ours": any("bellwether" in client for client in clients),
             "committed": committed,
-            "ends": ends(consumer, topic),
+            "ends": ends(admin, topic),
         }
     return found
 
 
-def ends(consumer: Consumer, topic: str) -> dict[int, int]:
-    partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
-    return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), LIMIT_S)[1] for p in partitions}
+def ends(admin: AdminClient, topic: str) -> dict[int, int]:
+    partitions = admin.list_topics(topic, LIMIT_S).topics[topic].partitions
+    latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+    asked = admin.list_offsets(latest, request_timeout=LIMIT_S)
+    return {found.partition: answer.result(LIMIT_S).offset for found, answer in asked.items()}
 
 
 def tally(topic: str) -> dict[str, int]:
@@ -51,7 +55,7 @@ def tally(topic: str) -> dict[str, int]:
     last: dict[bytes, int] = {}
     gaps: dict[bytes, int] = {}
     records = 0
-    for partition, end in ends(consumer, topic).items():
+    for partition, end in ends(AdminClient({"bootstrap.servers": BOOTSTRAP}), topic).items():
         consumer.assign([TopicPartition(topic, partition, 0)])
         at = 0
         while at < end:
@@ -79,12 +83,9 @@ def tally(topic: str) -> dict[str, int]:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
-    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "nobody"})
-
     def do_GET(self) -> None:
         try:
-            answer = tally("clicks") if self.path == "/tally" else state(self.admin, self.consumer)
+            answer = tally("clicks") if self.path == "/tally" else state()
             code, body = 200, json.dumps(answer)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is told
             code, body = 503, str(error)
@@ -97,4 +98,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    http.server.HTTPServer(("", 8080), Handler).serve_forever()
+    http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()

@@ -15,6 +15,7 @@ from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
 from tests.deploy.containers.examples import EXAMPLES
 from tests.deploy.containers.failures import prove_failures
 from tests.deploy.containers.image import prove_image
+from tests.deploy.containers.pipeline import prove_pipeline
 from tests.deploy.containers.play import prove_play
 
 SMOKE_LIMIT_S = 300.0
@@ -45,6 +46,7 @@ PARTS = {
     "play": lambda made: prove_play(made, EXAMPLES),
     "compose": composed,
     "failures": prove_failures,  # of what compose has started
+    "pipeline": prove_pipeline,  # over the events of all that
 }
 
 

@@ -59,7 +59,7 @@ def test_the_plan_for_an_application_is_what_the_leader_then_does(kafka: KafkaCl
         assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
         assert all(e["stage"].startswith("placement by") for e in explained)
         with Bellwether(kafka, [name], options=racks, control_topic=control, standby=True) as after:
-            wait_until(lambda: ordered("orders").count("sidecar ") == 2, 120, after.tail)
+            wait_until(lambda: ordered("orders").count("instance of Bellwether ") == 2, 120, after.tail)
             ordered("drain", "--wait", "60")
             wait_until(lambda: bool(after.log("membership", what="LEADING")), 120, after.tail)
             ordered("rebalance", name, "--wait", "60")

@@ -171,6 +171,11 @@ class KafkaCluster:
         self.admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
         self.wait_for_topic(name, partitions if assignment is None else len(assignment))
 
+    def ensure_topic(self, name: str, partitions: int = 1) -> None:
+        """Creates a topic unless another test of this cluster has."""
+        if name not in self.admin.list_topics(timeout=10).topics:
+            self.create_topic(name, partitions)
+
     def add_partitions(self, name: str, total: int) -> None:
         """Grows a topic to `total` partitions and waits until brokers serve them."""
         self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=20)[name].result(timeout=30)

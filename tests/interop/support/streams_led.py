@@ -16,7 +16,7 @@ from tests.interop.support.rounds import Round, rounds
 from tests.interop.support.streams_app import Application, StreamsApp
 
 PARTITIONS = 4
-RETURNED = "came back to our group without a rebalance"
+RETURNED = "came back to its group without a rebalance"
 PLAIN = (("cleanup.policy", "compact"),)
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
 

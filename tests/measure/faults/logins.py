@@ -167,7 +167,7 @@ def _password_changed(here: Stand, group: Secure, lead: Bellwether) -> float:
 
 
 def _alerts(lead: Bellwether) -> int:
-    return sum("refuse our credentials" in line["reason"] for line in lead.log("membership", what="ALERT"))
+    return sum("refuse Bellwether's credentials" in line["reason"] for line in lead.log("membership", what="ALERT"))
 
 
 def _outlived(cut: bool, renewed: bool, here: Stand, group: Secure, _: Bellwether) -> float:

@@ -28,7 +28,7 @@ RACKS = ("az1", "az2", "az3")
 GROUPS, PARTITIONS = 100, 120
 SIZES = (12, 13, 12, 14, 13, 12, 11, 12, 13, 12)  # members in each recorded round
 LIMIT_S = 300
-TOOK = re.compile(r"Replayed (\d+) rounds in ([0-9.]+) s")
+TOOK = re.compile(r"Replayed (\d+) rebalances? in ([0-9.]+) s")
 
 
 def main() -> int:

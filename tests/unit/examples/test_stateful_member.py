@@ -1,7 +1,5 @@
 """The reference member: its local database, and what its assignor does while no Bellwether leads."""
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -13,6 +11,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as Kaf
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import StatefulAssignment, StatefulSubscription, Task, TaskState
 from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from tests.module_files import module_at
 from tests.paths import ROOT
 
 FILE = ROOT / "examples" / "stateful_member.py"
@@ -20,13 +19,7 @@ FILE = ROOT / "examples" / "stateful_member.py"
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("stateful_member", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["stateful_member"] = module
-    spec.loader.exec_module(module)
-    return module
+    return module_at(FILE, "stateful_member")
 
 
 def member(name: str, owned: tuple[int, ...] = (), positions: Mapping[int, int] | None = None) -> SimpleNamespace:

@@ -8,11 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.measure.pauses.faults.rows import Row
-from tests.paths import ROOT
+from tests.measure.pauses.page import EVIDENCE, write_between
 
-DOC = ROOT / "docs" / "evidence" / "no-pause.md"
-KEPT = ROOT / "docs" / "evidence" / "no-pause-faults.json"
-BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
+KEPT = EVIDENCE / "no-pause-faults.json"
 HEADER = "| fault | longest pause of a task | bound | its pauses together | counts | leader afterwards | reported |"
 SAID_MAX = 200
 
@@ -28,9 +26,7 @@ def keep(row: Row, every: Sequence[tuple[str, str]]) -> None:
 
 
 def write_table(rows: dict[str, dict[str, Any]], every: Sequence[tuple[str, str]]) -> None:
-    text = DOC.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    DOC.write_text(f"{before}{BEGIN}\n{table(rows, every)}\n{END}{after}", encoding="utf-8")
+    write_between("faults", table(rows, every))
 
 
 def table(rows: dict[str, dict[str, Any]], every: Sequence[tuple[str, str]]) -> str:

@@ -58,9 +58,9 @@ def without() -> Iterator[Plan]:
     """The application alone: Java leads, nothing guards."""
     for scenario in SCENARIOS:
         yield Plan(f"alone/{scenario}", f"{scenario}, without Bellwether", partial(struck, scenario, None, ""))
-    for scenario in ("crash", "restart"):
-        told = f"{scenario}, without Bellwether, the coordinator node is killed before"
-        yield _later(Plan(f"alone/{scenario}/node", told, partial(struck, scenario, "node", "before")), "node")
+    for scenario, at in (("crash", "before"), ("crash", "at once"), ("restart", "before")):
+        name, told = f"alone/{scenario}/node/{at}", f"{scenario}, without Bellwether, {at}: {FAULTS['node']}"
+        yield _later(Plan(name, told, partial(struck, scenario, "node", at)), "node")
 
 
 def steps() -> Iterator[Plan]:

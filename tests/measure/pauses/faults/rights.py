@@ -41,7 +41,7 @@ CASES = (
         "crash: the guard has no READ on the group",
         (),
         signal.SIGKILL,
-        "our principal needs the ACL READ on Group",
+        "Bellwether's principal needs the ACL READ on Group",
     ),
     Case(
         "rights/control-topic",

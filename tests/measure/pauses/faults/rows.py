@@ -58,6 +58,7 @@ class Plan:
 
 def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     """Leaves the scene healed, or raises AssertionError with the row lost."""
+    scene.until_rests()
     wait_until(lambda: _busy(scene, now_ms()) == scene.app.application.tasks, LIMIT_S, scene.tell)
     began_ms = now_ms()
     heard = len(scene.lead.log()) if scene.lead is not None else 0

@@ -40,6 +40,7 @@ PARTITIONS, KEYS = 4, 1_000
 PRELOADED, PER_SECOND = 4_000, 300
 LAG = 10_000  # Kafka's default acceptable.recovery.lag, more than any changelog here has: every copy is caught up
 LIMIT_S = 40.0  # times the patience of tests
+REST_S = 4.0  # longer than the time between two rebalances of one hand-over
 CLOSING = ("PENDING_SHUTDOWN", "NOT_RUNNING", "DEAD")
 EXACTLY_ONCE = "exactly_once_v2"
 OWN_CLIENT_ID = {"client.id": ""}
@@ -121,7 +122,7 @@ class Scene:
 
     def rules(self) -> int:
         """How often Bellwether has said which orders on placement are in force."""
-        return len(self.lead.log("rules_stand")) if self.lead is not None else 0
+        return len(self.lead.log("rules_in_force")) if self.lead is not None else 0
 
     def until_emptying(self, name: str, rules: int) -> None:
         """The order is known, or the process ends without one, or its guard is gone."""
@@ -144,6 +145,19 @@ class Scene:
 
     def until_rebalancing(self) -> None:
         wait_until(lambda: self.state() not in ("Stable", ""), LIMIT_S, self.tell)
+
+    def until_rests(self) -> None:
+        """Waits until no rebalance has begun for a while. The session of a member that dies in one starts after it."""
+        seen, since = -1, time.monotonic()
+
+        def rests() -> bool:
+            nonlocal seen, since
+            now = len(rounds(self.cluster, self.group))
+            if now != seen or self.state() != "Stable":
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since >= REST_S
+
+        wait_until(rests, LIMIT_S, self.tell)
 
     def led_by(self) -> str:
         found = rounds(self.cluster, self.group)

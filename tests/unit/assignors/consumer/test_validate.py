@@ -31,11 +31,11 @@ def test_a_good_plan_has_no_findings() -> None:
         pytest.param(plan(-1, 2, 1, 0), "t-0 is given to a member that is not there", id="no such member"),
         pytest.param(plan(-1, -2, 1, 0), "t-0 is given to a member that is not there", id="below nobody"),
         pytest.param(
-            plan(-1, 0, 1, 0, withheld=(0,)), "nobody's-0 is withheld but has no owner", id="withheld, unowned"
+            plan(-1, 0, 1, 0, withheld=(0,)), "nobody's-0 is pending but has no owner", id="withheld, unowned"
         ),
         pytest.param(
             plan(-1, 0, 1, 0, withheld=(1,)),
-            "t-0 is withheld though no other member claims it",
+            "t-0 is pending though no other member claims it",
             id="withheld, unclaimed",
         ),
         pytest.param(plan(-1, 0), "the plan has 2 partitions, the cluster has 4", id="shape"),

@@ -12,7 +12,7 @@ def test_tasks_stay_and_host_maps_go() -> None:
     slim = without_host_maps(full, "too large")
     assert slim is not None
     assert inspect(RAW, slim) == ()
-    assert slim.warnings == (*full.warnings, "interactive queries are told no hosts: too large")
+    assert slim.warnings == (*full.warnings, "interactive queries get no hosts: too large")
     for member in ("a", "b"):
         partitions, before = sent(full, member)
         still, after = sent(slim, member)

@@ -35,7 +35,7 @@ def of(*looks: Observation, **ghosts: Any) -> Period:
 def test_one_look_knows_of_no_rebalance() -> None:
     found = of(look(10, one("a-1", "t-0")))
     assert (found.rebalances, found.member_s_min, found.moved, found.storms) == (None, None, None, ())
-    assert "one look" in found.unknown[0]
+    assert "one refresh" in found.unknown[0]
 
 
 def test_member_seconds_are_those_of_all_members_between_the_looks() -> None:
@@ -63,6 +63,16 @@ def test_a_cooperative_group_has_no_member_seconds() -> None:
     found = of(*looks)
     assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, None, None)
     assert any("cooperative" in reason for reason in found.unknown)
+
+
+def test_members_of_a_broker_assigned_group_go_on_too_so_no_member_seconds_are_counted() -> None:
+    looks = [
+        replace(look(at, one("a-1", *owned)), kind="consumer", protocol=assignor)
+        for assignor in ("uniform", "range")
+        for at, owned in ((1, ["t-0"]), (9, []))
+    ]
+    for both in (looks[:2], looks[2:]):
+        assert (of(*both).rebalances, of(*both).member_s_min) == (1, None)
 
 
 def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
@@ -100,6 +110,44 @@ def test_records_tell_rounds_causes_and_the_leaders_part_of_the_time() -> None:
     assert [storm.rebalances for storm in found.storms] == [6]
     assert (found.ghost_s, found.waited_member_s) == (None, None)
     assert any("how a member ended is not recorded" in reason for reason in found.unknown)
+
+
+def observed(at_s: int, **more: Any) -> dict[str, Any]:
+    """A recorded rebalance of four members that was only observed, in which one left."""
+    times = {"metadata_ms": -1.0, "plan_ms": -1.0, "sync_ms": -1.0, "lasted_ms_min": 6_000, "lasted_ms_max": 9_000}
+    seen = {"source": "observed", "cause_kind": "members left", "cause": "app left or died", "members_before": 5}
+    return {**DECISION, **times, **seen, "generation": -1, "decided_at_ms": at_s * 1_000, **more}
+
+
+def recorded_as(*decisions: dict[str, Any]) -> Period:
+    found = History()
+    found.decisions["g"] = [*decisions]
+    return period_of_records("g", found, 0, FOREVER_MS, None)
+
+
+def test_rebalances_that_were_only_observed_held_up_all_members_while_they_lasted() -> None:
+    found = recorded_as(observed(10), observed(20))
+    assert (found.rebalances, found.moved, found.causes) == (2, 6, {"members left": 2})
+    assert (found.member_s_min, found.member_s_max, found.waited_member_s) == (60.0, 90.0, 60.0)
+    assert found.ghost_s is None
+    assert any("ghosts" in reason for reason in found.unknown)
+    assert not any("leader's own part" in reason for reason in found.unknown)
+
+
+def test_what_an_observed_rebalance_does_not_show_is_unknown_and_never_counted() -> None:
+    nothing = {"moved": -1, "lasted_ms_min": 0, "lasted_ms_max": None, "members_before": None, "cause": ""}
+    found = recorded_as(observed(10, **nothing))
+    assert (found.rebalances, found.moved, found.member_s_min, found.member_s_max) == (1, None, 0.0, None)
+    assert "moved: not known of 1 of 1 rebalances" in found.unknown
+    both = recorded_as(observed(10, **nothing), observed(20))
+    assert (both.moved, both.member_s_min, both.member_s_max) == (3, 30.0, None)
+
+
+def test_where_some_rebalances_were_led_their_members_waits_are_not_known() -> None:
+    found = recorded_as(observed(10), {**DECISION, "generation": 7, "decided_at_ms": 20_000})
+    assert (found.rebalances, found.moved) == (2, 6)
+    assert (found.member_s_min, found.member_s_max, found.waited_member_s) == (32.0, None, None)
+    assert any("leader's own part" in reason for reason in found.unknown)
 
 
 def test_a_period_takes_what_lies_in_it() -> None:

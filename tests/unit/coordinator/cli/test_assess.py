@@ -185,7 +185,7 @@ def test_what_is_not_known_has_a_reason_and_no_number(told: dict[str, Any]) -> N
 
 def test_one_look_shows_no_rebalances_and_says_so(config: Path) -> None:
     shown = asked(config, "crossed")
-    assert "one look shows no rebalances" in shown
+    assert "one refresh shows no rebalances" in shown
     assert "broker-uniform" in shown
     assert re.search(r"rack-first +0 +0 +- +- +1\.00", shown), shown
 
@@ -203,7 +203,7 @@ def test_recorded_rounds_stand_beside_the_look(config: Path, tmp_path: Path) -> 
     write_history(tmp_path / "rounds", [*recorded([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
     shown = asked(config, "group", "other", "--history", str(tmp_path / "rounds"), "--since", "1970-01-01T00:00:00")
     of_group, of_other = shown.split("other: ")
-    assert "recorded rounds under each policy" in of_group
+    assert "recorded rebalances under each policy" in of_group
     assert re.search(r"as recorded +3 ", of_group), of_group
     assert re.search(r"broker-uniform +\d+ +\d+ +\d+\.\d +\d\.\d\d +\d+\.\d{3} +-", of_group), "no price is set"
     assert "how a member ended is not recorded" in of_group

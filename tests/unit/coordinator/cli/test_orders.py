@@ -202,7 +202,7 @@ def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
     ids=lambda a: a[0],
 )
 def test_an_order_that_nobody_hears_is_refused_and_not_written(desk: Desk, arguments: tuple[str, ...]) -> None:
-    assert "No Bellwether that looks after 'orders' has been heard" in desk.refused(*arguments)
+    assert "No Bellwether with the group 'orders' has reported" in desk.refused(*arguments)
     desk.beat(at_ms=1)
     assert "Nothing was ordered; --force orders it all the same." in desk.refused(*arguments)
 
@@ -211,7 +211,7 @@ def test_what_is_forced_is_written_and_the_doubt_is_said_behind_it(desk: Desk) -
     ended = desk.ordered("leave", "orders", "--force")
     assert "leave/orders" in desk.read()
     assert "stays out" in ended.stdout
-    assert ended.stderr.startswith("But: No Bellwether that looks after 'orders'")
+    assert ended.stderr.startswith("But: No Bellwether with the group 'orders'")
     document = json.loads(desk.ordered("leave", "orders", "--force", "-o", "json").stdout)
     assert document["warning"].startswith("No Bellwether")
     assert document["order"]["kind"] == "leave"
@@ -224,14 +224,14 @@ def test_placement_under_a_policy_that_cannot_follow_it_is_refused(desk: Desk) -
 
 def test_a_drain_without_a_standby_is_refused(desk: Desk) -> None:
     desk.beat()
-    assert "No standby has been heard" in desk.refused("drain")
+    assert "No standby has reported" in desk.refused("drain")
 
 
 def test_an_order_that_is_not_carried_out_in_time_is_said_to_be_so(desk: Desk) -> None:
     desk.beat()
     ended = desk.run("rebalance", "orders", "--wait", "0.1")
     assert ended.returncode == Exit.UNEXPECTED
-    assert "It is not in effect within 0.1 s: no sidecar has taken the order" in ended.stderr
+    assert "It is not in effect within 0.1 s: no instance of Bellwether has taken the order" in ended.stderr
 
 
 def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
@@ -343,7 +343,7 @@ def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refu
     assert left_alone(plan, (), one) == "", "one alone waits for warm-ups"
     assert left_alone(plan, (replace(two, item="1_0"),), one) == "", "what is banned in part is not empty"
     refusal = left_alone(plan, (rack,), one)
-    assert refusal.startswith("outside rack:az9 and member:a nobody has a caught-up copy of 1_")
+    assert refusal.startswith("outside rack:az9 and member:a no member has a caught-up copy of 1_")
     assert refusal.endswith("; wait until one of them is back")
 
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli.cost import RATE, rate_in, restore_rate
-from bellwether_kafka.coordinator.cli.plan import crash_in_words
+from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
 from bellwether_kafka.coordinator.observation.absence_cost import Pace
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from tests.unit.coordinator.observation.test_absence_cost import application
@@ -28,7 +28,7 @@ def test_the_dearest_crash_is_one_line() -> None:
     decision = decided(member("a-1", None), member("b-1", None))
     (line,) = crash_in_words(SEEN, shadow_of(decision, np.array([1, 1, 1, 0], dtype=np.int32)), Pace())
     assert line == (
-        "If b-1 crashed now, nobody would have its 3 partitions for up to 48 s (3.2 s with a guard);"
+        "If b-1 crashed now, no member would have its 3 partitions for up to 48 s (3.2 s with a guard);"
         " 'bellwether simulate g --crash' has more."
     )
     tasks = application(t0=1000)
@@ -86,3 +86,12 @@ def serving(text: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join(10)
+
+
+def test_a_plan_for_a_group_that_its_broker_assigns_begins_with_the_brokers_assignor() -> None:
+    by_broker = Observation("g", "consumer", "Stable", "uniform", 0)
+    assert plan_head(SEEN, "kafka", "range") == "g: policy kafka, protocol range"
+    assert plan_head(by_broker, "kafka", "cooperative-sticky") == (
+        "g: assigned by its broker with uniform;"
+        " planned with policy kafka as a classic group of protocol cooperative-sticky"
+    )

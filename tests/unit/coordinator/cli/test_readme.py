@@ -70,7 +70,7 @@ def orders_member(letter: str, rack: str, partitions: range) -> DescribedMember:
     return DescribedMember(member_id, None, sent, has, f"checkout-{letter}", "/10.0.0.7")
 
 
-MEMBERS = (orders_member("a", "az1", range(4)), orders_member("b", "az2", range(4, 6)))
+MEMBERS = (orders_member("a", "az1", range(3)), orders_member("b", "az2", range(3, 6)))
 SIDECAR = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/10.0.0.9")
 SHOWN = {
     "billing": DescribeAnswer(0, 0, "Empty", "consumer"),
@@ -109,6 +109,20 @@ def test_the_first_section_shows_what_its_commands_print(monkeypatch: pytest.Mon
             assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
             assert ended.stdout == text
     assert [command.split()[0] for command, _ in shown_commands()] == ["groups", "describe"]
+
+
+@pytest.mark.embedded
+def test_the_lines_of_assess_on_the_page_are_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "Transport", Shop)
+    page = (ROOT / "docs/get-started/observe-my-cluster.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"assess .*?```text\n(.*?)```", page, re.DOTALL)
+    with EmbeddedCluster(brokers=2) as brokers:
+        brokers.create_topic("orders", 6)
+        asked = shlex.split("assess orders --for 1")
+        ended = bellwether(*asked, BELLWETHER_KAFKA_BOOTSTRAP_SERVERS=brokers.bootstrap, COLUMNS="200")
+    printed = [line.rstrip() for line in ended.stdout.splitlines()]
+    lines = [line.removeprefix("   ") for line in shown.splitlines()]
+    assert [line for line in lines if line.strip() not in ("...", "") and line not in printed] == []
 
 
 def test_the_first_section_is_how_to_observe() -> None:

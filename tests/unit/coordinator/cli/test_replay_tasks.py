@@ -130,7 +130,7 @@ def test_what_is_no_round_is_said_so(junk: bytes, at: int) -> None:
     data = PACKED[:at] + junk + PACKED[at + len(junk) :]
     if data == PACKED:
         return
-    with pytest.raises(UnreadableRoundError, match=r"another version|is no round"):
+    with pytest.raises(UnreadableRoundError, match=r"another version|is no rebalance"):
         unpack(data)
 
 

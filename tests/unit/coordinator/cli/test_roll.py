@@ -47,7 +47,7 @@ def test_members_are_known_by_what_outlives_a_restart() -> None:
 @pytest.mark.parametrize(
     ("members", "named", "said"),
     [
-        ((("a-1", None, "app"), ("b-1", None, "app")), None, "Nobody would know a-1 again"),
+        ((("a-1", None, "app"), ("b-1", None, "app")), None, "a-1 cannot be recognised"),
         ((("a-1", "one", "app"),), ["two"], "There is no member two in g; members are one."),
     ],
 )

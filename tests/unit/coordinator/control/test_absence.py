@@ -96,6 +96,23 @@ def test_one_that_is_back_is_seen_while_the_group_moves_so_that_this_round_is_pl
     assert story.shows(thread("a"), thread("a2"), state="PreparingRebalance").ended == "it is back"
 
 
+def test_one_that_was_empty_and_did_not_leave_is_removed_when_it_is_back_under_another_id() -> None:
+    """A cooperative consumer of librdkafka that has nothing does not leave when it closes."""
+    story = Story(order("member:app-1"), "cooperative-sticky")
+    story.shows(working(plain("a")))
+    story.shows(plain("a"))
+    found = story.shows(plain("a"), plain("a2"), state="PreparingRebalance")
+    assert (found.ended, found.remove) == ("it is back", ("a",))
+
+
+def test_of_several_members_with_one_name_none_is_removed_when_another_comes() -> None:
+    story = Story(order("member:app-1"), "cooperative-sticky")
+    story.shows(working(plain("a")), working(plain("b")))
+    story.shows(plain("a"), plain("b"))
+    found = story.shows(plain("a"), plain("b"), plain("c"), state="PreparingRebalance")
+    assert (found.ended, found.remove) == ("it is back", ())
+
+
 def test_a_static_member_that_stays_in_the_group_is_back_under_another_id() -> None:
     story = Story(order("member:orders-1"))
     story.shows(working(static("orders-1-x", "orders-1")))
@@ -132,7 +149,7 @@ def test_where_nothing_would_tell_it_the_order_ends_when_it_is_gone() -> None:
     story = Story(order("member:a"))
     story.shows(working(plain("a", "app-2")))
     story.shows(plain("a", "app-2"))
-    assert story.shows().ended == "it is gone, and nothing would tell it when it comes back"
+    assert story.shows().ended == "it is gone, and nothing would identify it when it comes back"
 
 
 def test_one_that_loses_its_session_while_it_is_emptied_is_emptied_under_its_new_id() -> None:
@@ -157,6 +174,21 @@ def test_one_that_was_emptied_and_restarted_between_two_looks_is_back() -> None:
     story = Story(order("member:app-1"))
     story.shows(working(plain("a")))
     assert story.shows(plain("a2")).ended == "it is back"
+
+
+@pytest.mark.parametrize("where", ["member:app-1", "member:a"])
+def test_one_that_restarts_before_the_group_has_rested_is_back(where: str) -> None:
+    """A guard sees it empty, and stops it, between two looks; else it would be kept empty until the order expires."""
+    story = Story(order(where))
+    story.shows(working(plain("a")), state="PreparingRebalance")
+    assert story.stage is Stage.EMPTYING
+    assert not story.shows(plain("a"), state="CompletingRebalance").ended
+    assert story.shows(plain("a2")).ended == "it is back"
+
+
+def test_one_that_is_not_seen_while_the_group_moves_is_not_known_to_be_away() -> None:
+    story = Story(order("member:app-1"))
+    assert story.shows(state="PreparingRebalance") == Look(None)
 
 
 def test_one_that_gets_work_again_is_not_empty_any_more() -> None:
@@ -221,13 +253,13 @@ def test_an_absence_is_read_as_it_was_written(stage: Stage) -> None:
     assert decode(*encode(absence)) == absence
 
 
-def test_what_members_own_is_counted_at_rest() -> None:
+def test_what_members_own_is_seen_at_rest() -> None:
     def answer(*members: DescribedMember, state: str = "Stable") -> DescribeAnswer:
         return DescribeAnswer(0, 0, state, "consumer", "range", members)
 
     with_work = working(plain("a"))
-    assert owned(answer(with_work, plain("b")), ["a", "b"]) == 2
-    assert owned(answer(with_work, plain("b")), ["b"]) == 0
+    assert owned(answer(with_work, plain("b")), ["a", "b"]) == {TopicPartition("in", 0), TopicPartition("in", 1)}
+    assert owned(answer(with_work, plain("b")), ["b"]) == frozenset()
     assert owned(answer(with_work, state="PreparingRebalance"), ["a"]) is None
     assert owned(answer(replace(plain("a"), assignment=b"\0")), ["a"]) is None
     assert owned(DescribeAnswer(0, 15), ["a"]) is None

@@ -101,6 +101,19 @@ class Desk:
         return [record.stage for _, record in self.topic.told if isinstance(record, Absence)]
 
 
+def test_a_member_is_not_empty_before_others_have_what_it_has_given_up() -> None:
+    """If it stopped now, the next rebalance would wait for it."""
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.looks_at(working(plain("a")))
+    desk.group.membership._core.leadership.withheld = True
+    desk.looks_at(plain("a"))
+    assert desk.stages == [Stage.EMPTYING]
+    desk.group.membership._core.leadership.withheld = False
+    desk.looks_at(plain("a"))
+    assert desk.stages == [Stage.EMPTYING, Stage.EMPTY]
+
+
 def test_the_leader_writes_how_far_an_absence_has_come_and_withdraws_the_order_when_the_member_is_back() -> None:
     desk = Desk()
     desk.hears(ORDER)

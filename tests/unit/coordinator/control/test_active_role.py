@@ -34,7 +34,7 @@ def test_the_first_sidecar_waits_for_those_that_start_with_it() -> None:
     hear(view, waiting("b"))
     assert view.reason_to_take_over(GROUP) == ""
     hear(view, waiting("b"))
-    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
 
 
 def test_of_two_that_start_together_the_first_by_id_leads() -> None:
@@ -52,7 +52,7 @@ def test_of_two_that_start_together_the_first_by_id_leads() -> None:
 def test_a_claim_that_comes_to_nothing_passes_on() -> None:
     view = started("b")
     hear(view, waiting("a"), waiting("b"), waiting("b"), waiting("b"))
-    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
 
 
 def test_silence_is_counted_in_our_own_beats() -> None:
@@ -139,7 +139,7 @@ def test_a_sidecar_that_stopped_in_good_order_is_forgotten_at_once() -> None:
     view = started("b", active("a"))
     view.gone("a")
     hear(view, waiting("b"), waiting("b"))
-    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
     view.gone("never heard of")
 
 

@@ -41,14 +41,14 @@ def evacuation(group: str) -> PlacementOrder:
 @pytest.mark.parametrize("kind", [OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.REBALANCE])
 def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind) -> None:
     assert objection(order(kind), topic(LEADER), NOW_MS) == ""
-    assert "No Bellwether that looks after 'orders'" in objection(order(kind), {}, NOW_MS)
+    assert "No Bellwether with the group 'orders'" in objection(order(kind), {}, NOW_MS)
     silent = objection(order(kind), topic(LEADER, age_ms=HEARD_MS + 1), NOW_MS)
-    assert "has been heard in the control topic within 10 s" in silent
+    assert "has reported in the control topic within 10 s" in silent
 
 
 def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:
     said = objection(order(OrderKind.LEAVE, "ordres"), topic(LEADER), NOW_MS)
-    assert said.endswith("groups that are looked after: orders, wordcount.")
+    assert said.endswith("groups with an instance of Bellwether: orders, wordcount.")
 
 
 def test_placement_needs_a_leader_whose_policy_carries_it_out() -> None:
@@ -72,7 +72,7 @@ def test_a_drain_needs_somebody_to_hand_over_to() -> None:
     assert objection(order(OrderKind.DRAIN, "*"), topic(LEADER, standby), NOW_MS) == ""
     assert objection(order(OrderKind.DRAIN, "a"), topic(LEADER, standby), NOW_MS) == ""
     alone = objection(order(OrderKind.DRAIN, "*"), topic(LEADER), NOW_MS)
-    assert "No standby has been heard" in alone
+    assert "No standby has reported" in alone
     assert "standby = true" in alone
     assert "leads no group" in objection(order(OrderKind.DRAIN, "b"), topic(LEADER, standby), NOW_MS)
-    assert "No sidecar 'c'" in objection(order(OrderKind.DRAIN, "c"), topic(LEADER, standby), NOW_MS)
+    assert "No instance of Bellwether 'c'" in objection(order(OrderKind.DRAIN, "c"), topic(LEADER, standby), NOW_MS)

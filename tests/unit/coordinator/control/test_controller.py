@@ -197,7 +197,7 @@ def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: Embedde
         await asyncio.sleep(5 * BEAT_S)
         await first.controller.hand_all_over()
         await first.close()
-        await until(lambda: second.group.turn() == "no sidecar leads it")
+        await until(lambda: second.group.turn() == "no instance of Bellwether leads it")
         await second.close()
 
     story(run())

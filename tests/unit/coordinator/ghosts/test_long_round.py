@@ -48,7 +48,7 @@ def test_of_a_group_that_was_never_at_rest_nobody_is_named() -> None:
     story.look("PreparingRebalance", A, B)
     found = story.look("PreparingRebalance", A, B, after_s=6)
     assert found is not None
-    assert "for whom is not known" in found.reason
+    assert "the members that it waits for are not known" in found.reason
 
 
 def test_each_round_is_timed_for_itself() -> None:

@@ -108,6 +108,7 @@ def test_what_has_left_by_itself_is_no_fault() -> None:
     said = on.play(left)
     assert not on.brokers.removed
     assert "did not remove" not in " ".join(said)
+    assert said[-1].endswith(" 1 had left the group before.")
 
 
 def test_a_coordinator_node_that_moves_is_found_again() -> None:
@@ -121,7 +122,10 @@ def test_missing_rights_are_named() -> None:
     on = stage(NAMED, plain("a"))
     on.brokers.codes[RemoveMembers] = [30]
     said = on.play(killed)
-    assert said[-1] == f"The broker removed none of its members: our principal needs the ACL READ on Group '{GROUP}'."
+    assert (
+        said[-1]
+        == f"The broker removed none of its members: Bellwether's principal needs the ACL READ on Group '{GROUP}'."
+    )
 
 
 def test_brokers_that_are_down_hold_nobody_up_for_long() -> None:
@@ -262,7 +266,7 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back(
         await stopped(on)
         await on.until(lambda: bool(orders(on.brokers)))
         assert not on.process.stopped
-        on.brokers.show(plain("a"), plain("b", "app-2"))
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
     said = on.play(emptied)
     assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True)]
@@ -272,6 +276,27 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back(
     assert said[0].startswith("It is empty after ")
     assert on.process.stopped
     assert on.brokers.removed == ["a"]
+
+
+def test_it_is_not_stopped_while_the_next_rebalance_is_to_hand_over_what_it_has_given_up() -> None:
+    """That rebalance would wait for a process that stops: Kafka Streams does not leave, and closes only after it."""
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await stopped(on)
+        await on.until(lambda: bool(orders(on.brokers)))
+        await on.looked()
+        on.brokers.show(plain("a"), plain("b", "app-2"))
+        await on.looked(5)
+        assert not on.process.stopped, "what it had has no owner"
+        on.brokers.show(plain("a"), plain("b", "app-2"), state="PreparingRebalance")
+        await on.looked(5)
+        assert not on.process.stopped
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert said[0].startswith("It is empty after ")
 
 
 @pytest.mark.parametrize(
@@ -347,7 +372,7 @@ def test_a_second_sigterm_is_passed_on_at_once() -> None:
     on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
     on.brokers.say(beat())
     said = on.play(twice)
-    assert said[0].startswith("It is stopped at once, as asked for twice")
+    assert said[0].startswith("It is stopped at once, by a second signal")
 
 
 def test_an_order_of_an_operator_is_not_withdrawn() -> None:

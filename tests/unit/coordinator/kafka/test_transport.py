@@ -152,8 +152,8 @@ def test_nobody_listens() -> None:
 class Mute:
     """Answers ApiVersions, then never again: a half-open connection. `connections` counts who came."""
 
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_server((host, 0))
         self.address: tuple[str, int] = self._socket.getsockname()
         self.connections = 0
         self.closed = threading.Event()

@@ -75,8 +75,8 @@ def test_a_first_start_takes_no_longer_with_us_than_without(
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
-def test_where_the_broker_does_not_wait_neither_do_we_for_a_second(phase_s: float) -> None:
-    assert waited(alone(0.01), ONE, phase_s) <= 0.25 + 0.5 + 0.05
+def test_where_the_broker_does_not_wait_neither_do_we_for_half_a_second(phase_s: float) -> None:
+    assert waited(alone(0.01), ONE, phase_s) <= 0.25 + 0.2 + 0.05
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
@@ -91,8 +91,8 @@ def test_three_members_that_come_within_a_second_are_one_round(phase_s: float) -
         assert waited(alone(delay_s), THREE, phase_s) >= THREE[-1]
 
 
-def test_a_quarter_of_a_second_is_held_however_late_we_hear_of_it() -> None:
-    assert waited(alone(3.0, coalesce_ms=400), ONE, PHASES[0]) == pytest.approx(BEAT_S - PHASES[0] + 0.25, abs=0.05)
+def test_a_fifth_of_a_second_is_held_however_late_we_hear_of_it() -> None:
+    assert waited(alone(3.0, coalesce_ms=400), ONE, PHASES[0]) == pytest.approx(BEAT_S - PHASES[0] + 0.2, abs=0.04)
 
 
 def test_the_brokers_wait_is_not_known_where_we_come_back_to_our_seat() -> None:

@@ -104,7 +104,7 @@ def test_it_joins_where_its_instance_is_a_member_already() -> None:
     ("answer", "sentence"),
     [
         ({"protocol_type": "connect"}, "is of type 'connect', not 'consumer'"),
-        ({"protocol": "odd"}, "uses the protocol 'odd', which is not among ours"),
+        ({"protocol": "odd"}, "uses the protocol 'odd', which is not among the configured ones"),
         ({"protocol": "stream"}, 'is a Kafka Streams application; set kind = "streams"'),
         ({"protocol": "bellwether-stateful"}, 'is made of stateful members; set kind = "stateful"'),
         ({"error": 69, "message": "Group orders is not a classic group."}, "is not a classic consumer group"),

@@ -369,7 +369,7 @@ def test_a_leave_without_an_answer_ends_by_itself() -> None:
     while play.state is not State.STOPPED:
         play.wake()
     assert play.now - began == pytest.approx(2)
-    assert (NoteKind.ALERT, "the broker did not answer our LeaveGroup in time") in play.notes()
+    assert (NoteKind.ALERT, "the broker did not answer LeaveGroup in time") in play.notes()
 
 
 def test_heartbeats_that_come_while_leaving_change_nothing() -> None:

@@ -160,5 +160,5 @@ def test_an_order_that_no_broker_of_ours_has_ends_the_attempt_while_all_can_go_o
     us = client(BAD, "bw", "bellwether")
     play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], us, GROUP[1])
     assert play.state is not State.APPROACHING
-    assert any("in an order that we do not know" in reason for _, reason in play.notes())
+    assert any("in an unknown order" in reason for _, reason in play.notes())
     assert "barrier" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"

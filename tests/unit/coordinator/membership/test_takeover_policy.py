@@ -72,7 +72,7 @@ def test_an_unknown_order_keeps_it_away() -> None:
     backwards = [client(ids(b, 1)[0], str(b)) for b in (15, 9, 5, 1)]
     play = stable(Play(adopt="take-over").found(), *backwards)
     assert play.kinds() == []
-    assert "in an order that we do not know" in play.notes()[0][1]
+    assert "in an unknown order" in play.notes()[0][1]
 
 
 def test_another_sidecar_is_left_its_group() -> None:
@@ -80,7 +80,7 @@ def test_another_sidecar_is_left_its_group() -> None:
     rival = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
     play = stable(Play(adopt="take-over").found(), *GROUP, rival)
     assert play.kinds() == []
-    assert "rival-1 is another sidecar" in play.notes()[-1][1]
+    assert "rival-1 is another instance of Bellwether" in play.notes()[-1][1]
     stable(play.wake())
     assert play.kinds() == ["Decide"]
 

@@ -46,13 +46,13 @@ def check(facts: Facts, name: str) -> Check:
 
 
 def test_versions_of_members_are_told_and_mixed_ones_explained() -> None:
-    assert check(consumers(3, 3), "versions").said == "Members speak subscriptions v3."
+    assert check(consumers(3, 3), "versions").said == "Members send subscriptions v3."
     mixed = check(consumers(1, 3), "versions")
     assert (mixed.verdict, mixed.said) == (
         Verdict.PASS,
-        "Members speak subscriptions v1, v3; all are answered in the lowest, as in a rolling upgrade.",
+        "Members send subscriptions v1, v3; all get answers in the lowest, as in a rolling upgrade.",
     )
-    assert check(application(SHOP), "versions").said == "Members speak subscription data of Streams v11."
+    assert check(application(SHOP), "versions").said == "Members send subscription data of Streams v11."
 
 
 def test_members_that_are_newer_than_we_are_get_a_remedy() -> None:
@@ -69,7 +69,7 @@ def test_members_that_are_newer_than_we_are_get_a_remedy() -> None:
 def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
     facts = consumers(3)
     assert check(facts, "broker version").verdict is Verdict.PASS
-    for version, said in (((2, 8), "Kafka 2.8"), ((), "cannot be told")):
+    for version, said in (((2, 8), "Kafka 2.8"), ((), "is not known")):
         found = check(replace(facts, broker_version=version), "broker version")
         assert (found.verdict, said in found.said) == (Verdict.WARN, True)
 
@@ -155,7 +155,7 @@ def test_our_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_
         sidecars = {m.member_id for m in answer.members if is_sidecar(m, config)}
         seen = observation("shop", "classic", answer, 0, sidecars=sidecars)
         found = check(replace(application(SHOP), seen=seen, config=config), "instance id")
-        assert (found.verdict, found.said) == (Verdict.PASS, "'bellwether' is used by a process of ours.")
+        assert (found.verdict, found.said) == (Verdict.PASS, "'bellwether' is used by Bellwether.")
 
 
 def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:
@@ -163,7 +163,7 @@ def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:
     ours = ObservedMember("bellwether-1", "bellwether", "c", "/h", topics=("orders",))
     config = replace(facts.config, instance_id="bellwether")
     led = replace(facts, config=config, seen=replace(facts.seen, sidecars=(ours,)))
-    assert check(led, "instance id").said == "'bellwether' is used by a process of ours."
+    assert check(led, "instance id").said == "'bellwether' is used by Bellwether."
     assert check(led, "group").said == "A classic group, Stable, with 0 members, led by Bellwether."
     stranger = replace(facts, config=config, seen=replace(facts.seen, members=(ours,)))
     assert check(stranger, "instance id").verdict is Verdict.FAIL

@@ -157,6 +157,9 @@ def test_a_group_that_converts_while_it_is_looked_at_is_said_to_be_its_brokers()
     shared.by_broker = BrokerGroup("g", "consumer", 0, state="Stable", epoch=3, assignor="uniform", members=(member,))
     converted = looked(observer)
     assert (converted.kind, converted.lag) == ("consumer", 8)
+    assert converted.protocol == "uniform", "its broker's assignor, although the plan is made by the nearest protocol"
+    assert converted.shadow is not None
+    assert converted.shadow.decision.raw.protocol == "cooperative-sticky"
     assert converted.verdict == (
         "cannot be led: its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it"
     )

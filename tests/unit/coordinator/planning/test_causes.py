@@ -55,7 +55,7 @@ A, B = {"a": ("orders",)}, {"b": ("orders",)}
         (A | B, A, CauseKind.LEFT, "b left or died"),
         (A, B, CauseKind.EXCHANGED, "b joined, a left or died"),
         (A, {"a": ("orders", "x")}, CauseKind.SUBSCRIPTIONS, "a changed the subscription"),
-        (A, A, CauseKind.AGAIN, "a member asked again, nothing changed"),
+        (A, A, CauseKind.AGAIN, "a member joined again, nothing changed"),
     ],
 )
 def test_members(before: Members, after: Members, kind: CauseKind, sentence: str) -> None:

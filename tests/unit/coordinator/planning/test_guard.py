@@ -73,10 +73,10 @@ def test_a_good_decision_may_leave() -> None:
         (lambda: sending(a=blob(("t", 0), ("t", 1)), b=blob(("t", 1))), "given more than once"),
         (lambda: sending(a=blob(("t", 7))), "does not exist"),
         (lambda: sending(a=blob(("nowhere", 0))), "unknown topic"),
-        (lambda: sending(own=blob(("t", 0)), a=blob(("t", 1))), "our own member would get partitions"),
-        (lambda: sending(a=blob(("t", 0))), "not the plan without what is withheld, first at"),
+        (lambda: sending(own=blob(("t", 0)), a=blob(("t", 1))), "Bellwether's own member would get partitions"),
+        (lambda: sending(a=blob(("t", 0))), "not the plan without its pending partitions, first at"),
         (lambda: owned_by([0, 0, 1, NOBODY]), "has no owner"),
-        (lambda: owned_by([0, 0, 1, 1], [False, False, True, False]), "withheld though no other member claims it"),
+        (lambda: owned_by([0, 0, 1, 1], [False, False, True, False]), "pending though no other member claims it"),
     ],
 )
 def test_a_bad_decision_may_not(make: Callable[[], Decision], finding: str) -> None:

@@ -46,8 +46,8 @@ def test_a_good_decision_passes() -> None:
         ({"a": blob(A_GETS, replace(A_INFO, active_tasks=A_INFO.active_tasks[::-1]))}, "not in the order"),
         ({"a": blob(A_GETS, replace(A_INFO, error_code=3))}, "error code"),
         ({"a": blob(replace(A_GETS, partitions=A_GETS.partitions[1:]), A_INFO)}, "is sent to another member"),
-        ({OWN: dict(GOOD.assignments)["a"]}, "our own member would get tasks"),
-        ({OWN: ConsumerProtocolAssignment().encode()}, "our own assignment does not read back"),
+        ({OWN: dict(GOOD.assignments)["a"]}, "Bellwether's own member would get tasks"),
+        ({OWN: ConsumerProtocolAssignment().encode()}, "Bellwether's own assignment does not read back"),
     ],
 )
 def test_bytes_that_must_not_leave(blobs: Mapping[str, bytes | None], finding: str) -> None:
@@ -63,7 +63,7 @@ def test_a_plan_for_other_members_does_not_pass() -> None:
 
 def test_what_is_held_back_must_be_what_is_withheld() -> None:
     lie = replace(GOOD, plan=replace(GOOD.plan, withheld=np.ones_like(GOOD.plan.withheld)))
-    assert inspect(RAW, lie) == ("8 tasks are neither sent nor withheld, or both",)
+    assert inspect(RAW, lie) == ("8 tasks are neither sent nor pending, or both",)
 
 
 def test_a_shutdown_passes() -> None:

@@ -168,7 +168,7 @@ def test_another_topology_than_the_members_have_is_not_led() -> None:
 def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
     app = App()
     app.cluster.unreadable = frozenset({"orders"})
-    with pytest.raises(RefusalError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
+    with pytest.raises(RefusalError, match="grant Bellwether's principal the ACL DESCRIBE on Topic 'orders'"):
         run(lead(app, 1, A))
 
 

@@ -90,7 +90,7 @@ def test_causes_of_rounds() -> None:
     assert (why := cause(joined, FIRST)).kind is CauseKind.LEFT
     assert why.sentence == "1 member without tasks left"
     stop = led(group(replace(A, error_code=4), B))
-    assert "shut the application down" in cause(FIRST, stop).sentence
+    assert "shutdown of the application" in cause(FIRST, stop).sentence
 
 
 def told(metrics: Metrics, streams: StreamsMetrics, one: PlannedRound[TaskPlan]) -> None:

@@ -76,7 +76,7 @@ def test_why_a_group_cannot_be_seen_is_its_trouble_and_why_it_has_no_plan_is_not
 
 def test_a_look_that_is_old_is_trouble() -> None:
     old = seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 360_000))
-    assert old.trouble == "the last look that was answered is 6 minutes old"
+    assert old.trouble == "the last refresh that was answered is 6 minutes old"
     assert not seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 120_000)).trouble
 
 

@@ -125,8 +125,8 @@ def test_a_pattern_that_matches_nothing_is_one_sentence_once(tmp_path: Path) -> 
         fleet.found("team-a", "x1")
     (line,) = events(lines, "pattern_matches_nothing")
     assert line["reason"] == (
-        "No group fits the pattern team-* yet; groups are looked for every 10 s, and brokers list only those that we"
-        " may DESCRIBE."
+        "No group fits the pattern team-* yet; groups are looked for every 10 s, and brokers list only those that"
+        " Bellwether may DESCRIBE."
     )
 
 
@@ -217,7 +217,7 @@ def test_looks_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatc
     fleet.listed = [ListedGroup(f"group-{number:03}", "consumer") for number in range(TOGETHER_MIN)]
     with capture_logs() as lines:
         assert run_for(fleet, 4, monkeypatch) == [INTERVAL_S, INTERVAL_S, 20.0, 20.0], "first looks are no measure"
-    (line,) = events(lines, "looks_paced")
+    (line,) = events(lines, "refreshes_paced")
     assert (line["interval_s"], line["computed_s"]) == (20, 4.0)
 
 

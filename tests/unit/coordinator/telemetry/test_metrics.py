@@ -51,7 +51,7 @@ def test_a_round_fills_the_metrics() -> None:
     assert value(metrics, "cross_rack_partitions") == 3
     assert value(metrics, "partition_moves_total", kind="new") == 4
     assert value(metrics, "partition_moves_total", kind="moved") == 0
-    assert value(metrics, "withheld_partitions") == 0
+    assert value(metrics, "pending_partitions") == 0
     assert value(metrics, "metadata_age_seconds") == 3.0
     assert value(metrics, "decision_seconds_count") == 1
     assert value(metrics, "decision_seconds_bucket", le="0.005") == 1
@@ -83,7 +83,7 @@ def test_the_second_round_is_compared_with_the_first() -> None:
 
 def test_notes_count_refusals_and_step_asides() -> None:
     metrics = Metrics()
-    metrics.on_note("g", Note(NoteKind.LEADING, "3 members with us"))
+    metrics.on_note("g", Note(NoteKind.LEADING, "3 members beside Bellwether"))
     metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline"))
     metrics.on_note("g", Note(NoteKind.ALERT, "look"))
     metrics.on_note("g", Note(NoteKind.LEFT, "another leads the group"))

@@ -90,4 +90,8 @@ def test_a_producer_that_died_for_want_of_a_right_is_told_and_replaced() -> None
             time.sleep(0.1)
         publisher.close()
     assert publisher.counts["membership", DELIVERED], logs
-    assert [entry for entry in logs if "grant our principal the ACL WRITE on Topic 'events'" in entry.get("reason", "")]
+    assert [
+        entry
+        for entry in logs
+        if "grant Bellwether's principal the ACL WRITE on Topic 'events'" in entry.get("reason", "")
+    ]

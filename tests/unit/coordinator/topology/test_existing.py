@@ -28,7 +28,7 @@ def test_a_size_that_follows_from_the_rest_is_not_fixed_and_another_one_is() -> 
 def test_configs_that_may_not_be_read_are_a_note_with_the_right_to_grant() -> None:
     found = with_existing(SHOP, SHOP_COUNTS, {})
     assert found.topology.internal_topics == ()
-    assert "grant our principal the ACL DESCRIBE_CONFIGS on Topic" in found.notes[0]
+    assert "grant Bellwether's principal the ACL DESCRIBE_CONFIGS on Topic" in found.notes[0]
 
 
 class Admin:

@@ -183,7 +183,7 @@ def test_offsets_that_fit_only_one_way_decide() -> None:
     ends = {"app-s-changelog": np.array([5001, 4900]), "app-r-changelog": np.array([92, 100])}
     learned = learn("app", members, EQUAL, ends)
     assert learned.topology.digest == TWO_STORES.digest
-    assert "told apart by their offsets" in learned.notes[0]
+    assert "distinguished by their offsets" in learned.notes[0]
 
 
 def test_changelogs_are_told_apart_by_the_name_of_their_repartition_topic() -> None:

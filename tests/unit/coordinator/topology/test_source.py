@@ -226,7 +226,7 @@ def test_internal_topics_have_the_replicas_that_are_set_or_the_brokers_default(
         (-1, 3, 1, 'it would have 1 replica, and topic orders of the application has 3; set "replication.factor"'),
         (2, 3, 1, "it would have 2 replicas, and topic orders of the application has 3; set"),
         (1, 1, 3, "it would have 1 replica, and the brokers' default.replication.factor is 3; set"),
-        (-1, 3, None, "cannot be read; set .* or grant our principal the ACL DESCRIBE_CONFIGS on Cluster"),
+        (-1, 3, None, "cannot be read; set .* or grant Bellwether's principal the ACL DESCRIBE_CONFIGS on Cluster"),
     ],
     ids=["the default is too low", "the setting is too low", "lower than the default", "nobody knows the default"],
 )

@@ -137,9 +137,8 @@ def observed_application(*, reported: bool = False) -> Observation:
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
         command = Decide(NEWEST, "stream", joined, "", time.monotonic() + 5, dry=True)
         compared = await App(attested=True, num_standby_replicas=1).planner.shadow(command, answer)
-        return replace(
-            observation("shop", "classic", answer, 9_000), shadow=shadow_of(compared.decision, compared.held)
-        )
+        shadow = shadow_of(compared.decision, compared.held, compared.inputs)
+        return replace(observation("shop", "classic", answer, 9_000), shadow=shadow)
 
     return asyncio.run(story())
 

@@ -89,11 +89,11 @@ def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str
 
 def test_a_group_that_nobody_has_looked_at_yet_says_so(browser: Browser, page: str) -> None:
     text = opened(browser, page, "watched", "none")
-    assert "watched: observe, stable. This process has not looked at it yet." in text
+    assert "watched: observe, stable. This process has not read it yet." in text
 
 
 def test_a_group_that_is_none_of_ours_says_so(browser: Browser, page: str) -> None:
-    assert "This process does not look at a group nothing." in opened(browser, page, "nothing", "none")
+    assert "This process neither leads nor observes a group nothing." in opened(browser, page, "nothing", "none")
 
 
 def test_an_observed_group_shows_members_lags_costs_moves_and_rebalances_without_hovering(

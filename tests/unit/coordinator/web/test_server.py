@@ -23,7 +23,7 @@ class Ask(Protocol):
     async def __call__(self, request: bytes, *, ends: bool = False) -> str: ...
 
 
-ROLE = Role(NotLeading.EMPTY, "nobody but us is in the group", since=5.0, next_attempt=7.5)
+ROLE = Role(NotLeading.EMPTY, "no other member is in the group", since=5.0, next_attempt=7.5)
 STATUS = GroupStatus("orders", "lead", "stable", False, role_status(ROLE, 1_700_000_000.0), 7, 1)
 
 
@@ -112,7 +112,7 @@ def test_groups_are_json() -> None:
         assert found == {
             "group": "orders", "mode": "lead", "state": "stable", "leading": False, "generation": 7, "members": 1,
             "role": {
-                "reason": "empty", "detail": "nobody but us is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
+                "reason": "empty", "detail": "no other member is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
                 "since_ms": 1_700_000_005_000, "next_attempt_ms": 1_700_000_007_500,
             },
             "emptying": [],

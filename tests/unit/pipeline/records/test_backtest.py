@@ -66,7 +66,7 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     assert all(row["failed"] == 0 for row in rows.values())
     assert rows["load-aware"]["imbalance"] < 1.1 < rows["sticky-min-churn"]["imbalance"]
     assert summary(outcomes)[0]["policy"] == "load-aware"
-    assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rounds")
+    assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rebalances")
 
 
 def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:

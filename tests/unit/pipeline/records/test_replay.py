@@ -148,7 +148,7 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
     told = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])
     assert told.exit_code == Exit.DIFFERS
     assert "sticky-min-churn then, rack-first now" in told.stdout
-    assert "Replayed 2 rounds:" in told.stdout
+    assert "Replayed 2 rebalances:" in told.stdout
     simulated = RUNNER.invoke(app, ["simulate", "--history", str(path)])
     assert simulated.exit_code == Exit.DONE, simulated.output
 

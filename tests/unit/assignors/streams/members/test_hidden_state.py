@@ -10,12 +10,14 @@ import pytest
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import AssignedMember
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.streams.decide import STOCK, stock
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
-from bellwether_kafka.assignors.streams.members.memory import recall_streams
+from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS, recall_streams
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
@@ -38,6 +40,8 @@ class Story:
     standbys: int = 1
     policy: str = STREAMS_HA
     durable: bool = False
+    rules: tuple[Rule, ...] = ()
+    most_warmups: int = 2
     now_ms: int = NOW_MS
     threads: dict[str, Thread] = field(default_factory=lambda: {n: Thread(n, i) for i, n in enumerate("abc", start=1)})
     decisions: list[Decision[TaskPlan]] = field(default_factory=list)
@@ -57,8 +61,8 @@ class Story:
             counts=COUNTS,
             ends=ends_of(SHOP, COUNTS, END),
             memory=self.last.plan.memory if self.decisions else None,
-            configs=configs(self.standbys),
-            assignors=replace(STOCK, durable=self.durable),
+            configs=replace(configs(self.standbys), max_warmup_replicas=self.most_warmups),
+            assignors=stock(StageConfigs(rules=self.rules), durable=self.durable),
             policy=self.policy,
             now_ms=self.now_ms,
         )
@@ -218,6 +222,59 @@ def test_policy_kafka_decides_as_java_does() -> None:
     )
     assert with_held.held
     assert again.assignments == story.last.assignments
+
+
+class TestEmptiedBefore:
+    """A planned restart: others took over what it ran, it kept its copies, and stopped."""
+
+    @staticmethod
+    def back(story: Story) -> set[TaskId]:
+        """It is in the group again, and has said nothing yet; returns what it ran at first."""
+        ran, _ = story.stateful("b")
+        story.rules = (Rule("ban", "*", "member:b"),)
+        story.round()
+        while story.last.followup:
+            story.round()
+        assert not story.stateful("b")[0]
+        story.rules = ()
+        story.round("b")
+        while story.last.followup or story.last.plan.target.probing:
+            story.round("b")
+        story.now_ms += HAND_OVER_MS
+        story.restart("b")
+        story.round()
+        return ran
+
+    def test_it_gets_all_its_copies_at_once_and_then_its_tasks(self) -> None:
+        story = Story(most_warmups=1)
+        ran = self.back(story)
+        assert len(ran) == 2
+        active, standby = story.stateful("b")
+        assert not active, "it has not said yet that it has them"
+        assert len(standby) > 2, "one at a time would take two rebalances each"
+        assert {story.asked_ms(name) for name in "abc"} == {story.now_ms + ASK_MS}
+        story.now_ms += ASK_MS
+        story.round()
+        assert len(story.stateful("b")[0]) == 2
+
+    def test_one_that_was_not_emptied_warms_up_as_others_do(self) -> None:
+        story = Story(most_warmups=1)
+        story.round("b")
+        while story.last.followup or story.last.plan.target.probing:
+            story.round("b")
+        story.restart("b")
+        story.round()
+        assert story.last.plan.target.warmup.sum() == 1
+        assert not story.last.plan.view.resumed.any()
+
+    def test_what_takes_longer_counts_as_a_warm_up_again(self) -> None:
+        story = Story(most_warmups=1)
+        self.back(story)
+        assert story.last.plan.view.resumed.any()
+        story.now_ms += RETURNING_MS + 1
+        story.threads["b"] = replace(story.threads["b"], sums=dict.fromkeys(story.threads["b"].sums, 1))
+        story.round()
+        assert story.last.plan.target.warmup.sum() <= 1
 
 
 class TestAskingAgain:

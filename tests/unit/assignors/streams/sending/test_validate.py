@@ -119,8 +119,8 @@ def own(*partitions: TopicPartition, info: AssignmentInfo | None = None) -> byte
 
 def test_our_own_member_gets_bytes_and_no_work() -> None:
     assert validate_own(own()) == ()
-    assert validate_own(own(TopicPartition("t", 0))) == ("our own member would get tasks",)
-    assert validate_own(own(info=AssignmentInfo(next_rebalance_ms=5))) == ("our own member would get tasks",)
+    assert validate_own(own(TopicPartition("t", 0))) == ("Bellwether's own member would get tasks",)
+    assert validate_own(own(info=AssignmentInfo(next_rebalance_ms=5))) == ("Bellwether's own member would get tasks",)
 
 
 @pytest.mark.parametrize("blob", [b"", own()[:-1], ConsumerProtocolSubscription(version=3, topics=("t",)).encode()[:5]])

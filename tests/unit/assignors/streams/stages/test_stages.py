@@ -321,6 +321,22 @@ class TestOperatorRules:
         assert np.bincount(plan.active, minlength=3).tolist() == [0, 2, 2]
         assert report_of(plan, "operator's rules").after == 0
 
+    def test_emptying_moves_each_task_once_although_another_process_has_less_to_do(self) -> None:
+        application = running([(6, 100_000)], [[0, 1], [2, 3], [4, 5]])
+        application.instances[1].lags |= {0: 0, 1: 0}
+        plan = plan_of(application, StageConfigs(rules=(Rule("ban", "*", f"member:{process_id(1)}"),)))
+        assert plan.active.tolist() == [1, 1, 1, 1, 2, 2]
+        assert not plan.warmup.any()
+        assert not plan.probing
+
+    def test_tasks_without_state_are_dealt_evenly_beside_those_that_run_where_they_may(self) -> None:
+        owned = [[0, 1, 2, 3, 13, 16], [4, 5, 6, 7, 14, 17], [8, 9, 10, 11, 12, 15]]
+        application = with_copies(running([(12, 100), (6, None)], owned))
+        plan = plan_of(application, StageConfigs(rules=(Rule("ban", "*", f"member:{process_id(1)}"),)))
+        assert np.bincount(plan.active[:12], minlength=3).tolist() == [0, 6, 6]
+        assert np.bincount(plan.active[12:], minlength=3).tolist() == [0, 3, 3]
+        assert plan.active[[14, 17, 12, 15]].tolist() == [1, 1, 2, 2]
+
     def test_without_state_elsewhere_tasks_run_on_while_they_warm_up(self) -> None:
         application = running([(4, 100_000)], [[0, 1], [2, 3]])
         plan = plan_of(application, StageConfigs(rules=(Rule("ban", "*", f"member:{process_id(1)}"),)))
