@@ -15,7 +15,7 @@ from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, settings_of, telling
+from tests.interop.support.streams_led import app_without_rival, application, settings_of, telling
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
 from tests.unit.coordinator.cli.in_process import bellwether
@@ -187,7 +187,7 @@ def test_nobody_contradicts_another_of_an_application(kafka: KafkaCluster, tmp_p
         load.produce(1_000)
         for name, rack in (("one", "az1"), ("two", "az2")):
             app.add(name, rack)
-        app.wait_settled(limit_s=240)
+        app_without_rival(kafka, app)
         app.wait_counted(load.expected)
         threads = _threads(voices)
         voices.agree("led by Java", threads, led=False, round_led=False, tell=app.tell)

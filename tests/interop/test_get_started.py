@@ -24,15 +24,15 @@ from bellwether_kafka.coordinator.topology.file import CHANGELOGS, ID, SUBTOPOLO
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.get_started_pages import PAGES
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import create_local_topic
+from tests.interop.support.groups import create_local_topic, until_unrivalled, without_rival
 from tests.interop.support.guarded import children
 from tests.interop.support.jvm import java
-from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
-from tests.interop.support.raw import RawError, describe
+from tests.interop.support.members import Flock, partitions_of, wait_until
+from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.reader import Reader, executable, following, with_examples_replaced
 from tests.interop.support.rounds import rounds
 from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp
-from tests.interop.support.streams_led import generation_of, led_by_java, strangers
+from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
 from tests.interop.support.terminal import Terminal
 
@@ -90,6 +90,10 @@ def at_rest(kafka: KafkaCluster, group: str, count: int) -> bool:
     return len(found.members) == count and (not count or found.state == "Stable")
 
 
+def ids(kafka: KafkaCluster, group: str) -> set[str]:
+    return {member.member_id for member in describe(kafka.bootstrap, group).members}
+
+
 def shares(kafka: KafkaCluster, group: str) -> dict[str, int]:
     """How many partitions each client id has."""
     found: dict[str, int] = {}
@@ -101,12 +105,13 @@ def shares(kafka: KafkaCluster, group: str) -> dict[str, int]:
 
 @contextmanager
 def running_orders(kafka: KafkaCluster) -> Iterator[None]:
-    """Two Java consumers, each in a rack, at rest and without what an earlier test has left."""
+    """Two Java consumers, each in a rack, at rest and without what an earlier test has left. Neither keeps the other's
+    lead from being taken over, which the pages have as an exception."""
     topics(kafka)
     wait_until(lambda: at_rest(kafka, ORDERS, 0), 60, lambda: "members of another test have not left")
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("java", ORDERS, [ORDERS], ["range"], rack=rack) for rack in ("az1", "az2")]
-        wait_settled(members, partitions_of({ORDERS: PARTITIONS}), spread=0)
+        without_rival(kafka, members, ORDERS, partitions_of({ORDERS: PARTITIONS}))
         yield
 
 
@@ -238,6 +243,7 @@ def decide_changelogs(file: Path, application: Application) -> None:
 def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_path: Path) -> None:
     page = "lead-a-streams-application"
     with running_wordcount(kafka, "one", "two", leaves=True) as app, following(kafka, page, tmp_path) as reader:
+        app_without_rival(kafka, app)
         reader.paste_in_both("export")
         shown = reader.paste("topology learn")
         if "undecided" in shown:
@@ -273,7 +279,6 @@ def test_an_instance_is_guarded_and_restarted_when_it_is_empty(kafka: KafkaClust
         executable(tmp_path / "bin" / "systemctl", SYSTEMCTL)
         killed_under_guard(kafka, reader)
         with running_units(tmp_path, "orders-7"):
-            wait_until(lambda: at_rest(kafka, ORDERS, 3), 60, lambda: str(shares(kafka, ORDERS)))
             restarted_when_empty(kafka, reader)
 
 
@@ -294,7 +299,17 @@ def killed_under_guard(kafka: KafkaCluster, reader: Reader) -> None:
     assert took_s < FAR_BELOW_THE_SESSION_S
 
 
+def unit_restarted(kafka: KafkaCluster, folder: Path, member: GroupMember) -> None:
+    """A unit comes back by itself, under the same client id."""
+    os.kill(int((folder / f"{member.client_id}.pid").read_text()), signal.SIGTERM)
+    wait_until(lambda: member.member_id not in ids(kafka, ORDERS), 60, lambda: f"{member.client_id} has not left")
+
+
 def restarted_when_empty(kafka: KafkaCluster, reader: Reader) -> None:
+    def settle() -> None:
+        wait_until(lambda: at_rest(kafka, ORDERS, 3), 60, lambda: str(shares(kafka, ORDERS)))
+
+    until_unrivalled(kafka, ORDERS, settle, lambda member: unit_restarted(kafka, reader.folder, member))
     reader.write("bellwether.toml", "control_topic")
     reader.start_inline("bellwether run --config bellwether.toml")
     reader.appears(rf"role .*group={ORDERS} leading=True", limit_s=LED_WITHIN_S)
@@ -353,11 +368,10 @@ def test_a_ghost_is_removed_when_its_successor_has_joined(kafka: KafkaCluster, t
         reader.paste_in_both("export")
         reader.start("--mode assist")
         reader.appears(rf"online_conversion.*group={WORDCOUNT}\b")
-        before = {member.member_id for member in describe(kafka.bootstrap, WORDCOUNT).members}
+        before = ids(kafka, WORDCOUNT)
 
         def renewed() -> bool:
-            now = {member.member_id for member in describe(kafka.bootstrap, WORDCOUNT).members}
-            return at_rest(kafka, WORDCOUNT, 2) and len(now & before) == 1
+            return at_rest(kafka, WORDCOUNT, 2) and len(ids(kafka, WORDCOUNT) & before) == 1
 
         assert app.instances["one"].stop() == 0
         began = time.monotonic()

@@ -44,6 +44,7 @@ LEAD = """[kafka]
 name = "orders-view"
 mode = "lead"
 adopt = "take-over"
+evictions_max = 2  # the member in front of the others, too, should it stand there
 policy = "rack-first"
 """
 STANDBY = f'instance_id = "bellwether"\ncontrol_topic = "bellwether-control"\nstandby = true\n{LEAD}'

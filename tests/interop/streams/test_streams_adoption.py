@@ -7,11 +7,11 @@ import pytest
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS, unpassed
+from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.members import wait_until
 from tests.interop.support.rounds import last_round
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, failures, led, telling
+from tests.interop.support.streams_led import app_without_rival, application, failures, led, telling
 from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.timeout(300)
@@ -40,7 +40,8 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         unowned_ms, restored, moves = 0, 0, 0
         options = {"adopt": "take-over", "stores": "persistent", **PATIENT_WITH_APPLICATIONS}
         for _ in range(TURNS):
-            before = without_rival(kafka, app)
+            app_without_rival(kafka, app)
+            before = app.owners()
             began_ms = now_ms()
             with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
                 wait_until(ours, 60, app.tell)
@@ -59,19 +60,6 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         app.wait_counted(load.expected)
         assert line.overlaps() == []
         assert failures(app) == []
-
-
-def without_rival(kafka: KafkaCluster, app: StreamsApp) -> dict[str, str]:
-    """The owners of a settled application, none of whose threads stands where nobody can pass it, except the leader."""
-    for _ in range(10):
-        owners = app.wait_settled(spread=1)
-        _, ahead = unpassed(kafka, app.application.application_id)
-        if not ahead:
-            return owners
-        for name in {m.client_id.partition("-StreamThread-")[0] for m in ahead}:
-            app.instances[name].stop()
-            app.start(name)
-    raise AssertionError("after ten restarts a thread still stands where nobody can pass it")
 
 
 UNDECLARED = {"kind": "streams", "stores": "persistent"}

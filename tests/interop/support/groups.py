@@ -1,6 +1,6 @@
 """The groups that the lead tests run: clients, assignors, topics, how a plan is judged, and who can be taken over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder, Table, buckets_for, unavoidable
@@ -89,15 +89,35 @@ def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
     return [tp for tp, owner in owners.items() if owner.fields.get("rack") != RACKS[tp[1] % len(RACKS)]]
 
 
-def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
-    """The leader's member id, and the other members that stand where nobody can pass them.
+def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[GroupMember]:
+    """The members that keep Bellwether from a take-over: others than the leader where nobody can pass them, and the
+    leader where it is not of this kind.
 
     Member ids are the broker's, and one in sixteen stands there (see `succession`).
     """
     members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
     leader = last_round(kafka, group).leader
     table = Table(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
-    return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
+    wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
+    return [members[member_id] for member_id in {*unavoidable(members, table)} - {leader} | wrong]
+
+
+def until_unrivalled(
+    kafka: KafkaCluster,
+    group: str,
+    settle: Callable[[], object],
+    restart: Callable[[GroupMember], object],
+    leader_kind: str = "",
+) -> None:
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+    for _ in range(CHANGES_MAX):
+        settle()
+        ahead = unpassed(kafka, group, leader_kind)
+        if not ahead:
+            return
+        for member in ahead:
+            restart(member)
+    raise AssertionError("no group with such a leader and without a rival")
 
 
 def without_rival(
@@ -107,23 +127,19 @@ def without_rival(
     expected: frozenset[TopicPartition],
     leader_kind: str = "",
 ) -> None:
-    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+    """`until_unrivalled` of plain consumers, which are at rest then."""
+    named = {member.name: member for member in members}
 
     def complete() -> bool:
         found = describe(kafka.bootstrap, group).members
         return sum(member.instance_id != INSTANCE for member in found) == len(members)
 
-    for _ in range(CHANGES_MAX):
+    def settle() -> None:
         wait_until(complete, 60, lambda: f"{group} is incomplete")
         wait_settled(members, expected)
-        leader, ahead = unpassed(kafka, group)
-        names = {m.client_id for m in ahead}
-        if f"-{leader_kind}-" not in leader and leader_kind:
-            names |= {m.name for m in members if leader.startswith(f"{m.name}-")}
-        if not names:
-            return
-        for member in members:
-            if member.name in names:
-                member.stop()
-                member.start()
-    raise AssertionError("no group with such a leader and without a rival")
+
+    def restart(member: GroupMember) -> None:
+        named[member.client_id].stop()
+        named[member.client_id].start()
+
+    until_unrivalled(kafka, group, settle, restart, leader_kind)

@@ -1,5 +1,6 @@
 """A Streams application and `bellwether run` as its leader: how both are set up, and who led which round."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from bellwether_kafka.assignors.streams.application.topology import InternalTopi
 from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import until_unrivalled
+from tests.interop.support.raw import GroupMember
 from tests.interop.support.rounds import Round, rounds
 from tests.interop.support.streams_app import Application, StreamsApp
 
@@ -94,6 +97,19 @@ def led(
     recording = {"events": {"topic": events}} if events else {}
     with Bellwether(cluster, [app.application_id], options=told, **control, **recording) as process:
         yield process
+
+
+def app_without_rival(cluster: KafkaCluster, app: StreamsApp) -> None:
+    """`until_unrivalled` of an application, whose tasks are settled then."""
+    instances = itertools.cycle(app.instances)
+
+    def restart(_: GroupMember) -> None:
+        """Any instance will do with two: either it stood in the way, or it is the leader, and the other one leads."""
+        name = next(instances)
+        assert app.instances[name].stop() == 0, app.tell()
+        app.start(name, settings=dict(app.application.settings))
+
+    until_unrivalled(cluster, app.application.application_id, lambda: app.wait_settled(spread=1), restart)
 
 
 @contextmanager
