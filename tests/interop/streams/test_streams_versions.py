@@ -33,7 +33,13 @@ pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
 RETURN_S = 150  # an attempt or two, the waits between them, and a minute of looking at what is still open
 # One group of two in a dozen is taken over only if the second in the member table may be removed as well.
-LEARNED = {"topology": None, "topology_attested": False, "adopt": "take-over", "evictions_max": 2, "stores": "persistent"}
+LEARNED = {
+    "topology": None,
+    "topology_attested": False,
+    "adopt": "take-over",
+    "evictions_max": 2,
+    "stores": "persistent",
+}
 
 
 def restart(app: StreamsApp, name: str, version: Application) -> None:
