@@ -162,14 +162,19 @@ class Controller:
     # ---- evacuations that end with an absence --------------------------------------------------------------------
 
     def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Orders on groups that Bellwether leads that end with an absence, and how far each has come."""
+        """Orders that end with an absence, and how far each has come: those on groups that Bellwether leads, and those
+        whose member had been emptied before a member took the lead. Whoever leads, that one can be seen to be back."""
         if not self._caught_up.is_set():
             return ()
         now_ms = int(self._wall_clock() * 1000)
-        led = [group for group, state in self._groups.items() if leads(state.runner)]
-        standing = [order for group in led for order in self._orders.placements(group, now_ms)]
+        standing = [order for group in self._groups for order in self._orders.placements(group, now_ms)]
         tied = [order for order in standing if order.until is not records.Until.EXPIRY]
-        return tuple((order, self._orders.absence(order)) for order in tied)
+        return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
+
+    def _watches(self, order: records.PlacementOrder) -> bool:
+        state, absence = self._groups[order.target], self._orders.absence(order)
+        emptied = absence is not None and absence.stage is not records.Stage.EMPTYING
+        return leads(state.runner) or (emptied and state.active and not given_up(state.runner))
 
     def emptying(self, group: str) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
         """The evacuations that stand in the group, and how far those that end with an absence have come."""
@@ -181,13 +186,15 @@ class Controller:
     def absence_seen(self, order: records.PlacementOrder, found: Look) -> None:
         """What a look at the group has shown; a look that came too late for the order changes nothing."""
         state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
-        if order not in self._orders.placements(order.target, now_ms) or not leads(state.runner):
+        if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
             return
         if found.ended:
             self._ended[order.key] = found.ended
             self._withdraw(order.key)
             self._withdraw(records.absence_key(order.target, order.where))
             self.review()
+        elif not leads(state.runner):
+            return  # another leader gives the member work: that is no step of its absence
         elif found.absence is not None and found.absence != self._orders.absence(order):
             if found.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
                 return  # it takes part in one more rebalance, which would wait for it if it stopped now

@@ -141,6 +141,24 @@ def test_a_successor_goes_on_where_the_leader_was() -> None:
     assert second.group.rules == ()
 
 
+def test_an_order_whose_member_had_been_emptied_ends_when_it_is_back_also_where_a_member_leads() -> None:
+    """Bellwether was killed while the member was away, and is back in an exactly-once application, which it does not
+    take over: the order stood until it led again, and would have emptied the member a second time."""
+    first, second = Desk(), Desk(leads=False)
+    first.hears(ORDER)
+    for members in ((working(plain("a")),), (plain("a"),)):
+        first.looks_at(*members)
+    second.hears(ORDER)
+    for _, record in first.topic.told:
+        assert record is not None
+        second.hears(record)
+    second.looks_at(working(plain("a")))
+    assert second.topic.told == [], "what another leader gives it is no step of its absence"
+    second.looks_at(working(plain("a2")))
+    assert second.topic.told == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
+    assert second.group.rules == ()
+
+
 def test_nobody_is_asked_without_such_an_order_nor_by_who_does_not_lead() -> None:
     for desk, order in ((Desk(), replace(ORDER, until=Until.EXPIRY)), (Desk(leads=False), ORDER)):
         desk.hears(order)
