@@ -7,6 +7,7 @@ import tarfile
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.deploy.containers import engine as engines
 from tests.deploy.containers.bases import BASES, HERE
@@ -39,13 +40,12 @@ def test_healthy_is_stable_complete_and_consumed(told: dict[str, Any], *, expect
 
 @pytest.mark.parametrize(("healthy_s", "leads_s", "passed"), [(9.0, 8.0, True), (91.0, 8.0, False), (9.0, None, False)])
 def test_a_row_passes_within_its_bound_and_led(healthy_s: float, leads_s: float | None, *, passed: bool) -> None:
-    assert Row("killed", "bellwether", 90, healthy_s, leads_s).passed is passed
+    assert Row("killed", "bellwether", healthy_s, leads_s).passed is passed
 
 
-def test_everything_that_is_hurt_is_a_service_of_the_composition() -> None:
-    composition = (ROOT / "docker-compose.yml").read_text()
-    for failure in FAILURES:
-        assert f"  {failure.service}:" in composition, failure.service
+def test_every_service_that_lasts_is_hurt_and_nothing_else() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    assert {failure.service for failure in FAILURES} == services.keys() - {"topics", "grafana"}
 
 
 def test_every_base_that_a_dockerfile_starts_from_can_be_made() -> None:
