@@ -55,4 +55,5 @@ def test_the_licence_is_the_one_that_is_declared_and_complete() -> None:
 def test_every_extra_says_where_it_is_documented() -> None:
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
     for extra in PROJECT["optional-dependencies"]:
-        assert any(f"bellwether-kafka[{extra}]" in text for text in pages), extra
+        named = (f"bellwether-kafka[{extra}]", f".[{extra}]")  # the package, and a checkout
+        assert any(name in text for text in pages for name in named), extra
