@@ -19,6 +19,11 @@ from tests.deploy.test_kubernetes import TOOLS
 from tests.paths import ROOT
 
 
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    return found
+
+
 def group(state: str = "STABLE", members: int = 4, committed: int = 7) -> dict[str, Any]:
     return {"state": state, "members": ["client"] * members, "committed": {"0": committed}, "ends": {"0": 7}}
 
@@ -44,8 +49,12 @@ def test_a_row_passes_within_its_bound_and_led(healthy_s: float, leads_s: float 
 
 
 def test_every_service_that_lasts_is_hurt_and_nothing_else() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    assert {failure.service for failure in FAILURES} == services.keys() - {"topics", "grafana"}
+    assert {failure.service for failure in FAILURES} == services().keys() - {"topics", "grafana"}
+
+
+def test_every_service_starts_again_when_it_is_killed() -> None:
+    """Prometheus did not, and everything else was well without it."""
+    assert [name for name, told in services().items() if "restart" not in told] == []
 
 
 def test_every_base_that_a_dockerfile_starts_from_can_be_made() -> None:

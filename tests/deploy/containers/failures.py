@@ -1,7 +1,7 @@
 """What each failure in the composition costs: a row for each, and in the end the application's counts, exactly.
 
-A row is healthy again when both groups are stable with every member back, and have committed everything that was in
-their topics when the failure was over. That is asked of the brokers, not of Bellwether.
+A row is healthy again when the service runs, and both groups are stable with every member back and have committed
+everything that was in their topics when the failure was over. That is asked of the brokers, not of Bellwether.
 """
 
 import contextlib
@@ -190,14 +190,19 @@ def row(made: Composition, watch: Watch, failure: Failure) -> Row:
         groups = watch.groups()
         if groups and not ends:
             ends = {group: told["ends"] for group, told in groups.items()}
-        if healthy_s is None and groups and healthy(groups, ends):
+        if healthy_s is None and groups and healthy(groups, ends) and runs(made, failure.service):
             healthy_s = time.monotonic() - over
         if leads_s is None and groups and leads(made, groups):
             leads_s = time.monotonic() - over
         time.sleep(STEP_S)
     if healthy_s is None:
-        sys.stdout.write(f"not healthy: {watch.trouble or unhealthy(groups, ends)}\n")
+        stands = "" if runs(made, failure.service) else f"{failure.service} does not run; "
+        sys.stdout.write(f"not healthy: {stands}{watch.trouble or unhealthy(groups, ends)}\n")
     return Row(failure.what, failure.service, healthy_s, leads_s)
+
+
+def runs(made: Composition, service: str) -> bool:
+    return bool(made.engine.state(made.container(service))["Status"] == "running")
 
 
 def healthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> bool:
