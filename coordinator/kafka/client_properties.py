@@ -20,6 +20,9 @@ RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 CALLBACK = "oauth_cb"
+# librdkafka waits for 60 s on a connection that the network has forgotten, and then on that of the next broker.
+# Bellwether's own requests wait for 10 s.
+GIVEN_UP = {"socket.timeout.ms": "10000"}
 KEEPER = "_tokens"  # in Bellwether's answer, for `transport`: kafka-python wants an object of its own around it
 KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
 
@@ -53,7 +56,8 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The map as confluent-kafka takes it: without Bellwether's own properties, and with the tokens of this process
     where a login needs any. What has been translated stays as it is. Raises ClientConfigError.
     """
-    theirs = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+    named = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+    theirs = {**GIVEN_UP, **named}
     if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):
         return kerberos.librdkafkas(theirs)
     if CALLBACK in theirs or not tokens.wanted(theirs):

@@ -172,8 +172,9 @@ FAILURES = (
         for turn, (what, inject) in enumerate(KINDS.items())
         for service in SERVICES
     ),
-    *(Failure("without network for 20 s", service, cut_off) for service in ("bellwether", "kafka-3", "counts-2")),
+    # A new process, as after `stopped`, between failures after which it has to take over: three times an hour at most.
     Failure("updated to another image", "bellwether", update),
+    *(Failure("without network for 20 s", service, cut_off) for service in ("bellwether", "kafka-3", "counts-2")),
 )
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.client_properties import ClientConfigError, client_config, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.client_properties import (
+    GIVEN_UP,
+    ClientConfigError,
+    client_config,
+    librdkafka_properties,
+)
 
 KEY = "k"
 BROKER = {"bootstrap.servers": "b1:9092, b2:9093"}
@@ -56,7 +61,11 @@ def test_what_concerns_only_the_other_client_is_passed_over() -> None:
 
 
 def test_our_own_properties_never_reach_librdkafka() -> None:
-    assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER
+    assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER | GIVEN_UP
+
+
+def test_what_is_named_goes_before_the_default_of_bellwether() -> None:
+    assert librdkafka_properties({**BROKER, "socket.timeout.ms": "5000"})["socket.timeout.ms"] == "5000"
 
 
 @pytest.mark.parametrize(

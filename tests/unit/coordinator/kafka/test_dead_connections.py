@@ -5,19 +5,27 @@ tests are skipped.
 """
 
 import asyncio
+import contextlib
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
+from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
 from bellwether_kafka.coordinator.kafka.transport import Transport
 from bellwether_kafka.coordinator.membership.commands import Join
 from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.kafka.test_transport import Mute
 
 ALONE = ("unshare", "--map-root-user", "--net")
+LOOPBACK = "127.0.0.1"
 ADDRESS = "10.1.1.1"
 JOIN_TIMEOUT_MS = 305_000  # as long as a rebalance may take
 ENDED_WITHIN_S = 60.0  # the kernel gives up after about 20 s
@@ -34,6 +42,54 @@ def test_a_join_on_a_dead_connection_fails_long_before_its_time_is_over(sent: st
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < ENDED_WITHIN_S
+
+
+class Forgetful:
+    """In front of a broker: of each connection only the first two requests are answered, which ask for the versions of
+    requests. `came` counts connections."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._server = socket.create_server((LOOPBACK, 0))
+        self.address = f"{LOOPBACK}:{self._server.getsockname()[1]}"
+        self.came = threading.Semaphore(0)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                self.came.release()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        # The broker is gone before the last connections are.
+        with contextlib.suppress(OSError), connection, socket.create_connection((LOOPBACK, self._port)) as broker:
+            for _ in range(2):
+                broker.sendall(connection.recv(65_536))
+                connection.sendall(broker.recv(65_536))
+            while connection.recv(65_536):
+                pass
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+@pytest.mark.timeout(120)
+def test_librdkafka_gives_up_a_connection_that_does_not_answer_long_before_its_own_default() -> None:
+    """After Bellwether had got another address, metadata could not be read for over two minutes."""
+    with EmbeddedCluster() as cluster, contextlib.closing(Forgetful(port_of(cluster))) as between:
+        client = AdminClient(librdkafka_properties({"bootstrap.servers": between.address, "log_level": "0"}))
+        with pytest.raises(KafkaException):
+            client.list_topics(timeout=1)
+        assert between.came.acquire(timeout=5)
+        assert between.came.acquire(timeout=40), "the connection that does not answer is still the only one"
+
+
+def port_of(cluster: EmbeddedCluster) -> int:
+    return int(cluster.bootstrap.split(",")[0].rpartition(":")[2])
 
 
 def ip(*arguments: str) -> None:
