@@ -101,6 +101,19 @@ class Desk:
         return [record.stage for _, record in self.topic.told if isinstance(record, Absence)]
 
 
+def after_another(desk: Desk) -> Desk:
+    """It hears what a leader wrote under which the member was emptied."""
+    first = Desk()
+    first.hears(ORDER)
+    for members in ((working(plain("a")),), (plain("a"),)):
+        first.looks_at(*members)
+    desk.hears(ORDER)
+    for _, record in first.topic.told:
+        assert record is not None
+        desk.hears(record)
+    return desk
+
+
 def test_a_member_is_not_empty_before_others_have_what_it_has_given_up() -> None:
     """If it stopped now, the next rebalance would wait for it."""
     desk = Desk()
@@ -129,14 +142,7 @@ def test_the_leader_writes_how_far_an_absence_has_come_and_withdraws_the_order_w
 
 
 def test_a_successor_goes_on_where_the_leader_was() -> None:
-    first, second = Desk(), Desk()
-    first.hears(ORDER)
-    for members in ((working(plain("a")),), (plain("a"),)):
-        first.looks_at(*members)
-    second.hears(ORDER)
-    for _, record in first.topic.told:
-        assert record is not None
-        second.hears(record)
+    second = after_another(Desk())
     second.looks_at(plain("a"), plain("a2"))
     assert second.group.rules == ()
 
@@ -144,14 +150,7 @@ def test_a_successor_goes_on_where_the_leader_was() -> None:
 def test_an_order_whose_member_had_been_emptied_ends_when_it_is_back_also_where_a_member_leads() -> None:
     """Bellwether was killed while the member was away, and is back in an exactly-once application, which it does not
     take over: the order stood until it led again, and would have emptied the member a second time."""
-    first, second = Desk(), Desk(leads=False)
-    first.hears(ORDER)
-    for members in ((working(plain("a")),), (plain("a"),)):
-        first.looks_at(*members)
-    second.hears(ORDER)
-    for _, record in first.topic.told:
-        assert record is not None
-        second.hears(record)
+    second = after_another(Desk(leads=False))
     second.looks_at(working(plain("a")))
     assert second.topic.told == [], "what another leader gives it is no step of its absence"
     second.looks_at(working(plain("a2")))
