@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
-from bellwether_kafka.coordinator.observation import UNIFORM, Observation, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation import UNIFORM, UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
 from bellwether_kafka.pipeline import records
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -17,7 +17,6 @@ STORM_MS, STORM_MIN = 600_000, 5
 WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a group, usually
 CAME, GONE = "joined", "left or died"
 DAY_S = 86_400
-UNKNOWN_CAUSE = "unknown"
 ONE_LOOK = "one refresh shows no rebalances: observe for longer with --for, or give recorded rebalances with --history"
 UNPROVEN = "ghosts of members other than Streams threads cannot be proven without client_ids_unique = true"
 COOPERATIVE = "members of a cooperative group keep consuming what they keep: member-seconds are not counted"

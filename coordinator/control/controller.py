@@ -162,8 +162,8 @@ class Controller:
     # ---- evacuations that end with an absence --------------------------------------------------------------------
 
     def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Orders that end with an absence, and how far each has come: those on groups that Bellwether leads, and those
-        whose member had been emptied before a member took the lead. Whoever leads, that one can be seen to be back."""
+        """Orders that end with an absence, and how far each has come. Of groups that a member leads, only those whose
+        member was emptied before: its return shows under any leader."""
         if not self._caught_up.is_set():
             return ()
         now_ms = int(self._wall_clock() * 1000)
@@ -193,9 +193,8 @@ class Controller:
             self._withdraw(order.key)
             self._withdraw(records.absence_key(order.target, order.where))
             self.review()
-        elif not leads(state.runner):
-            return  # another leader gives the member work: that is no step of its absence
-        elif found.absence is not None and found.absence != self._orders.absence(order):
+        # Work that another leader gives the member is no step of its absence.
+        elif leads(state.runner) and found.absence is not None and found.absence != self._orders.absence(order):
             if found.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
                 return  # it takes part in one more rebalance, which would wait for it if it stopped now
             log.info("absence", group=order.target, where=order.where, stage=found.absence.stage.value)

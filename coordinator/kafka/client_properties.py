@@ -22,7 +22,7 @@ SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_M
 CALLBACK = "oauth_cb"
 # librdkafka waits for 60 s on a connection that the network has forgotten, and then on that of the next broker.
 # Bellwether's own requests wait for 10 s.
-GIVEN_UP = {"socket.timeout.ms": "10000"}
+LIBRDKAFKA_DEFAULTS = {"socket.timeout.ms": "10000"}
 KEEPER = "_tokens"  # in Bellwether's answer, for `transport`: kafka-python wants an object of its own around it
 KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
 
@@ -57,7 +57,7 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     where a login needs any. What has been translated stays as it is. Raises ClientConfigError.
     """
     named = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
-    theirs = {**GIVEN_UP, **named}
+    theirs = {**LIBRDKAFKA_DEFAULTS, **named}
     if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):
         return kerberos.librdkafkas(theirs)
     if CALLBACK in theirs or not tokens.wanted(theirs):

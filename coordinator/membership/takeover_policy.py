@@ -70,7 +70,7 @@ class TakeoverPolicy:
 
     def begins(self, attempt: TakeoverAttempt, now: float) -> None:
         """An attempt begins. Those that remove a member are counted whatever comes of them: a group that Bellwether
-        takes, lose and take again would lose a member's work each time."""
+        takes, loses and takes again would lose a member's work each time."""
         if attempt.evictions:
             self._tried_at.append(now)
 

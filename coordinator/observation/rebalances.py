@@ -24,6 +24,7 @@ CHANGED = {
     (False, True): CauseKind.LEFT,
 }  # by whether members came, and whether some went
 UNKNOWN = Cause(CauseKind.AGAIN, "")
+UNKNOWN_CAUSE = "unknown"  # in reports and events, for a rebalance without a cause that shows
 
 Item = TypeVar("Item")
 

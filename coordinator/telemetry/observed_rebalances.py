@@ -14,7 +14,14 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.observation import Observation, SeenRebalance, Shadow, at_rest, moves_between
+from bellwether_kafka.coordinator.observation import (
+    UNKNOWN_CAUSE,
+    Observation,
+    SeenRebalance,
+    Shadow,
+    at_rest,
+    moves_between,
+)
 from bellwether_kafka.coordinator.planning import TaskRequest, pack
 from bellwether_kafka.coordinator.telemetry.event_records import (
     STANDBY,
@@ -29,7 +36,6 @@ from bellwether_kafka.pipeline.records import OBSERVED
 
 OfferLater = Callable[[str, Callable[[], Iterator[Event]]], None]
 
-UNKNOWN_CAUSE = "unknown"
 UNKNOWN_MOVES = Moves(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 UNKNOWN_COST = Cost(UNKNOWN, UNKNOWN, UNKNOWN)
 

@@ -187,6 +187,7 @@ def test_nobody_contradicts_another_of_an_application(kafka: KafkaCluster, tmp_p
         load.produce(1_000)
         for name, rack in (("one", "az1"), ("two", "az2")):
             app.add(name, rack)
+        app.wait_settled(limit_s=240)
         app_without_rival(kafka, app)
         app.wait_counted(load.expected)
         threads = _threads(voices)

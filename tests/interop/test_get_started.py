@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -161,7 +161,7 @@ def test_every_page_is_followed_by_a_test() -> None:
 
 def test_a_page_that_does_not_work_or_is_not_followed_to_its_end_is_found(tmp_path: Path) -> None:
     page = "```sh\ntrue\nfalse\n```\n```sh\necho last\n```\n"
-    with Terminal(tmp_path, dict(os.environ)) as terminal:
+    with closing(Terminal(tmp_path, dict(os.environ))) as terminal:
         reader = Reader(page, terminal, terminal, tmp_path, "")
         with pytest.raises(AssertionError, match="false has ended with 1"):
             reader.paste("true")

@@ -161,7 +161,7 @@ class AssignmentConfigError(ValueError):
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
     """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError. A cost of None
-    is the default of the optimising one: 10, 1 under HighAvailability. Negative standby counts and costs, which Kafka
+    means the assignor's own default: 10 and 1 under HighAvailability. Negative standby counts and costs, which Kafka
     lets through although nothing can be meant by them, are refused."""
 
     acceptable_recovery_lag: int = 10_000

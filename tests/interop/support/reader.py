@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tests.get_started_pages import FOLDER, Block, fenced
@@ -158,7 +158,7 @@ def following(
         here = {BROKERS: kafka.bootstrap, **(replaced or {})}
         text = with_examples_replaced(page, here).replace(ADDRESS, address)
         environment = environment_of(folder, address)
-        first, second = (stack.enter_context(Terminal(folder, environment)) for _ in range(2))
+        first, second = (stack.enter_context(closing(Terminal(folder, environment))) for _ in range(2))
         reader = Reader(text, first, second, folder, address)
         try:
             yield reader

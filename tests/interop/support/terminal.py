@@ -9,8 +9,6 @@ import termios
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.interop.support.members import wait_until
 
@@ -25,7 +23,7 @@ CLOSE_S = 30.0
 
 
 class Terminal:
-    """A context manager; it ends what still runs. Standard output and standard error appear together."""
+    """`close` ends what still runs. Standard output and standard error appear together."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
@@ -47,14 +45,6 @@ class Terminal:
         self._reader.start()
         self.run(QUIET)
         os.close(slave)  # only now: without anything that has it open, reading would end
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def run(self, line: str, limit_s: float = 60.0) -> tuple[int, str]:
         """Types a command and waits for its end: its exit code and what has appeared meanwhile."""

@@ -80,6 +80,12 @@ async def stopped(on: Stage) -> None:
     on.process.sigterm()
 
 
+async def ordered(on: Stage) -> None:
+    """SIGTERM, and the order to empty it is in the control topic."""
+    await stopped(on)
+    await on.until(lambda: bool(orders(on.brokers)))
+
+
 def test_members_of_a_killed_process_are_removed_and_no_others() -> None:
     on = stage(NAMED, plain("a"), plain("b", "app-2"))
     said = on.play(killed)
@@ -263,8 +269,7 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back(
     on.brokers.say(beat())
 
     async def emptied(on: Stage) -> None:
-        await stopped(on)
-        await on.until(lambda: bool(orders(on.brokers)))
+        await ordered(on)
         assert not on.process.stopped
         on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
@@ -284,8 +289,7 @@ def test_it_is_not_stopped_while_the_next_rebalance_is_to_hand_over_what_it_has_
     on.brokers.say(beat())
 
     async def emptied(on: Stage) -> None:
-        await stopped(on)
-        await on.until(lambda: bool(orders(on.brokers)))
+        await ordered(on)
         await on.looked()
         on.brokers.show(plain("a"), plain("b", "app-2"))
         await on.looked(5)
@@ -351,8 +355,7 @@ def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> 
 
 def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
     async def then_nobody_answers(on: Stage) -> None:
-        await stopped(on)
-        await on.until(lambda: bool(orders(on.brokers)))
+        await ordered(on)
         on.brokers.down = True
 
     on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.coordinator.kafka.client_properties import (
-    GIVEN_UP,
+    LIBRDKAFKA_DEFAULTS,
     ClientConfigError,
     client_config,
     librdkafka_properties,
@@ -61,7 +61,7 @@ def test_what_concerns_only_the_other_client_is_passed_over() -> None:
 
 
 def test_our_own_properties_never_reach_librdkafka() -> None:
-    assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER | GIVEN_UP
+    assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER | LIBRDKAFKA_DEFAULTS
 
 
 def test_what_is_named_goes_before_the_default_of_bellwether() -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from bellwether_kafka.coordinator.kafka import kerberos, tokens
 from bellwether_kafka.coordinator.kafka.client_properties import (
-    GIVEN_UP,
     KEEPER,
     KEYTAB,
+    LIBRDKAFKA_DEFAULTS,
     ClientConfigError,
     check_kerberos,
     client_config,
@@ -271,7 +271,7 @@ def test_kerberos_is_refused_where_a_client_cannot_do_it() -> None:
     }
     config = client_config(by_keytab)
     assert (config["sasl_mechanism"], config["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
-    assert librdkafka_properties(by_keytab) == by_keytab | GIVEN_UP
+    assert librdkafka_properties(by_keytab) == by_keytab | LIBRDKAFKA_DEFAULTS
     assert config[KEYTAB] == ("/etc/krb5.keytab", "bell@EXAMPLE.ORG")
     with pytest.raises(ClientConfigError, match=r"GSSAPI needs .*\.$"):
         check_kerberos(config)
@@ -282,7 +282,9 @@ def test_kerberos_without_a_keytab_takes_the_tickets_that_are_there() -> None:
     tickets = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
     config = client_config(tickets)
     assert (config["sasl_kerberos_service_name"], config[KEYTAB]) == ("kafka", None)
-    assert librdkafka_properties(tickets) == tickets | GIVEN_UP | {"sasl.kerberos.min.time.before.relogin": "0"}
+    assert librdkafka_properties(tickets) == tickets | LIBRDKAFKA_DEFAULTS | {
+        "sasl.kerberos.min.time.before.relogin": "0"
+    }
     with pytest.raises(ClientConfigError, match=r"sasl\.kerberos\.principal"):
         client_config(tickets | {"sasl.kerberos.keytab": "/etc/krb5.keytab"})
 

@@ -9,12 +9,11 @@ import pytest
 
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, stock
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
-from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS, recall_streams
+from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
@@ -464,60 +463,5 @@ class TestDurableStores:
         ran, _ = story.stateful("b")
         story.round("b")
         story.restart("b")
-        story.round()
-        assert not ran & story.stateful("b")[0]
-
-
-class TestRemovedThreads:
-    """Who takes the lead removes the leader's thread, and sometimes the next one's: the threads that come back in their
-    place report what they have on disk, often less than the standbys of others."""
-
-    def adopted(self, story: Story) -> None:
-        """The memory is what the group's description told."""
-        members = [
-            AssignedMember(m.member_id, m.instance_id, m.metadata, dict(story.last.assignments)[m.member_id])
-            for m in story.last.raw.others
-        ]
-        memory = recall_streams(-1, "stream", story.last.cluster, members)
-        story.decisions[-1] = replace(story.last, plan=replace(story.last.plan, memory=memory))
-
-    def removed(self, story: Story, names: str) -> None:
-        """Their checkpoints are a little behind what they ran, and more so than everybody's standbys are."""
-        for name, thread in story.threads.items():
-            behind = NEAR if name not in names else NEAR - 50
-            sums = {task: behind if value == LATEST_OFFSET else NEAR for task, value in thread.sums.items()}
-            if name in names:
-                story.threads[name] = Thread(f"{thread.member_id}'", thread.process, sums=sums)
-
-    @pytest.mark.parametrize("names", ["b", "bc", "abc"])
-    @pytest.mark.parametrize("adopted", [True, False])
-    def test_have_back_what_they_ran(self, names: str, adopted: bool) -> None:
-        story = Story(durable=True)
-        before = {name: story.stateful(name)[0] for name in "abc"}
-        if adopted:
-            self.adopted(story)
-        self.removed(story, names)
-        story.round()
-        assert {name: story.stateful(name)[0] for name in "abc"} == before
-        assert not story.last.followup
-
-    @pytest.mark.parametrize("adopted", [True, False])
-    def test_one_thread_of_a_process_that_goes_on(self, adopted: bool) -> None:
-        threads = {name: Thread(name, process) for name, process in (("a", 1), ("b", 2), ("c", 2), ("d", 3))}
-        story = Story(threads=threads)
-        before = {process: story.stateful(name)[0] for process, name in ((1, "a"), (2, "b"), (3, "d"))}
-        if adopted:
-            self.adopted(story)
-        self.removed(story, "ab")
-        story.round()
-        assert {process: story.stateful(name)[0] for process, name in ((1, "a"), (2, "c"), (3, "d"))} == before
-
-    def test_not_where_they_are_too_far_behind(self) -> None:
-        story = Story(durable=True)
-        ran, _ = story.stateful("b")
-        self.adopted(story)
-        self.removed(story, "b")
-        b = story.threads["b"]
-        story.threads["b"] = replace(b, sums={**b.sums, **{(t.subtopology, t.partition): 10 for t in ran}})
         story.round()
         assert not ran & story.stateful("b")[0]
