@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,13 +35,16 @@ from tests.paths import ROOT
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 SIDECAR = ROOT / "deploy" / "no-pause" / "sidecar.yaml"
-BOOTSTRAP = "kafka-1:9092,kafka-2:9092,kafka-3:9092"
+BROKERS = ("kafka-1", "kafka-2", "kafka-3")
+BOOTSTRAP = ",".join(f"{broker}:9092" for broker in BROKERS)
 GROUP, POD = "payments", "payments-0"
 SESSION_MS = 45_000
 PROVEN_S = 15.0  # a member that was there when the guard first looked is proven after ten seconds
+LOGGED = "-Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"
 # A consumer of the brokers' image in place of the example's program; the words around it are the example's.
 PROGRAM = (
-    "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/libs/*' org.apache.kafka.tools.consumer.ConsoleConsumer"
+    f"java -Xmx128m -XX:TieredStopAtLevel=1 {LOGGED} -cp '/opt/kafka/libs/*'"
+    " org.apache.kafka.tools.consumer.ConsoleConsumer"
     f" --bootstrap-server {BOOTSTRAP} --topic orders --group {GROUP}"
     f" --consumer-property session.timeout.ms={SESSION_MS} --consumer-property client.id="
 )
@@ -110,10 +114,21 @@ def guarded(made: Composition) -> tuple[str, bool]:
         os.kill(int(running["Pid"]), signal.SIGKILL)
         owned_s = waited(lambda: bool(owners(made)) and not owners(made).keys() & before.keys())
         removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
-    held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
+        held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
+        if not held:
+            sys.stdout.write(said_of_the_group(made, application, guard))
     said = removed[0] if removed is not None else "nothing removed"
     line = f"guard as a sidecar, the application killed: owned again after {shown(owned_s)} with a session of 45 s"
     return f"{line}; guard: {said}; {resident / (1 << 20):.0f} MiB", held
+
+
+def said_of_the_group(made: Composition, application: str, guard: str) -> str:
+    """What the application, its guard and the brokers have written, with the time in UTC where they write it."""
+    said = {name: made.engine.logs(name).splitlines() for name in (application, guard)}
+    for broker in BROKERS:
+        written = made.engine.logs(made.container(broker)).splitlines()
+        said[broker] = [text for text in written if GROUP in text]
+    return "".join(f"{name}: {text}\n" for name, texts in said.items() for text in texts)
 
 
 def owners(made: Composition) -> Mapping[str, int]:

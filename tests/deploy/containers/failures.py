@@ -281,11 +281,13 @@ def exact(made: Composition, watch: Watch) -> list[str]:
             break
         time.sleep(STEP_S)
     time.sleep(5)  # what has been read has been repartitioned and counted
-    expected, found = watch.ask("/tally", 300), counted(made)
-    sys.stdout.write(f"records {expected}\ncounted {found}\n")
+    expected, late, found = watch.ask("/tally", 300), watch.ask("/late", 300), counted(made)
+    sys.stdout.write(f"records {expected}\ncounted {found}\nwritten late {late}\n")
     wrong = [name for name in ("keys", "distinct", "missing", "digest") if expected[name] != found[name]]
     if found["seen"] < expected["records"]:
         wrong.append("records were lost")
+    if late:
+        wrong.append("counts were written late")
     return wrong
 
 
