@@ -43,6 +43,8 @@ LIMIT_S = 40.0  # times the patience of tests
 REST_S = 4.0  # longer than the time between two rebalances of one hand-over
 CLOSING = ("PENDING_SHUTDOWN", "NOT_RUNNING", "DEAD")
 EXACTLY_ONCE = "exactly_once_v2"
+# A restoring thread waits so long for a broker that has died, 60 s by default: docs/reference/client-quirks.md.
+ADMIN = {"admin.request.timeout.ms": "2000", "admin.default.api.timeout.ms": "5000"}
 OWN_CLIENT_ID = {"client.id": ""}
 GUARD = "bellwether guard: "
 
@@ -228,7 +230,7 @@ def scene(cluster: ProxiedCluster, name: str, setting: Setting) -> Iterator[Scen
         session_timeout_ms=setting.session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         commit_interval_ms=200,
-        settings={"app.marks": str(KEYS)},
+        settings={"app.marks": str(KEYS), **ADMIN},
     )
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-topology-")))
