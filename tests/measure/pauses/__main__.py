@@ -1,8 +1,8 @@
-"""`python -m tests.measure.pauses --runs 5 --leaders java,bellwether --accidents restart,kill`.
+"""`python -m tests.measure.pauses --times 5 --leaders java,bellwether --accidents restart,kill`.
 
-Leaders take turns within each run, so that all of them meet the same machine. A pause is the time in which a task
-processes nothing although records come. Runs are added to docs/evidence/no-pause-speed.jsonl, of which the table in
-docs/evidence/no-pause.md is made: median / worst of the runs.
+Leaders take turns within each run, so that all of them meet the same machine. In a run the accident happens to each
+instance in turn, so many times. A pause is the time in which a task processes nothing although records come. Runs are
+added to docs/evidence/no-pause-speed.jsonl, of which the table in docs/evidence/no-pause.md is made: median / worst.
 """
 
 import argparse
@@ -30,7 +30,8 @@ def words(text: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.pauses", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--times", type=int, default=5, help="that the accident happens in each run")
     parser.add_argument("--leaders", type=words, default=list(LEADERS))
     parser.add_argument("--accidents", type=words, default=list(ACCIDENTS))
     parser.add_argument("--shapes", type=words, default=["18"], help=f"tasks: {', '.join(SHAPES)}")
@@ -55,7 +56,7 @@ def main() -> int:
                     print("out-of-memory is left out: there is no memory cgroup to write to", file=sys.stderr)
                     continue
                 try:
-                    found = measure(cluster, case, run)
+                    found = measure(cluster, case, run, options.times)
                 except AssertionError as failure:
                     failures += 1
                     print(f"{case}, run {run}: {failure}", file=sys.stderr, flush=True)

@@ -55,27 +55,25 @@ def can_run_out_of_memory() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """`rolls`: every instance in turn, else the last one. `planned`: nothing may be counted twice."""
+    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks."""
 
     happens: Callable[..., None]
-    returns: bool
-    rolls: bool = False
-    planned: bool = False
+    returns: bool = False
 
 
 ACCIDENTS = {
-    "restart": Accident(terminated, returns=True, rolls=True, planned=True),
-    "scale-in": Accident(terminated, returns=False, planned=True),
-    "kill": Accident(killed, returns=False),
-    "exception": Accident(failed, returns=False),
-    "out-of-memory": Accident(out_of_memory, returns=False),
+    "restart": Accident(terminated, returns=True),
+    "scale-in": Accident(terminated),
+    "kill": Accident(killed),
+    "exception": Accident(failed),
+    "out-of-memory": Accident(out_of_memory),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """One accident in wall-clock milliseconds: it began, the process had ended and started again (0 where it did not
-    come back), all was settled."""
+    """One accident in wall-clock milliseconds: it began, the process had ended and started again (0 where the pause
+    does not last so long), all was settled."""
 
     began_ms: int
     ended_ms: int
@@ -84,7 +82,7 @@ class Lived:
 
 
 def live_through(app: StreamsApp, name: str, accident: Accident, *, guarded: bool, limit_s: float) -> Lived:
-    """Raises AssertionError where the application does not settle in time."""
+    """Every instance runs again afterwards. Raises AssertionError where the application does not settle in time."""
     instance, began_ms = app.instances[name], _now_ms()
     accident.happens(app, name, guarded=guarded)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
@@ -93,9 +91,18 @@ def live_through(app: StreamsApp, name: str, accident: Accident, *, guarded: boo
     started_ms = 0
     if accident.returns:
         started_ms = _now_ms()
-        app.start(name, settings={"client.id": ""})
-    app.wait_settled(spread=1 if accident.returns else None, limit_s=limit_s)
-    return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
+        _come_back(app, name, limit_s)
+    else:
+        app.wait_settled(limit_s=limit_s)
+    settled_ms = app.timeline().last_change_ms(began_ms)
+    if not accident.returns:
+        _come_back(app, name, limit_s)
+    return Lived(began_ms, ended_ms, started_ms, settled_ms)
+
+
+def _come_back(app: StreamsApp, name: str, limit_s: float) -> None:
+    app.start(name, settings={"client.id": ""})
+    app.wait_settled(spread=1, limit_s=limit_s)
 
 
 def _now_ms() -> int:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -86,8 +87,9 @@ class Measured:
     load: float
 
 
-def measure(cluster: KafkaCluster, case: Case, run: int) -> Measured:
-    """Raises AssertionError where the application does not settle, loses a record, or another leader led."""
+def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured:
+    """The accident happens so many times, to each instance in turn. Raises AssertionError where the application does
+    not settle, loses a record, or another leader led."""
     accident, shape = ACCIDENTS[case.accident], SHAPES[case.shape]
     name = f"pauses-{case.leader}-{case.accident}-{run}-{int(time.time())}"
     application = _application(name, case, shape)
@@ -105,9 +107,10 @@ def measure(cluster: KafkaCluster, case: Case, run: int) -> Measured:
         load.start(PER_SECOND)
         time.sleep(WARM_S)
         before = _timed_out(cluster)
-        names = list(app.instances) if accident.rolls else list(app.instances)[-1:]
-        lives = [live_through(app, one, accident, guarded=case.guarded, limit_s=LIMIT_S) for one in names]
-        time.sleep(WARM_S)  # what comes late counts, too
+        lives = []
+        for one in islice(cycle(list(app.instances)), times):
+            lives.append(live_through(app, one, accident, guarded=case.guarded, limit_s=LIMIT_S))
+            time.sleep(WARM_S)  # what comes late counts, too
         load.stop()
         exact_expected = case.guarantee == EXACTLY_ONCE
         totals = app.wait_counted(load.expected, exactly_once=exact_expected, limit_s=LIMIT_S)

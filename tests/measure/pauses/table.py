@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HEADER = (
-    "accident | tasks | heartbeat | guarantee | stores close in | leader | runs | slowest task, away, s |"
+    "accident | tasks | heartbeat | guarantee | stores close in | leader | times | slowest task, away, s |"
     " all tasks, away, s | slowest task, return, s | slowest task, whole, s | all tasks, whole, s |"
     " most records restored | counted twice | transactions timed out | load"
 )
@@ -57,7 +57,7 @@ def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
         case["guarantee"].removesuffix("_v2").replace("_", " "),
         f"{case['closing_s']:.0f} s",
         case["leader"],
-        str(len(runs)),
+        str(len(pauses)),
         both("away_s_max", goal_s),
         both("away_s_sum"),
         both("back_s_max", goal_s) if case["accident"] == "restart" else "-",
