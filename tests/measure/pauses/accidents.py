@@ -38,11 +38,11 @@ def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
 
 
 def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """The kernel kills it for the limit of its memory cgroup. Needs a writable cgroup v1 hierarchy."""
+    """The kernel kills it for the limit of its memory cgroup, which counts what it takes from now on. Needs a writable
+    cgroup v1 hierarchy."""
     pid = application_pid(app.instances[name], guarded=guarded)
     group = MEMORY / f"pauses-{pid}"
     group.mkdir()
-    (group / "memory.move_charge_at_immigrate").write_text("1")
     (group / "cgroup.procs").write_text(str(pid))
     used = int((group / "memory.usage_in_bytes").read_text())
     (group / "memory.limit_in_bytes").write_text(str(used + MEMORY_LEFT_MB * 1024 * 1024))
