@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.absence import handed_over, owned
+from bellwether_kafka.coordinator.control.absence import handed_over, look, owned
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARD_MS,

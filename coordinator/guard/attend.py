@@ -45,7 +45,7 @@ class Attendance:
         self._process_id: str | None = None  # read while the process held its directory
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
-        self._empty_seen = False
+        self._shown_empty: DescribeAnswer | None = None
         self._had: frozenset[TopicPartition] = frozenset()  # when it was last seen to have anything
         self._answered = False  # by a broker that was asked to remove its members
         process.changed = self._changed.set
@@ -74,6 +74,7 @@ class Attendance:
             await self._empty()
             if not self._process.ended:
                 self._process.stop()
+            await self._record_empty()
             await self._until(lambda: False)
         else:
             with suppress(TimeoutError):
@@ -160,9 +161,15 @@ class Attendance:
             if answer is not None:
                 self._take(answer)
                 if control.handed_over(self._had, answer, self._belonging().member_ids):
-                    self._empty_seen = True
+                    self._shown_empty = answer
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
+
+    async def _record_empty(self) -> None:
+        """While it closes. The leader records the same, unless it dies just now."""
+        if self._order is not None and self._shown_empty is not None:
+            with suppress(evacuation.NotOrderedError):
+                await self._order.record_empty(self._shown_empty)
 
     async def _unless_hurried(self, work: Coroutine[None, None, None]) -> None:
         """The work, or until the process has ended, or is to be stopped at once."""
@@ -189,7 +196,7 @@ class Attendance:
                 what, then = "producers are not fenced", "their transactions end with transaction.timeout.ms"
             self._say(f"Its {what} within {END_S:g} s{why}; {then}.")
         # The order on one that was emptied stands until it is back: the leader sees that.
-        if self._order is not None and not self._empty_seen:
+        if self._order is not None and self._shown_empty is None:
             await self._withdraw(self._order)
 
     async def _withdraw(self, order: evacuation.Evacuation) -> None:

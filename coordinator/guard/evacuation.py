@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.guard.group_link import REQUEST_TIMEOUT_MS, GroupLink
 from bellwether_kafka.coordinator.kafka import AppendRecord, FindLeader, ReadLog, ReadRecords, TransportError
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 
 # Every sidecar beats once a second, so this many records hold what all have said lately.
 RECORDS_READ = 500
@@ -98,6 +98,13 @@ class Evacuation:
     async def give(self) -> None:
         for order in self.orders:
             await self.log.write(self.leader, *control.encode(order))
+
+    async def record_empty(self, shown: DescribeAnswer) -> None:
+        """What the leader records when it sees this. Where the leader dies before, nobody would see the order's end."""
+        for order in self.orders:
+            absence = control.look(order, None, shown, int(time.time() * 1000)).absence
+            if absence is not None and absence.stage is control.Stage.EMPTY:
+                await self.log.write(self.leader, *control.encode(absence))
 
     async def withdraw(self) -> None:
         """The topic may have another leader by now."""

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
-from bellwether_kafka.coordinator.membership.events import DescribedMember
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
@@ -274,12 +274,45 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back(
         on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
     said = on.play(emptied)
-    assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True)]
+    assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True), (f"absence/{GROUP}/member:a", True)]
     (given,) = [control.decode(*record) for record in on.brokers.log if record[0].startswith(b"evacuate/")]
     assert isinstance(given, control.PlacementOrder)
     assert given.until is control.Until.BACK
     assert said[0].startswith("It is empty after ")
     assert on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_seen_that() -> None:
+    """Otherwise a new member id alone would not show that it is back, and the order would stand until it expires."""
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await ordered(on)
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    on.play(emptied)
+    order, absence = (control.decode(*record) for record in on.brokers.log[-2:])
+    assert isinstance(order, control.PlacementOrder)
+    assert isinstance(absence, control.Absence)
+    assert (absence.stage, absence.members, absence.order_ms) == (control.Stage.EMPTY, ("a",), order.at_ms)
+    back = DescribeAnswer(0, 0, "Stable", "consumer", "range", (plain("a2"),))
+    assert control.look(order, absence, back, order.at_ms).ended == "it is back"
+
+
+def test_a_process_that_is_empty_is_stopped_also_where_that_cannot_be_recorded() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+    on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
+
+    async def emptied(on: Stage) -> None:
+        await ordered(on)
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert on.process.stopped
+    assert [sentence.partition(" after ")[0] for sentence in said[:1]] == ["It is empty"]
     assert on.brokers.removed == ["a"]
 
 
