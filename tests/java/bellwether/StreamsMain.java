@@ -32,6 +32,7 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
@@ -56,6 +57,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.ReadOnlyWindowStore;
+import org.apache.kafka.streams.state.RocksDBConfigSetter;
+import org.rocksdb.Options;
 
 /**
  * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1, v2,
@@ -69,8 +72,8 @@ import org.apache.kafka.streams.state.ReadOnlyWindowStore;
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
  * every thread throw at its next record, "hog" takes memory until there is none. The end of input and SIGTERM close the
- * instance; it leaves the group then if `app.leave` is true, and each task takes `app.close.ms` to close. When it fails,
- * the process ends with 3. `app.marks` is the number of marks (64).
+ * instance; it leaves the group then if `app.leave` is true. Each store takes `app.close.ms` to close, whenever it is
+ * closed. When the instance fails, the process ends with 3. `app.marks` is the number of marks (64).
  */
 public final class StreamsMain {
     private static final Duration WINDOW = Duration.ofSeconds(10);
@@ -103,6 +106,10 @@ public final class StreamsMain {
         if (settings.containsKey("app.describe")) {
             return;
         }
+        closeMs = Long.parseLong(settings.getOrDefault("app.close.ms", "0"));
+        if (closeMs > 0) {
+            properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, SlowToClose.class);
+        }
         KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
         streams.setStateListener((to, from) -> {
             Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
@@ -120,7 +127,6 @@ public final class StreamsMain {
         streams.setStandbyUpdateListener(restores);
         Thread watch = new Thread(() -> watch(streams), "watch");
         watch.setDaemon(true);
-        closeMs = Long.parseLong(settings.getOrDefault("app.close.ms", "0"));
         boolean leaves = Boolean.parseBoolean(settings.get("app.leave"));
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             close(streams, leaves);
@@ -370,6 +376,19 @@ public final class StreamsMain {
         @Override
         public void close() {
             Report.closed(context().taskId());
+        }
+    }
+
+    /** RocksDB calls it on the thread that closes a store. A task that becomes a standby keeps its stores open. */
+    public static final class SlowToClose implements RocksDBConfigSetter {
+        @Override
+        public void setConfig(String store, Options options, Map<String, Object> configs) {
+            // Only closing differs.
+        }
+
+        @Override
+        public void close(String store, Options options) {
+            Report.line("store-closes", "\"store\":" + Report.quoted(store));
             try {
                 Thread.sleep(closeMs);
             } catch (InterruptedException hurried) {

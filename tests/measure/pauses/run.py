@@ -27,6 +27,7 @@ PER_SECOND = 1_500
 WARM_S = 5.0
 BUSY_MS = 4_000  # tasks without a record for so long are not measured
 GRACE_S = 90
+STATEFUL = 2  # subtopologies with a store
 LAG = 10_000  # Kafka's default acceptable.recovery.lag
 EXACTLY_ONCE = "exactly_once_v2"
 TIMED_OUT = b"due to timeout"
@@ -142,7 +143,8 @@ def pause(line: Timeline, tasks: Sequence[str], lived: Lived) -> Pause:
 
 
 def _application(name: str, case: Case, shape: Shape) -> Application:
-    closing_ms = int(case.closing_s * 1000 * shape.instances / (3 * shape.partitions))
+    stores = 2 * STATEFUL * shape.partitions // shape.instances  # each task has an active and a standby one
+    closing_ms = int(case.closing_s * 1000 / stores)
     settings = {
         "app.leave": str(case.leader == "java-leave").lower(),
         "app.close.ms": str(closing_ms),
