@@ -103,7 +103,10 @@ class StreamsView:
     process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
     not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
-    before it stopped, so nearly all of its copies are on its disk; () for none. `destination[t]` is the process where
+    before it stopped, so nearly all of its copies are on its disk; () for none. `copies` are the ascending codes of
+    (process, stateful task) that processes which were here run or keep by the last plan. `expected[t]` copies are with
+    processes that were emptied, went a moment ago and are expected back, the first of them until `expected_until_ms`
+    (epoch; None where there is none); () for none. `destination[t]` is the process where
     the last plan meant task t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks
     that run stay where they run in this rebalance.
     """
@@ -126,6 +129,9 @@ class StreamsView:
     home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     report_hidden: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     resumed: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    copies: LongArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    expected: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    expected_until_ms: int | None = None
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     hands_over: bool = True
 

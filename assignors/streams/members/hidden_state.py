@@ -17,6 +17,8 @@ What is remembered of a process that restarted:
 * resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
   little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
   two rebalances for each few.
+* expected: an emptied process that went less than EXPECTED_MS ago. Until then nobody else makes the copies that it had:
+  it brings them back, and whoever had made them would close them again, which stops all tasks of a thread.
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -58,9 +60,10 @@ from bellwether_kafka.assignors.streams.members.views import TimestampedView
 from bellwether_kafka.protocol.primitives import ProcessId
 
 REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
+EXPECTED_MS = 45_000  # Kafka's own session.timeout.ms: so long a group waits for a member that has closed
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
 ASK_MS = 500  # at first; then when it has been here twice as long
-LONG_AGO = -(2**62)
+LONG_AGO, LONG_AHEAD = -(2**62), 2**62
 HeldBy = Mapping[ProcessId, Held]
 
 
@@ -134,7 +137,14 @@ def use_hidden_state(
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms),
     )
-    kept = replace(kept, resumed=_resumed(view, restarts, now_ms))
+    expected, expected_until_ms = _expected(state.away, tasks, now_ms)
+    kept = replace(
+        kept,
+        resumed=_resumed(view, restarts, now_ms),
+        copies=_codes(view, [(p, _real(tasks, held, held.ran | held.kept)) for p, held in going_on.items()]),
+        expected=expected,
+        expected_until_ms=expected_until_ms,
+    )
     # All other hidden state is a report of almost nothing.
     return _report_hidden(replace(seen, view=kept), state, now_ms, acceptable_lag), state
 
@@ -153,13 +163,14 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
     process, task = np.divmod(code, max(1, total))
     first = starts(process, view.size).tolist()
     subtopology, partition = view.tasks.subtopology[task], view.tasks.partition[task]
-    marks = (among(code, runs), among(code, np.sort(home)), among(code, hidden))
+    copies = np.sort(task_code(plan.standby_process, plan.standby_task, total))
+    marks = (among(code, runs), among(code, copies), among(code, np.sort(home)), among(code, hidden))
     held = {}
     for p, (of, at_ms) in enumerate(zip(view.processes, state.restarted_ms.tolist(), strict=True)):
         part = slice(first[p], first[p + 1])
-        ran, at_home, is_hidden = (mark[part] for mark in marks)
+        ran, kept, at_home, is_hidden = (mark[part] for mark in marks)
         restarted_ms = None if at_ms == LONG_AGO else at_ms
-        held[of.process_id] = Held(subtopology[part], partition[part], ran, at_home, is_hidden, restarted_ms)
+        held[of.process_id] = Held(subtopology[part], partition[part], ran, kept, at_home, is_hidden, restarted_ms)
     return held | dict(state.away)
 
 
@@ -209,11 +220,6 @@ class _Restart:
         usable: BoolArray = self.reported | self.hidden | ~self.stateful
         usable &= self.task != NOBODY
         return ran & usable
-
-    @property
-    def was_emptied(self) -> bool:
-        """Others had taken over all that it ran, and it kept its copies until it stopped."""
-        return bool(len(self.task)) and not (self.held.ran | self.held.home).any()
 
     def trusted(self, sent: IntArray, now_ms: int) -> BoolArray:
         """What it ran until now, and nobody has run since."""
@@ -267,8 +273,28 @@ def _restarts(
 
 def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
     resumed = np.zeros(view.size, dtype=np.bool_)
-    resumed[[r.process for r in restarts if r.was_emptied and now_ms - r.at_ms <= RETURNING_MS]] = True
+    resumed[[r.process for r in restarts if r.held.emptied and now_ms - r.at_ms <= RETURNING_MS]] = True
     return resumed
+
+
+def _expected(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int | None]:
+    """Per task how many copies emptied processes have taken along that are expected back, and until when the first of
+    these is (epoch ms). A clock that was set back makes nobody wait."""
+    copies: IntArray = np.zeros(tasks.table.size, dtype=np.int32)
+    until_ms = None
+    for held in away.values():
+        if held.went_ms is None or not held.emptied or not 0 <= now_ms - held.went_ms < EXPECTED_MS:
+            continue
+        copies[_real(tasks, held, held.kept)] += 1
+        until_ms = min(until_ms or LONG_AHEAD, held.went_ms + EXPECTED_MS)
+    return copies, until_ms
+
+
+def _real(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
+    """The marked tasks that still exist and have state."""
+    task = tasks.index(held.subtopology, held.partition)[marked]
+    found: LongArray = task[look_up(tasks.table.stateful, task, False)]
+    return found
 
 
 def _restarted_ms(view: StreamsView, restarts: Sequence[_Restart]) -> LongArray:

@@ -53,17 +53,23 @@ class Home:
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
     """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
-    `ran`: tasks that it runs; `home`: those that it ran until it restarted; `hidden`: state not mentioned since its
-    restart, which was seen at `restarted_ms` (epoch). It was first missed at `went_ms`; None for both where there was
-    no such time."""
+    `ran`: tasks that it runs; `kept`: those of which it was given a standby or a warm-up; `home`: those that it ran
+    until it restarted; `hidden`: state not mentioned since its restart, which was seen at `restarted_ms` (epoch). It
+    was first missed at `went_ms`; None for both where there was no such time."""
 
     subtopology: IntArray
     partition: IntArray
     ran: BoolArray
+    kept: BoolArray
     home: BoolArray
     hidden: BoolArray
     restarted_ms: int | None = None
     went_ms: int | None = None
+
+    @property
+    def emptied(self) -> bool:
+        """Others had taken over all that it ran, and it kept its copies until it stopped."""
+        return bool(len(self.ran)) and not (self.ran | self.home).any()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +182,8 @@ def _held(tasks: Mapping[TaskId, bool]) -> Held:
     subtopology = np.array([task.subtopology for task in ordered], dtype=np.int32)
     partition = np.array([task.partition for task in ordered], dtype=np.int32)
     nothing = np.zeros(len(ordered), dtype=np.bool_)
-    return Held(subtopology, partition, np.array([tasks[task] for task in ordered], dtype=np.bool_), nothing, nothing)
+    ran = np.array([tasks[task] for task in ordered], dtype=np.bool_)
+    return Held(subtopology, partition, ran, ~ran, nothing, nothing)
 
 
 def owned_partitions(columns: SubscriptionColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:

@@ -42,7 +42,7 @@ class HighAvailability:
         if self.configs.num_standby_replicas:
             self.place_standbys()
             wanted = self.configs.num_standby_replicas
-            self.notes += missing_standbys(self.view, self.place.standbys, self.stateful.tolist(), wanted)
+            self.notes += missing_standbys(self.view, self.place.standbys, self.to_copy.tolist(), wanted)
         moved = self.move()
         self.place_stateless()
         if self.racks is not None:
@@ -52,6 +52,11 @@ class HighAvailability:
 
     def refine(self, tasks: IntArray) -> None:
         """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
+
+    @property
+    def to_copy(self) -> IntArray:
+        """The tasks that should have all their standbys now."""
+        return self.stateful
 
     @cached_property
     def lags(self) -> TaskLags:

@@ -36,6 +36,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
         self._held = 0
+        self._waits_until_ms: int | None = None
         super().__init__(self.steps.view, configs, racks)
 
     def assign(self) -> application.StreamsPlan:
@@ -45,6 +46,7 @@ class StreamsHighAvailability(placing.HighAvailability):
             stays=True,
             probing=plan.probing or steps.deferred > 0 or self._held > 0,
             destination=self._target,
+            deadlines=() if self._waits_until_ms is None else ((0, self._waits_until_ms),),
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
@@ -95,7 +97,40 @@ class StreamsHighAvailability(placing.HighAvailability):
         now[waits] = runs[waits]
         return now
 
+    @property
+    def to_copy(self) -> IntArray:
+        if self._waits_until_ms is None:
+            return self.stateful
+        here: IntArray = self.stateful[self.view.expected[self.stateful] == 0]
+        return here
+
     def place_standbys(self) -> None:
+        if self.steps.empties:
+            self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
+        elif self.view.expected_until_ms is not None:
+            self._waits_until_ms = self.view.expected_until_ms
+            self._leave_standbys(self.view.expected)
+        else:
+            self._place_standbys()
+
+    def _leave_standbys(self, away: IntArray) -> None:
+        """While a process is being emptied or away, every copy stays, and only what is missing besides those that are
+        `away` (per task) is placed: what moves now moves back soon, and a thread closes the stores of one after the
+        other, while its tasks stand still."""
+        place, total, replicas = self.place, self.view.tasks.size, self.configs.num_standby_replicas
+        copies, short = set(self.view.copies.tolist()), []
+        for task, elsewhere in zip(self.stateful.tolist(), away[self.stateful].tolist(), strict=True):
+            others = [process for _, process in self.lags.holders(task) if process != place.active[task]]
+            kept = [process for process in others if process * total + task in copies]
+            more = [process for process in others if process * total + task not in copies]
+            for process in (kept + more[: max(0, replicas - elsewhere - len(kept))])[:replicas]:
+                place.add_standby(task, process)
+            if len(place.standbys[task]) + elsewhere < replicas:
+                short.append(task)
+        rule = placing.KeepingRule(self.view, self.configs, self.lags)
+        placing.fill_lightest(place, rule.spread(place, short, replicas))
+
+    def _place_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
         exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
         if self.racks is None:

@@ -82,12 +82,17 @@ def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArr
 
 def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
     """Tasks of whose state only processes that these rules empty have a copy that has caught up."""
-    emptying = [rule for rule in rules if rule.empties]
-    emptied = np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
+    emptied = emptied_by(view, rules)
     task, process = view.report.values, view.report.row
     caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
     found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~emptied[process]]).astype(np.int32)
     return found
+
+
+def emptied_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
+    """The processes that these rules empty."""
+    emptying = [rule for rule in rules if rule.empties]
+    return np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
 
 
 def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, devi
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import obey
+from bellwether_kafka.assignors.streams.stages.rules import emptied_by, obey
 
 
 class Steps:
@@ -42,6 +42,11 @@ class Steps:
     def any(self) -> bool:
         """Whether there is anything to do at all."""
         return self._configs.any
+
+    @property
+    def empties(self) -> bool:
+        """Whether an order empties a process that is here."""
+        return bool(emptied_by(self.view, self._configs.rules).any())
 
     @property
     def evener(self) -> type[Evener]:

@@ -1,10 +1,15 @@
-"""From a plan on processes to a plan on threads, where active tasks stay on their threads while that keeps these even.
-
+"""From a plan on processes to a plan on threads, where tasks stay on their threads while that keeps these even.
 
 Kafka deals stateless tasks anew in each rebalance, beside a number of standbys that changes with every warm-up, and
 stateful ones by lag, which a task has that is not yet restored. So tasks go from thread to thread of one process, and
-each runs nowhere until the next rebalance hands it out. Only active tasks count here: a standby is no work for a stream
-thread.
+each runs nowhere until the next rebalance hands it out.
+
+A copy stays on its thread too, and a task that the process takes over runs on the thread of its copy: a thread turns a
+standby into an active task, and back, without closing a store. Between two threads the one that has the copy closes it,
+and the other one fails to lock its directory and tries again a second later
+(docs/reference/client-quirks.md#java-streams-threads).
+
+Active tasks are even on their own: a standby is no work for a stream thread.
 """
 
 from itertools import pairwise
@@ -16,21 +21,70 @@ from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsV
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
-def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray) -> IntArray:
+def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
     tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
-    here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & (plan.active != NOBODY)
-    if (dealt[here] == view.running_on[here]).all():
+    placed = plan.active != NOBODY
+    here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & placed
+    copy = copies.thread(plan.active, np.arange(view.tasks.size))
+    beside = (copy != NOBODY) & ~here & placed
+    wanted = np.where(here, view.running_on, np.where(beside, copy, dealt)).astype(np.int32)
+    if (dealt == wanted).all():
         return dealt
-    threads = np.where(here, view.running_on, dealt).astype(np.int32)
     touched = np.zeros(view.size, dtype=np.bool_)
-    touched[plan.active[here]] = True
-    mine: BoolArray = (plan.active != NOBODY) & look_up(touched, plan.active, False)
+    touched[plan.active[here | beside]] = True
+    mine: BoolArray = placed & look_up(touched, plan.active, False)
     stateful = view.tasks.stateful
-    _Threads(view, plan, threads, here, mine & stateful, counted=stateful).even()
-    _Threads(view, plan, threads, here, mine & ~stateful, counted=np.ones_like(stateful)).deal()
-    return threads
+    _Threads(view, plan, wanted, here, beside, mine & stateful, counted=stateful).even()
+    _Threads(view, plan, wanted, here, beside, mine & ~stateful, counted=np.ones_like(stateful)).deal()
+    return wanted
+
+
+def stay_standbys(view: StreamsView, plan: StreamsPlan, copies: "_Copies") -> IntArray:
+    """The thread of each standby: the one that has the copy, unless that has more than one above its share. Others are
+    spread so that the tasks of any one process would be taken over by all threads."""
+    owner = plan.destination if len(plan.destination) else plan.active
+    first, capacity = offsets(view.capacity).tolist(), view.capacity.tolist()
+    share = -(-np.bincount(plan.standby_process, minlength=view.size) // view.capacity) + 1
+    room = np.repeat(share, view.capacity).tolist()
+    processes, sources = plan.standby_process.tolist(), owner[plan.standby_task].tolist()
+    threads = copies.thread(plan.standby_process, plan.standby_task).tolist()
+    behind: dict[tuple[int, int], int] = {}  # standbys of one process' tasks on one thread
+    new = []
+    for at, (thread, source) in enumerate(zip(threads, sources, strict=True)):
+        if thread == NOBODY or not room[thread]:
+            new.append(at)
+        else:
+            room[thread] -= 1
+            behind[thread, source] = behind.get((thread, source), 0) + 1
+    for at in new:
+        process, source = processes[at], sources[at]
+        mine = range(first[process], first[process] + capacity[process])
+        thread = min(mine, key=lambda t: (behind.get((t, source), 0), -room[t], t))
+        threads[at] = thread
+        room[thread] -= 1
+        behind[thread, source] = behind.get((thread, source), 0) + 1
+    return np.array(threads, dtype=np.int32)
+
+
+class _Copies:
+    """The threads that reported stateful tasks themselves: those that run them or keep copies of them."""
+
+    def __init__(self, view: StreamsView) -> None:
+        self._tasks = view.tasks.size
+        thread, task = view.thread_tasks.row, view.thread_tasks.values
+        process_of = np.repeat(np.arange(view.size), view.capacity)
+        self._codes, first = np.unique(task_code(process_of[thread], task, self._tasks), return_index=True)
+        self._threads = thread[first]
+
+    def thread(self, process: IntArray, task: IntArray) -> IntArray:
+        """Of each pair, NOBODY where no thread of the process has said that it has the task."""
+        if not len(self._codes):
+            return np.full(len(task), NOBODY, dtype=np.int32)
+        wanted = task_code(process, task, self._tasks)
+        at = np.minimum(np.searchsorted(self._codes, wanted), len(self._codes) - 1)
+        return np.where(self._codes[at] == wanted, self._threads[at], NOBODY).astype(np.int32)
 
 
 class _Threads:
@@ -42,6 +96,7 @@ class _Threads:
         plan: StreamsPlan,
         threads: IntArray,
         here: BoolArray,
+        beside: BoolArray,
         movable: BoolArray,
         *,
         counted: BoolArray,
@@ -49,8 +104,8 @@ class _Threads:
         self._threads = threads
         self._first = offsets(view.capacity).tolist()
         self._process = plan.active
-        self._free = np.flatnonzero(movable & ~here).tolist()
-        self._running = np.flatnonzero(movable & here).tolist()
+        self._free = np.flatnonzero(movable & ~here & ~beside).tolist()
+        self._bound = [*np.flatnonzero(movable & here).tolist(), *np.flatnonzero(movable & beside).tolist()]
         self._counts = np.bincount(threads[counted & (threads != NOBODY)], minlength=self._first[-1]).tolist()
 
     def deal(self) -> None:
@@ -65,14 +120,15 @@ class _Threads:
         self.even()
 
     def even(self) -> None:
-        """Moves tasks while two threads of a process differ by more than one, those that do not run there first."""
+        """Moves tasks while two threads of a process differ by more than one, those first that nothing binds to their
+        thread, then those of which it has a copy."""
         counts, first = self._counts, self._first
         uneven = [p for p, (at, end) in enumerate(pairwise(first)) if max(counts[at:end]) - min(counts[at:end]) > 1]
         if not uneven:
             return
         movable: dict[int, list[int]] = {}
         wanted = set(uneven)
-        for task in (*self._running, *self._free):
+        for task in (*self._bound, *self._free):
             if int(self._process[task]) in wanted:
                 movable.setdefault(int(self._threads[task]), []).append(task)
         for process in uneven:
@@ -93,11 +149,12 @@ def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     dealt = assign_threads(view, plan)
     active = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     active[dealt.active.values] = dealt.active.row
+    if plan.stays and len(view.running_on):
+        copies = _Copies(view)
+        return ThreadPlan(stay(view, plan, active, copies), stay_standbys(view, plan, copies))
     thread = dealt.standby.row
     process = np.repeat(np.arange(view.size), view.capacity)
     given = task_code(process[thread], dealt.standby.values, view.tasks.size)
     order = np.argsort(given)
     at = np.searchsorted(given[order], task_code(plan.standby_process, plan.standby_task, view.tasks.size))
-    if plan.stays and len(view.running_on):
-        active = stay(view, plan, active)
     return ThreadPlan(active, thread[order][at])
