@@ -104,7 +104,7 @@ class StreamsView:
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
     not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
     before it stopped, so nearly all of its copies are on its disk; () for none. `copies` are the ascending codes of
-    (process, stateful task) that processes which were here run or keep by the last plan. `expected[t]` copies are with
+    (process, task) that processes which were here run or keep by the last plan. `expected[t]` copies are with
     processes that were emptied, went a moment ago and are expected back, the first of them until `expected_until_ms`
     (epoch; None where there is none); () for none. `destination[t]` is the process where
     the last plan meant task t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks
@@ -230,7 +230,8 @@ class StreamsPlan:
     `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
     `stages` tell what each configured stage did; `deferred` tasks wait for a later rebalance because of one of them.
     `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
-    now and wait for others, so that all leave their processes at once."""
+    now and wait for others, so that all leave their processes at once. `emptied[p]`: an order empties process p; ()
+    where there is none."""
 
     active: IntArray
     standby_task: IntArray
@@ -244,6 +245,7 @@ class StreamsPlan:
     deferred: int = 0
     held: int = 0
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    emptied: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

@@ -22,8 +22,9 @@ What is remembered of a process that restarted:
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
-* its homes: tasks that it ran until it restarted, and tasks that were lost, that is, sent to it and run by none of its
-  threads now, because the broker or another leader removed the thread. It shall have them back once it has caught up.
+* its homes: tasks that it ran until it restarted or was emptied, and tasks that were lost, that is, sent to it and run
+  by none of its threads now, because the broker or another leader removed the thread. It shall have them back once it
+  has caught up.
 
 docs/evidence/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
 """
@@ -73,7 +74,8 @@ class HiddenState:
 
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     for one of which no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the
-    process, NOBODY for none. `away` is what processes held that are not here.
+    process, NOBODY for none. `away` is what processes held that are not here. `had` are the ascending codes of what
+    those that are here ran by the last plan or were to have back; those in `emptied` had nothing left to run.
     """
 
     hidden: LongArray
@@ -84,6 +86,8 @@ class HiddenState:
     ran_before_restart: IntArray
     lost_by: IntArray
     away: HeldBy
+    had: LongArray
+    emptied: frozenset[int]
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
         """Whether a process has come back in this rebalance that can take over more once it has said what it has."""
@@ -136,12 +140,14 @@ def use_hidden_state(
         ran_before_restart=_ran_before_restart(view, restarts),
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms),
+        had=_codes(view, [(p, _existing(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
+        emptied=frozenset(p for p, held in known.items() if held.emptied),
     )
     expected, expected_until_ms = _expected(state.away, tasks, now_ms)
     kept = replace(
         kept,
         resumed=_resumed(view, restarts, now_ms),
-        copies=_codes(view, [(p, _real(tasks, held, held.ran | held.kept)) for p, held in going_on.items()]),
+        copies=_codes(view, [(p, _existing(tasks, held, held.ran | held.kept)) for p, held in going_on.items()]),
         expected=expected,
         expected_until_ms=expected_until_ms,
     )
@@ -158,6 +164,8 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
     given = distinct(np.concatenate([runs, task_code(plan.standby_process, plan.standby_task, total)]))
     back = np.flatnonzero(state.ran_before_restart != NOBODY)
     home = task_code(state.ran_before_restart[back], back, total)
+    if len(plan.emptied):
+        home = np.concatenate([home, state.had[plan.emptied[state.had // max(1, total)]]])
     hidden = state.hidden[~among(state.hidden, given) | among(state.hidden, state.trusted)]
     code = distinct(np.concatenate([_reported(view), given, hidden, home]))
     process, task = np.divmod(code, max(1, total))
@@ -170,7 +178,17 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
         part = slice(first[p], first[p + 1])
         ran, kept, at_home, is_hidden = (mark[part] for mark in marks)
         restarted_ms = None if at_ms == LONG_AGO else at_ms
-        held[of.process_id] = Held(subtopology[part], partition[part], ran, kept, at_home, is_hidden, restarted_ms)
+        now_emptied = p in state.emptied or (len(plan.emptied) > 0 and bool(plan.emptied[p]))
+        held[of.process_id] = Held(
+            subtopology[part],
+            partition[part],
+            ran,
+            kept,
+            at_home,
+            is_hidden,
+            restarted_ms,
+            emptied=now_emptied and not ran.any(),
+        )
     return held | dict(state.away)
 
 
@@ -285,15 +303,15 @@ def _expected(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int 
     for held in away.values():
         if held.went_ms is None or not held.emptied or not 0 <= now_ms - held.went_ms < EXPECTED_MS:
             continue
-        copies[_real(tasks, held, held.kept)] += 1
+        copies[_existing(tasks, held, held.kept)] += 1
         until_ms = min(until_ms or LONG_AHEAD, held.went_ms + EXPECTED_MS)
     return copies, until_ms
 
 
-def _real(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
-    """The marked tasks that still exist and have state."""
+def _existing(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
+    """The marked tasks that still exist."""
     task = tasks.index(held.subtopology, held.partition)[marked]
-    found: LongArray = task[look_up(tasks.table.stateful, task, False)]
+    found: LongArray = task[task != NOBODY]
     return found
 
 

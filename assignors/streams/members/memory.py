@@ -54,8 +54,9 @@ class Home:
 class Held:
     """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
     `ran`: tasks that it runs; `kept`: those of which it was given a standby or a warm-up; `home`: those that it ran
-    until it restarted; `hidden`: state not mentioned since its restart, which was seen at `restarted_ms` (epoch). It
-    was first missed at `went_ms`; None for both where there was no such time."""
+    until it restarted, or until an order emptied it; `hidden`: state not mentioned since its restart, which was seen at
+    `restarted_ms` (epoch). It was first missed at `went_ms`; None for both where there was no such time. `emptied`: an
+    order has let others take over all that it ran."""
 
     subtopology: IntArray
     partition: IntArray
@@ -65,11 +66,7 @@ class Held:
     hidden: BoolArray
     restarted_ms: int | None = None
     went_ms: int | None = None
-
-    @property
-    def emptied(self) -> bool:
-        """Others had taken over all that it ran, and it kept its copies until it stopped."""
-        return bool(len(self.ran)) and not (self.ran | self.home).any()
+    emptied: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -46,6 +46,7 @@ class StreamsHighAvailability(placing.HighAvailability):
             stays=True,
             probing=plan.probing or steps.deferred > 0 or self._held > 0,
             destination=self._target,
+            emptied=steps.emptied,
             deadlines=() if self._waits_until_ms is None else ((0, self._waits_until_ms),),
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
@@ -105,7 +106,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         return here
 
     def place_standbys(self) -> None:
-        if self.steps.empties:
+        if self.steps.emptied.any():
             self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
         elif self.view.expected_until_ms is not None:
             self._waits_until_ms = self.view.expected_until_ms

@@ -1,6 +1,7 @@
 """The configured stages in the course of one assignment: what they need to know, and what they have done so far."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,10 +44,10 @@ class Steps:
         """Whether there is anything to do at all."""
         return self._configs.any
 
-    @property
-    def empties(self) -> bool:
-        """Whether an order empties a process that is here."""
-        return bool(emptied_by(self.view, self._configs.rules).any())
+    @cached_property
+    def emptied(self) -> BoolArray:
+        """The processes that orders empty."""
+        return emptied_by(self.view, self._configs.rules)
 
     @property
     def evener(self) -> type[Evener]:

@@ -27,7 +27,7 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
     here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & placed
-    copy = copies.thread(plan.active, np.arange(view.tasks.size))
+    copy = copies.thread(plan.active, np.arange(view.tasks.size, dtype=np.int32))
     beside = (copy != NOBODY) & ~here & placed
     wanted = np.where(here, view.running_on, np.where(beside, copy, dealt)).astype(np.int32)
     if (dealt == wanted).all():

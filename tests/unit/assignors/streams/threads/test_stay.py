@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.threads.stay import spread
@@ -56,6 +57,52 @@ def test_stateful_tasks_are_even_among_themselves() -> None:
     assert sorted(found[:4]) == [0, 0, 1, 1]
     assert sorted(found) == [0] * 4 + [1] * 4
     assert sum(a == b for a, b in zip(found, [0, 0, 0, 0, 1, 1, 1, 1], strict=True)) == 4
+
+
+def view_with_copies(copies: list[list[int]]) -> StreamsView:
+    """Two processes of two threads. `copies` are the stateful tasks that each thread has, running or not; those of the
+    second process run there."""
+    application = Application([(8, 100)])
+    application.instances = [Instance(process_id(n), 2) for n in (1, 2)]
+    running = [next((thread for thread in (2, 3) if task in copies[thread]), NOBODY) for task in range(8)]
+    return replace(
+        application.view(),
+        running_on=np.array(running, dtype=np.int32),
+        thread_tasks=Ragged.of_rows(copies),
+    )
+
+
+def test_a_task_that_is_taken_over_runs_on_the_thread_of_its_copy() -> None:
+    view = view_with_copies([[3, 1], [0, 2], [0, 1, 2, 3], []])
+    assert threads(view, [0, 0, 0, 0, 1, 1, 1, 1])[:4] == [1, 0, 1, 0]
+
+
+def test_threads_are_even_even_so() -> None:
+    view = view_with_copies([[0, 1, 2, 3], [], [0, 1, 2, 3], []])
+    assert sorted(threads(view, [0, 0, 0, 0, 1, 1, 1, 1])[:4]) == [0, 0, 1, 1]
+
+
+def standby_threads(view: StreamsView, standbys: list[int]) -> list[int]:
+    """Of these standbys on the first process; everything runs on the second one."""
+    task = np.array(standbys, dtype=np.int32)
+    plan = StreamsPlan.of(np.ones(8, dtype=np.int32), task, np.zeros(len(task), dtype=np.int32))
+    return spread(view, replace(plan, stays=True)).standby.tolist()
+
+
+def test_a_copy_stays_on_its_thread() -> None:
+    view = view_with_copies([[1, 3], [0, 2], [0, 1, 2, 3], [4, 5, 6, 7]])
+    assert standby_threads(view, [0, 1, 2, 3]) == [1, 0, 1, 0]
+
+
+def test_no_thread_keeps_more_than_one_copy_above_its_share() -> None:
+    view = view_with_copies([[0, 1, 2, 3], [], [0, 1, 2, 3], [4, 5, 6, 7]])
+    assert sorted(standby_threads(view, [0, 1, 2, 3])) == [0, 0, 0, 1]
+
+
+def test_new_copies_of_the_tasks_of_one_process_go_to_all_threads() -> None:
+    """So each thread takes over its part of them, without an exchange of copies."""
+    view = view_with_copies([[], [], [0, 1, 2, 3], [4, 5, 6, 7]])
+    assert sorted(standby_threads(view, [0, 1, 2, 3])) == [0, 0, 1, 1]
 
 
 def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:

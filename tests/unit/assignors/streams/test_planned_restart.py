@@ -1,0 +1,108 @@
+"""An application whose instances are emptied, restarted and filled again one by one, decision by decision (`fleet`).
+
+A thread that gives up a copy closes its store, and its tasks stand still meanwhile. One that opens a store that another
+thread of its process has not closed yet tries again a second later or more.
+"""
+
+from collections import Counter
+
+import pytest
+
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.decide import Assignors, stock
+from bellwether_kafka.assignors.streams.members.hidden_state import EXPECTED_MS
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
+from tests.unit.assignors.streams.fleet import Fleet
+from tests.unit.assignors.streams.world import sent
+
+AWAY_MS = 20_000
+
+
+def emptied(process: int) -> Assignors:
+    return stock(StageConfigs(rules=(Rule("ban", "*", f"member:{ProcessId(0, process + 1)}"),)))
+
+
+class Copies:
+    """Who has a copy of which stateful task, running or not, and who gave one up."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.of: dict[str, set[TaskId]] = {}
+        self.given_up: list[tuple[str, TaskId]] = []
+        fleet.each_round = self.see
+
+    def see(self, decision: Decision[TaskPlan]) -> None:
+        now = {}
+        for name in self.fleet.threads:
+            info = sent(decision, name)[1]
+            now[name] = {t for t in (*info.active_tasks, *(t for t, _ in info.standby_tasks)) if t.subtopology}
+        self.given_up += [(name, t) for name, had in self.of.items() if name in now for t in sorted(had - now[name])]
+        self.of = now
+
+    @property
+    def short(self) -> set[TaskId]:
+        """Tasks without a standby."""
+        found = Counter(task for mine in self.of.values() for task in mine)
+        return {task for task, copies in found.items() if copies < 2}
+
+
+def stop_emptied(fleet: Fleet, process: int) -> None:
+    usual, fleet.assignors = fleet.assignors, emptied(process)
+    fleet.settle()
+    assert process not in fleet.owners().values()
+    fleet.stop(process)
+    fleet.assignors = usual
+    fleet.rest()
+
+
+def seen(strategy: str) -> tuple[Fleet, Copies]:
+    fleet = Fleet(STREAMS_HA, strategy)
+    fleet.settle()
+    copies = Copies(fleet)
+    fleet.round()
+    return fleet, copies
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
+    fleet, copies = seen(strategy)
+    owners = fleet.owners()
+    for turn in range(9):
+        stop_emptied(fleet, turn % 3)
+        fleet.now_ms += AWAY_MS
+        fleet.start(turn % 3)
+        fleet.settle()
+        assert copies.given_up == [], turn
+        assert fleet.owners() == owners, turn
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
+    fleet, copies = seen(strategy)
+    stop_emptied(fleet, 0)
+    assert len(copies.short) == 8, "it had a copy of each of these"
+    asked_ms = min(sent(fleet.decision, name)[1].next_rebalance_ms for name in fleet.threads)
+    assert asked_ms == fleet.now_ms + EXPECTED_MS
+    fleet.now_ms = asked_ms
+    fleet.settle()
+    assert copies.short == set()
+
+
+def test_nobody_waits_for_one_that_went_while_another_is_emptied() -> None:
+    fleet, copies = seen(NO_STRATEGY)
+    stop_emptied(fleet, 0)
+    fleet.assignors = emptied(1)
+    fleet.round()
+    assert copies.short == set()
+
+
+def test_what_was_not_emptied_is_replaced_at_once() -> None:
+    fleet, copies = seen(NO_STRATEGY)
+    fleet.stop(0)
+    fleet.settle()
+    assert copies.short == set()
