@@ -104,7 +104,7 @@ class StreamsView:
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
     not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
     before it stopped, so nearly all of its copies are on its disk; () for none. `copies` are the ascending codes of
-    (process, task) that processes which were here run or keep by the last plan. `expected[t]` copies are with
+    (process, task) that processes run or keep by the last plan that they took part in. `expected[t]` copies are with
     processes that were emptied, went a moment ago and are expected back, the first of them until `expected_until_ms`
     (epoch; None where there is none); () for none. `destination[t]` is the process where
     the last plan meant task t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks

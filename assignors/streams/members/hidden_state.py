@@ -147,7 +147,7 @@ def use_hidden_state(
     kept = replace(
         kept,
         resumed=_resumed(view, restarts, now_ms),
-        copies=_codes(view, [(p, _existing(tasks, held, held.ran | held.kept)) for p, held in going_on.items()]),
+        copies=_codes(view, [(p, _existing(tasks, held, held.ran | held.kept)) for p, held in known.items()]),
         expected=expected,
         expected_until_ms=expected_until_ms,
     )

@@ -118,18 +118,28 @@ class StreamsHighAvailability(placing.HighAvailability):
         """While a process is being emptied or away, every copy stays, and only what is missing besides those that are
         `away` (per task) is placed: what moves now moves back soon, and a thread closes the stores of one after the
         other, while its tasks stand still."""
-        place, total, replicas = self.place, self.view.tasks.size, self.configs.num_standby_replicas
-        copies, short = set(self.view.copies.tolist()), []
+        place, replicas = self.place, self.configs.num_standby_replicas
+        copies, short = self._copies(), []
         for task, elsewhere in zip(self.stateful.tolist(), away[self.stateful].tolist(), strict=True):
-            others = [process for _, process in self.lags.holders(task) if process != place.active[task]]
-            kept = [process for process in others if process * total + task in copies]
-            more = [process for process in others if process * total + task not in copies]
+            mine = copies.get(task, ())
+            held = [process for _, process in self.lags.holders(task)]
+            others = [process for process in (*held, *mine) if process != place.active[task]]
+            kept = list(dict.fromkeys(process for process in others if process in mine))
+            more = [process for process in others if process not in mine]
             for process in (kept + more[: max(0, replicas - elsewhere - len(kept))])[:replicas]:
                 place.add_standby(task, process)
             if len(place.standbys[task]) + elsewhere < replicas:
                 short.append(task)
         rule = placing.KeepingRule(self.view, self.configs, self.lags)
         placing.fill_lightest(place, rule.spread(place, short, replicas))
+
+    def _copies(self) -> dict[int, list[int]]:
+        """The processes that had each stateful task by the last plan they took part in."""
+        found: dict[int, list[int]] = {}
+        for code in self.view.copies.tolist():
+            process, task = divmod(code, self.view.tasks.size)
+            found.setdefault(task, []).append(process)
+        return found
 
     def _place_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it

@@ -44,6 +44,9 @@ class Copies:
         self.given_up += [(name, t) for name, had in self.of.items() if name in now for t in sorted(had - now[name])]
         self.of = now
 
+    def of_process(self, process: int) -> set[TaskId]:
+        return {t for name, mine in self.of.items() if self.fleet.threads[name].process == process + 1 for t in mine}
+
     @property
     def short(self) -> set[TaskId]:
         """Tasks without a standby."""
@@ -79,6 +82,25 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
         fleet.settle()
         assert copies.given_up == [], turn
         assert fleet.owners() == owners, turn
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_stands_still(strategy: str) -> None:
+    fleet, copies = seen(strategy)
+    before = fleet.owners()
+    fleet.assignors, usual = emptied(0), fleet.assignors
+    fleet.settle()
+    had = copies.of_process(0)
+    fleet.stop(0)
+    fleet.rest()
+    fleet.now_ms += AWAY_MS
+    fleet.start(0)
+    fleet.round()
+    assert copies.of_process(0) == had
+    fleet.assignors = usual
+    fleet.rest()
+    assert fleet.owners() == before
+    assert copies.given_up == []
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
