@@ -17,8 +17,8 @@ What is remembered of a process that restarted:
 * resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
   little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
   two rebalances for each few.
-* expected: an emptied process that went less than EXPECTED_MS ago. Until then nobody else makes the copies that it had:
-  it brings them back, and whoever had made them would close them again, which stops all tasks of a thread.
+* expected: an emptied process that went less than EXPECTED_MS ago. Until it is back everything stays as it is: it
+  brings its copies back, and whoever had made them would close them again, which stops all tasks of a thread.
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -253,9 +253,12 @@ def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[
 
 
 def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> HeldBy:
-    """What processes held that went not long ago."""
+    """What processes held that went not long ago. Once there is a process that was never seen, nobody waits for those
+    that were emptied: it may be what came instead of one."""
     here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
+    if here - memory.held.keys():
+        gone = {p: replace(held, emptied=False) for p, held in gone.items()}
     since = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
     return {p: held for p, held in since.items() if not _too_old(held, now_ms)}
 

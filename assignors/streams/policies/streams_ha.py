@@ -36,7 +36,8 @@ class StreamsHighAvailability(placing.HighAvailability):
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
         self._held = 0
-        self._waits_until_ms: int | None = None
+        # For a process that was emptied and is expected back; not if another one is being emptied meanwhile.
+        self._waits_until_ms = None if self.steps.emptied.any() else self.steps.view.expected_until_ms
         super().__init__(self.steps.view, configs, racks)
 
     def assign(self) -> application.StreamsPlan:
@@ -106,18 +107,17 @@ class StreamsHighAvailability(placing.HighAvailability):
         return here
 
     def place_standbys(self) -> None:
-        if self.steps.emptied.any():
-            self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
-        elif self.view.expected_until_ms is not None:
-            self._waits_until_ms = self.view.expected_until_ms
+        if self._waits_until_ms is not None:
             self._leave_standbys(self.view.expected)
+        elif self.steps.emptied.any():
+            self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
         else:
             self._place_standbys()
 
     def _leave_standbys(self, away: IntArray) -> None:
         """While a process is being emptied or away, every copy stays, and only what is missing besides those that are
-        `away` (per task) is placed: what moves now moves back soon, and a thread closes the stores of one after the
-        other, while its tasks stand still."""
+        `away` (per task) is placed: what moves now moves back soon, and a thread closes stores one after the other
+        while its tasks stand still."""
         place, replicas = self.place, self.configs.num_standby_replicas
         copies, short = self._copies(), []
         for task, elsewhere in zip(self.stateful.tolist(), away[self.stateful].tolist(), strict=True):
@@ -153,7 +153,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self.optimize_standbys(rule)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
-        for _ in range(_MOST_REPEATS):
+        for _ in range(_MOST_REPEATS if self._waits_until_ms is None else 0):
             before = self.place.owners(tasks)
             super().optimize_actives(tasks, traffic_cost, non_overlap_cost)
             if (self.place.owners(tasks) == before).all():
@@ -207,12 +207,15 @@ class StreamsHighAvailability(placing.HighAvailability):
             self.place.place_actives(tasks, owner[tasks])
 
     def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
-        """By counts; changes `owner` in place."""
+        """By counts; changes `owner` in place. While a process is expected back, tasks stay where they run: what moved
+        now would move again when it is back."""
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             dealt = deal_to_quotas if self.steps.weighs else placing.deal
             owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
+        if self._waits_until_ms is not None:
+            return
         view, remote = self.view, self._remote if self.racks is not None else None
         evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
         evener.run(subtopologies=self.racks is None)

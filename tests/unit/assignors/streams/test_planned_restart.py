@@ -5,6 +5,7 @@ thread of its process has not closed yet tries again a second later or more.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,29 @@ def test_nobody_waits_for_one_that_went_while_another_is_emptied() -> None:
     fleet.assignors = emptied(1)
     fleet.round()
     assert copies.short == set()
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_nothing_moves_while_it_is_away(strategy: str) -> None:
+    fleet, _ = seen(strategy)
+    stop_emptied(fleet, 0)
+    before, rounds = fleet.owners(), fleet.rounds
+    fleet.now_ms += AWAY_MS
+    fleet.rest()
+    assert fleet.owners() == before
+    assert fleet.rounds == rounds + 1
+
+
+def test_nobody_waits_once_another_process_has_come_instead() -> None:
+    fleet, copies = seen(NO_STRATEGY)
+    stop_emptied(fleet, 0)
+    fleet.start(0)
+    for name in [name for name, thread in fleet.threads.items() if thread.process == 1]:
+        fleet.threads[name] = replace(fleet.threads[name], process=4)
+    fleet.settle()
+    fleet.settle()
+    assert copies.short == set()
+    assert sum(owner == 3 for owner in fleet.owners().values()) == 6
 
 
 def test_what_was_not_emptied_is_replaced_at_once() -> None:
