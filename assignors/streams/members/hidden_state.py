@@ -17,8 +17,7 @@ What is remembered of a process that restarted:
 * resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
   little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
   two rebalances for each few.
-* expected: an emptied process that went less than EXPECTED_MS ago. Until it is back everything stays as it is: it
-  brings its copies back, and whoever had made them would close them again, which stops all tasks of a thread.
+* expected: an emptied process that went a moment ago (see `expected`).
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -55,17 +54,15 @@ from bellwether_kafka.assignors.streams.application import (
     has_state,
     is_caught_up,
 )
+from bellwether_kafka.assignors.streams.members.expected import HeldBy, existing_tasks, expected_copies
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
-from bellwether_kafka.protocol.primitives import ProcessId
 
 REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
-EXPECTED_MS = 45_000  # Kafka's own session.timeout.ms: so long a group waits for a member that has closed
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
 ASK_MS = 500  # at first; then when it has been here twice as long
-LONG_AGO, LONG_AHEAD = -(2**62), 2**62
-HeldBy = Mapping[ProcessId, Held]
+LONG_AGO = -(2**62)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,14 +137,14 @@ def use_hidden_state(
         ran_before_restart=_ran_before_restart(view, restarts),
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms),
-        had=_codes(view, [(p, _existing(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
+        had=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
         emptied=frozenset(p for p, held in known.items() if held.emptied),
     )
-    expected, expected_until_ms = _expected(state.away, tasks, now_ms)
+    expected, expected_until_ms = expected_copies(state.away, tasks, now_ms)
     kept = replace(
         kept,
         resumed=_resumed(view, restarts, now_ms),
-        copies=_codes(view, [(p, _existing(tasks, held, held.ran | held.kept)) for p, held in known.items()]),
+        copies=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.kept)) for p, held in known.items()]),
         expected=expected,
         expected_until_ms=expected_until_ms,
     )
@@ -296,26 +293,6 @@ def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> Bo
     resumed = np.zeros(view.size, dtype=np.bool_)
     resumed[[r.process for r in restarts if r.held.emptied and now_ms - r.at_ms <= RETURNING_MS]] = True
     return resumed
-
-
-def _expected(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int | None]:
-    """Per task how many copies emptied processes have taken along that are expected back, and until when the first of
-    these is (epoch ms). A clock that was set back makes nobody wait."""
-    copies: IntArray = np.zeros(tasks.table.size, dtype=np.int32)
-    until_ms = None
-    for held in away.values():
-        if held.went_ms is None or not held.emptied or not 0 <= now_ms - held.went_ms < EXPECTED_MS:
-            continue
-        copies[_existing(tasks, held, held.kept)] += 1
-        until_ms = min(until_ms or LONG_AHEAD, held.went_ms + EXPECTED_MS)
-    return copies, until_ms
-
-
-def _existing(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
-    """The marked tasks that still exist."""
-    task = tasks.index(held.subtopology, held.partition)[marked]
-    found: LongArray = task[task != NOBODY]
-    return found
 
 
 def _restarted_ms(view: StreamsView, restarts: Sequence[_Restart]) -> LongArray:

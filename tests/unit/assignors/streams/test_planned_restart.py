@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.decide import Assignors, stock
-from bellwether_kafka.assignors.streams.members.hidden_state import EXPECTED_MS
+from bellwether_kafka.assignors.streams.members.expected import EXPECTED_MS
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
