@@ -121,9 +121,11 @@ def _target(
     problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64], *, emptied: bool
 ) -> int:
     """The process with the least load. An order to empty a place ends, and the task comes back: until then it is where
-    it need not be moved once more, once a warm-up has caught up."""
+    it need not be moved once more, once a warm-up has caught up, and rather where a copy is open than where it would
+    have to be made, however small."""
     stateless = np.array([task not in problem.lags.state_of(int(p)) for p in processes], dtype=np.int64)
     late = problem.lags.behind(np.full(len(processes), task, dtype=np.int32), processes) & emptied
     share = load[processes] / np.maximum(1, problem.view.capacity[processes])
     remote = problem.remote(task, processes) if problem.racks else np.zeros(len(processes), dtype=np.int64)
-    return int(processes[np.lexsort((processes, remote, stateless, share, late))[0]])
+    last = (stateless, late) if emptied else (late,)
+    return int(processes[np.lexsort((processes, remote, stateless, share, *last))[0]])

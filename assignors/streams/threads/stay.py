@@ -41,15 +41,17 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
     return wanted
 
 
-def stay_standbys(view: StreamsView, plan: StreamsPlan, copies: "_Copies") -> IntArray:
+def stay_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each standby: the one that has the copy, unless that has more than one above its share. Others are
-    spread so that the tasks of any one process would be taken over by all threads."""
+    spread so that the tasks of any one process could be taken over by all threads, those first that run least.
+    `active` has the threads of active tasks."""
     owner = plan.destination if len(plan.destination) else plan.active
     first, capacity = offsets(view.capacity).tolist(), view.capacity.tolist()
     share = -(-np.bincount(plan.standby_process, minlength=view.size) // view.capacity) + 1
     room = np.repeat(share, view.capacity).tolist()
     processes, sources = plan.standby_process.tolist(), owner[plan.standby_task].tolist()
     threads = copies.thread(plan.standby_process, plan.standby_task).tolist()
+    runs = np.bincount(active[view.tasks.stateful & (active != NOBODY)], minlength=len(room)).tolist()
     behind: dict[tuple[int, int], int] = {}  # standbys of one process' tasks on one thread
     new = []
     for at, (thread, source) in enumerate(zip(threads, sources, strict=True)):
@@ -61,7 +63,7 @@ def stay_standbys(view: StreamsView, plan: StreamsPlan, copies: "_Copies") -> In
     for at in new:
         process, source = processes[at], sources[at]
         mine = range(first[process], first[process] + capacity[process])
-        thread = min(mine, key=lambda t: (behind.get((t, source), 0), -room[t], t))
+        thread = min(mine, key=lambda t: (behind.get((t, source), 0), runs[t], -room[t], t))
         threads[at] = thread
         room[thread] -= 1
         behind[thread, source] = behind.get((thread, source), 0) + 1
@@ -151,7 +153,8 @@ def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     active[dealt.active.values] = dealt.active.row
     if plan.stays and len(view.running_on):
         copies = _Copies(view)
-        return ThreadPlan(stay(view, plan, active, copies), stay_standbys(view, plan, copies))
+        active = stay(view, plan, active, copies)
+        return ThreadPlan(active, stay_standbys(view, plan, active, copies))
     thread = dealt.standby.row
     process = np.repeat(np.arange(view.size), view.capacity)
     given = task_code(process[thread], dealt.standby.values, view.tasks.size)

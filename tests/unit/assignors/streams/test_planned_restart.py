@@ -86,6 +86,17 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_tasks_go_to_their_copies_although_small_ones_could_go_anywhere(strategy: str) -> None:
+    fleet, copies = seen(strategy)
+    before = {process: copies.of_process(process) for process in range(3)}
+    leaving = {task for task, owner in fleet.owners().items() if owner == 0}
+    stop_emptied(fleet, 0)
+    moved = {task: owner for task, owner in fleet.owners().items() if task in leaving and not task.startswith("0_")}
+    assert len(moved) == 4
+    assert all(task in map(str, before[owner]) for task, owner in moved.items())
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_stands_still(strategy: str) -> None:
     fleet, copies = seen(strategy)
     before = fleet.owners()

@@ -82,10 +82,10 @@ def test_threads_are_even_even_so() -> None:
     assert sorted(threads(view, [0, 0, 0, 0, 1, 1, 1, 1])[:4]) == [0, 0, 1, 1]
 
 
-def standby_threads(view: StreamsView, standbys: list[int]) -> list[int]:
-    """Of these standbys on the first process; everything runs on the second one."""
+def standby_threads(view: StreamsView, standbys: list[int], active: list[int] | None = None) -> list[int]:
+    """Of these standbys on the first process; everything runs on the second one unless told otherwise."""
     task = np.array(standbys, dtype=np.int32)
-    plan = StreamsPlan.of(np.ones(8, dtype=np.int32), task, np.zeros(len(task), dtype=np.int32))
+    plan = StreamsPlan.of(np.array(active or [1] * 8, dtype=np.int32), task, np.zeros(len(task), dtype=np.int32))
     return spread(view, replace(plan, stays=True)).standby.tolist()
 
 
@@ -103,6 +103,11 @@ def test_new_copies_of_the_tasks_of_one_process_go_to_all_threads() -> None:
     """So each thread takes over its part of them, without an exchange of copies."""
     view = view_with_copies([[], [], [0, 1, 2, 3], [4, 5, 6, 7]])
     assert sorted(standby_threads(view, [0, 1, 2, 3])) == [0, 0, 1, 1]
+
+
+def test_they_go_to_threads_first_that_run_less() -> None:
+    view = view_with_copies([[0, 1], [2], [3, 4], [5, 6, 7]])
+    assert standby_threads(view, [3], [0, 0, 0, 1, 1, 1, 1, 1]) == [1]
 
 
 def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:
