@@ -23,16 +23,19 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
-    tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes."""
+    tasks are even on their own and all together, as in Kafka. Where nothing would stay that is even, nothing changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
     here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & placed
     copy = copies.thread(plan.active, np.arange(view.tasks.size, dtype=np.int32))
     beside = (copy != NOBODY) & ~here & placed
     wanted = np.where(here, view.running_on, np.where(beside, copy, dealt)).astype(np.int32)
-    if (dealt == wanted).all():
+    # Beside standbys that stay, what Kafka deals may not be even.
+    first = offsets(view.capacity)
+    counts = np.bincount(wanted[placed], minlength=int(first[-1]))
+    touched = np.maximum.reduceat(counts, first[:-1]) - np.minimum.reduceat(counts, first[:-1]) > 1
+    if (dealt == wanted).all() and not touched.any():
         return dealt
-    touched = np.zeros(view.size, dtype=np.bool_)
     touched[plan.active[here | beside]] = True
     mine: BoolArray = placed & look_up(touched, plan.active, False)
     stateful = view.tasks.stateful
