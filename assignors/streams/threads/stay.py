@@ -23,7 +23,8 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
-    tasks are even on their own and all together, as in Kafka. Where nothing would stay and all is even, it is `dealt`."""
+    tasks are even on their own and all together, as in Kafka. Where nothing would stay and all is even, nothing
+    changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
     here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & placed
