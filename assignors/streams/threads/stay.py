@@ -47,31 +47,78 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
 
 def stay_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each standby: the one that has the copy, unless that has more than one above its share. Others are
-    spread so that the tasks of any one process could be taken over by all threads, those first that run least.
-    `active` has the threads of active tasks."""
-    owner = plan.destination if len(plan.destination) else plan.active
-    first, capacity = offsets(view.capacity).tolist(), view.capacity.tolist()
-    share = -(-np.bincount(plan.standby_process, minlength=view.size) // view.capacity) + 1
-    room = np.repeat(share, view.capacity).tolist()
-    processes, sources = plan.standby_process.tolist(), owner[plan.standby_task].tolist()
-    threads = copies.thread(plan.standby_process, plan.standby_task).tolist()
-    runs = np.bincount(active[view.tasks.stateful & (active != NOBODY)], minlength=len(room)).tolist()
-    behind: dict[tuple[int, int], int] = {}  # standbys of one process' tasks on one thread
+    dealt so that all threads could take over their part of the tasks of any one process. `active` has the threads of
+    active tasks."""
+    deal = _StandbyDeal(view, plan, active)
     new = []
-    for at, (thread, source) in enumerate(zip(threads, sources, strict=True)):
-        if thread == NOBODY or not room[thread]:
+    for at, thread in enumerate(copies.thread(plan.standby_process, plan.standby_task).tolist()):
+        if thread == NOBODY or not deal.room[thread]:
             new.append(at)
         else:
-            room[thread] -= 1
-            behind[thread, source] = behind.get((thread, source), 0) + 1
+            deal.give(at, thread)
     for at in new:
-        process, source = processes[at], sources[at]
-        mine = range(first[process], first[process] + capacity[process])
-        thread = min(mine, key=lambda t: (behind.get((t, source), 0), runs[t], -room[t], t))
-        threads[at] = thread
-        room[thread] -= 1
-        behind[thread, source] = behind.get((thread, source), 0) + 1
-    return np.array(threads, dtype=np.int32)
+        deal.give(at, deal.best(at))
+    if _is_settled(view, plan):
+        deal.even()
+    return np.array(deal.threads, dtype=np.int32)
+
+
+def _is_settled(view: StreamsView, plan: StreamsPlan) -> bool:
+    """No task that runs leaves its process, now or later, so copies may change their threads: nobody waits for it."""
+    if view.expected_until_ms is not None or plan.emptied.any() or plan.probing:
+        return False
+    process_of = np.repeat(np.arange(view.size), view.capacity)
+    leaves = (view.running_on != NOBODY) & (look_up(process_of, view.running_on, NOBODY) != plan.active)
+    return not leaves.any() and np.array_equal(plan.destination, plan.active)
+
+
+class _StandbyDeal:
+    """Standbys on threads, by position in the plan. `room` is how many more each thread should have."""
+
+    def __init__(self, view: StreamsView, plan: StreamsPlan, active: IntArray) -> None:
+        task, process = plan.standby_task, plan.standby_process
+        source = (plan.destination if len(plan.destination) else plan.active)[task]
+        if len(view.home):
+            source = np.where(view.home[task] == process, process, source)  # it shall have these back
+        share = -(-np.bincount(process, minlength=view.size) // view.capacity) + 1
+        self.room = np.repeat(share, view.capacity).tolist()
+        self.threads = [NOBODY] * len(task)
+        self._first = offsets(view.capacity).tolist()
+        self._process, self._source = process.tolist(), source.tolist()
+        runs = active[view.tasks.stateful & (active != NOBODY)]
+        self._runs = np.bincount(runs, minlength=len(self.room)).tolist()
+        # The standbys of one process' tasks on one thread.
+        self._behind: dict[tuple[int, int], list[int]] = {}
+
+    def give(self, at: int, thread: int) -> None:
+        self.threads[at] = thread
+        self.room[thread] -= 1
+        self._behind.setdefault((thread, self._source[at]), []).append(at)
+
+    def best(self, at: int) -> int:
+        source = self._source[at]
+        return min(self._mine(self._process[at]), key=lambda t: (self._after(t, source), -self.room[t], t))
+
+    def even(self) -> None:
+        """Where a process would have to move a copy to another thread when it takes tasks over, moves it now."""
+        for process, source in sorted(set(zip(self._process, self._source, strict=True))):
+            mine = self._mine(process)
+            while True:
+                after = {thread: self._after(thread, source) for thread in mine if self._behind.get((thread, source))}
+                heavy = max(after, key=after.__getitem__)
+                light = min(mine, key=lambda t: (self._after(t, source), -self.room[t], t))
+                if after[heavy] - self._after(light, source) <= 1:
+                    break
+                at = self._behind[heavy, source].pop()
+                self.room[heavy] += 1
+                self.give(at, light)
+
+    def _mine(self, process: int) -> range:
+        return range(self._first[process], self._first[process + 1])
+
+    def _after(self, thread: int, source: int) -> int:
+        """How many stateful tasks the thread would run if it took over what it has of this process."""
+        return int(self._runs[thread]) + len(self._behind.get((thread, source), ()))
 
 
 class _Copies:

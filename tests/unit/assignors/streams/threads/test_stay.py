@@ -110,6 +110,17 @@ def test_they_go_to_threads_first_that_run_less() -> None:
     assert standby_threads(view, [3], [0, 0, 0, 1, 1, 1, 1, 1]) == [1]
 
 
+def test_copies_change_threads_where_one_thread_would_take_over_everything() -> None:
+    """Now, while nobody waits for them: when tasks are taken over, each would stand still until its copy is closed."""
+    view = view_with_copies([[0, 1], [], [0, 1, 2, 3], [4, 5, 6, 7]])
+    task = np.array([0, 1], dtype=np.int32)
+    plan = StreamsPlan.of(np.ones(8, dtype=np.int32), task, np.zeros(2, dtype=np.int32))
+    settled = replace(plan, stays=True, destination=plan.active)
+    assert spread(view, settled).standby.tolist() == [0, 1]
+    assert spread(view, replace(settled, probing=True)).standby.tolist() == [0, 0]
+    assert spread(view, replace(settled, emptied=np.array([False, True]))).standby.tolist() == [0, 0]
+
+
 def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:
     view = view_of([2], [NOBODY] * 4)
     assert threads(view, [0] * 4) == spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist()
