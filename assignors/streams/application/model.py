@@ -106,9 +106,10 @@ class StreamsView:
     before it stopped, so nearly all of its copies are on its disk; () for none. `copies` are the ascending codes of
     (process, task) that processes run or keep by the last plan that they took part in. `expected[t]` copies are with
     processes that were emptied, went a moment ago and are expected back, the first of them until `expected_until_ms`
-    (epoch; None where there is none); () for none. `destination[t]` is the process where
-    the last plan meant task t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks
-    that run stay where they run in this rebalance.
+    (epoch; None where there is none); () for none. Process p has been emptied and is expected to stop until
+    `closes_until_ms[p]`; `now_ms` or () where it is not. `destination[t]` is the process where the last plan meant task
+    t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks that run stay where they
+    run in this rebalance.
     """
 
     group_id: str
@@ -132,6 +133,7 @@ class StreamsView:
     copies: LongArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     expected: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     expected_until_ms: int | None = None
+    closes_until_ms: LongArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     hands_over: bool = True
 

@@ -1,7 +1,8 @@
-"""Emptied processes that are away and expected back: an order to restart them without a pause.
+"""Emptied processes that are about to stop, or away and expected back: an order to restart them without a pause.
 
 Until then everything stays as it is. Such a process brings its copies back, and whoever had made them meanwhile would
-close them again, which stops all tasks of a thread (docs/reference/client-quirks.md#java-streams-threads).
+close them again, which stops all tasks of a thread (docs/reference/client-quirks.md#java-streams-threads). While it
+closes its stores a rebalance would wait for it.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.members.memory import Held
 from bellwether_kafka.protocol.primitives import ProcessId
 
-EXPECTED_MS = 45_000  # Kafka's own session.timeout.ms: so long a group waits for a member that has closed
+# Kafka's own session.timeout.ms: so long a group waits for a member that has closed. It counts anew when it is away.
+EXPECTED_MS = 45_000
 HeldBy = Mapping[ProcessId, Held]
 
 
@@ -23,10 +25,22 @@ def expected_copies(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray
     copies: IntArray = np.zeros(tasks.table.size, dtype=np.int32)
     until_ms: list[int] = []
     for held in away.values():
-        if held.emptied and held.went_ms is not None and 0 <= now_ms - held.went_ms < EXPECTED_MS:
+        if held.emptied_ms is None or held.went_ms is None:
+            continue
+        if 0 <= now_ms - held.went_ms < EXPECTED_MS:
             copies[existing_tasks(tasks, held, held.kept)] += 1
             until_ms.append(held.went_ms + EXPECTED_MS)
     return copies, min(until_ms, default=None)
+
+
+def closes_until(here: Mapping[int, Held], processes: int, now_ms: int) -> LongArray:
+    """Per process of this rebalance until when (epoch ms) it is expected to stop because it has been emptied; `now_ms`
+    where it is not. A clock that was set back makes nobody wait."""
+    until_ms = np.full(processes, now_ms, dtype=np.int64)
+    for process, held in here.items():
+        if held.emptied_ms is not None and 0 <= now_ms - held.emptied_ms < EXPECTED_MS:
+            until_ms[process] = held.emptied_ms + EXPECTED_MS
+    return until_ms
 
 
 def existing_tasks(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:

@@ -17,7 +17,7 @@ What is remembered of a process that restarted:
 * resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
   little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
   two rebalances for each few.
-* expected: an emptied process that went a moment ago (see `expected`).
+* expected: an emptied process that is about to stop, or went a moment ago (see `expected`).
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -54,7 +54,7 @@ from bellwether_kafka.assignors.streams.application import (
     has_state,
     is_caught_up,
 )
-from bellwether_kafka.assignors.streams.members.expected import HeldBy, existing_tasks, expected_copies
+from bellwether_kafka.assignors.streams.members.expected import HeldBy, closes_until, existing_tasks, expected_copies
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
@@ -72,7 +72,8 @@ class HiddenState:
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     for one of which no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the
     process, NOBODY for none. `away` is what processes held that are not here. `had` are the ascending codes of what
-    those that are here ran by the last plan or were to have back; those in `emptied` had nothing left to run.
+    those that are here ran by the last plan or were to have back; those in `emptied_ms` have had nothing left to run
+    since then.
     """
 
     hidden: LongArray
@@ -84,7 +85,7 @@ class HiddenState:
     lost_by: IntArray
     away: HeldBy
     had: LongArray
-    emptied: frozenset[int]
+    emptied_ms: Mapping[int, int]
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
         """Whether a process has come back in this rebalance that can take over more once it has said what it has."""
@@ -138,7 +139,7 @@ def use_hidden_state(
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms),
         had=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
-        emptied=frozenset(p for p, held in known.items() if held.emptied),
+        emptied_ms={p: held.emptied_ms for p, held in known.items() if held.emptied_ms is not None},
     )
     expected, expected_until_ms = expected_copies(state.away, tasks, now_ms)
     kept = replace(
@@ -147,6 +148,7 @@ def use_hidden_state(
         copies=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.kept)) for p, held in known.items()]),
         expected=expected,
         expected_until_ms=expected_until_ms,
+        closes_until_ms=closes_until(known, view.size, now_ms),
     )
     # All other hidden state is a report of almost nothing.
     return _report_hidden(replace(seen, view=kept), state, now_ms, acceptable_lag), state
@@ -175,7 +177,8 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
         part = slice(first[p], first[p + 1])
         ran, kept, at_home, is_hidden = (mark[part] for mark in marks)
         restarted_ms = None if at_ms == LONG_AGO else at_ms
-        now_emptied = p in state.emptied or (len(plan.emptied) > 0 and bool(plan.emptied[p]))
+        empties = len(plan.emptied) > 0 and bool(plan.emptied[p])
+        emptied_ms = state.emptied_ms.get(p, view.now_ms if empties else None)
         held[of.process_id] = Held(
             subtopology[part],
             partition[part],
@@ -184,7 +187,7 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
             at_home,
             is_hidden,
             restarted_ms,
-            emptied=now_emptied and not ran.any(),
+            emptied_ms=None if ran.any() else emptied_ms,
         )
     return held | dict(state.away)
 
@@ -255,7 +258,7 @@ def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> HeldBy
     here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
     if here - memory.held.keys():
-        gone = {p: replace(held, emptied=False) for p, held in gone.items()}
+        gone = {p: replace(held, emptied_ms=None) for p, held in gone.items()}
     since = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
     return {p: held for p, held in since.items() if not _too_old(held, now_ms)}
 
@@ -291,7 +294,7 @@ def _restarts(
 
 def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
     resumed = np.zeros(view.size, dtype=np.bool_)
-    resumed[[r.process for r in restarts if r.held.emptied and now_ms - r.at_ms <= RETURNING_MS]] = True
+    resumed[[r.process for r in restarts if r.held.emptied_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = True
     return resumed
 
 

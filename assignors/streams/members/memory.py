@@ -55,8 +55,8 @@ class Held:
     """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
     `ran`: tasks that it runs; `kept`: those of which it was given a standby or a warm-up; `home`: those that it ran
     until it restarted, or until an order emptied it; `hidden`: state not mentioned since its restart, which was seen at
-    `restarted_ms` (epoch). It was first missed at `went_ms`; None for both where there was no such time. `emptied`: an
-    order has let others take over all that it ran."""
+    `restarted_ms` (epoch). It was first missed at `went_ms`, and an order had let others take over all that it ran at
+    `emptied_ms`. None for each of them where there was no such time."""
 
     subtopology: IntArray
     partition: IntArray
@@ -66,7 +66,7 @@ class Held:
     hidden: BoolArray
     restarted_ms: int | None = None
     went_ms: int | None = None
-    emptied: bool = False
+    emptied_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,8 +36,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
         self._held = 0
-        # For a process that was emptied and is expected back; not if another one is being emptied meanwhile.
-        self._waits_until_ms = None if self.steps.emptied.any() else self.steps.view.expected_until_ms
+        self._waits_until_ms = self._expected_until_ms()
         super().__init__(self.steps.view, configs, racks)
 
     def assign(self) -> application.StreamsPlan:
@@ -48,12 +47,25 @@ class StreamsHighAvailability(placing.HighAvailability):
             probing=plan.probing or steps.deferred > 0 or self._held > 0,
             destination=self._target,
             emptied=steps.emptied,
-            deadlines=() if self._waits_until_ms is None else ((0, self._waits_until_ms),),
+            deadlines=() if self._waits_until_ms is None else ((self._stays_here(), self._waits_until_ms),),
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
             held=self._held,
         )
+
+    def _expected_until_ms(self) -> int | None:
+        """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or to
+        come back; None where there are none, and while another one is being emptied."""
+        view, emptied = self.steps.view, self.steps.emptied
+        if not emptied.any():
+            return view.expected_until_ms
+        until_ms = view.closes_until_ms[emptied] if len(view.closes_until_ms) else view.closes_until_ms
+        return int(until_ms.min()) if (until_ms > view.now_ms).all() and len(until_ms) else None
+
+    def _stays_here(self) -> int:
+        """The first process that no order empties, or the first one."""
+        return int(np.argmin(self.steps.emptied)) if len(self.steps.emptied) else 0
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)

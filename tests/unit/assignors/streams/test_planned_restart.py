@@ -24,8 +24,8 @@ from tests.unit.assignors.streams.world import sent
 AWAY_MS = 20_000
 
 
-def emptied(process: int) -> Assignors:
-    return stock(StageConfigs(rules=(Rule("ban", "*", f"member:{ProcessId(0, process + 1)}"),)))
+def emptied(*processes: int) -> Assignors:
+    return stock(StageConfigs(rules=tuple(Rule("ban", "*", f"member:{ProcessId(0, p + 1)}") for p in processes)))
 
 
 class Copies:
@@ -120,9 +120,8 @@ def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
     fleet, copies = seen(strategy)
     stop_emptied(fleet, 0)
     assert len(copies.short) == 8, "it had a copy of each of these"
-    asked_ms = min(sent(fleet.decision, name)[1].next_rebalance_ms for name in fleet.threads)
-    assert asked_ms == fleet.now_ms + EXPECTED_MS
-    fleet.now_ms = asked_ms
+    assert asked_ms(fleet) == fleet.now_ms + EXPECTED_MS
+    fleet.now_ms = asked_ms(fleet)
     fleet.settle()
     assert copies.short == set()
 
@@ -144,6 +143,65 @@ def test_nothing_moves_while_it_is_away(strategy: str) -> None:
     fleet.rest()
     assert fleet.owners() == before
     assert fleet.rounds == rounds + 1
+
+
+def uneven(emptied_one: int) -> Fleet:
+    """Instances of which two restarted by themselves, and another one has just been emptied: its copies are not spread
+    evenly, so neither are its tasks now."""
+    fleet, _ = seen(NO_STRATEGY)
+    for other in (emptied_one, (emptied_one + 2) % 3):
+        fleet.stop(other)
+        fleet.settle()
+        fleet.start(other)
+        fleet.settle()
+    fleet.now_ms += AWAY_MS
+    fleet.assignors = emptied(emptied_one)
+    fleet.rest()
+    assert emptied_one not in fleet.owners().values()
+    return fleet
+
+
+def asked_ms(fleet: Fleet) -> int:
+    return min(sent(fleet.decision, name)[1].next_rebalance_ms for name in fleet.threads)
+
+
+def test_nothing_moves_while_an_emptied_one_closes_its_stores() -> None:
+    """A rebalance would wait for it: its threads join no more."""
+    fleet = uneven(2)
+    before = fleet.owners()
+    assert fleet.decision is not None
+    assert not fleet.decision.plan.target.probing, "and Bellwether asks for no rebalance"
+    fleet.now_ms += AWAY_MS
+    fleet.round()
+    assert fleet.owners() == before
+
+
+def test_tasks_are_evened_out_once_an_emptied_one_has_stayed_too_long() -> None:
+    fleet = uneven(2)
+    before = fleet.owners()
+    assert asked_ms(fleet) == fleet.now_ms + EXPECTED_MS
+    fleet.now_ms = asked_ms(fleet)
+    fleet.settle()
+    assert fleet.owners() != before
+    assert Counter(fleet.owners().values()) == {0: 9, 1: 9}
+
+
+def test_one_that_was_emptied_in_vain_has_its_tasks_back_at_once() -> None:
+    fleet, _ = seen(NO_STRATEGY)
+    fleet.assignors, usual = emptied(0), fleet.assignors
+    fleet.rest()
+    fleet.assignors = usual
+    fleet.settle()
+    assert Counter(fleet.owners().values())[0] == 6
+
+
+def test_another_one_is_emptied_although_the_first_one_still_closes() -> None:
+    fleet, _ = seen(NO_STRATEGY)
+    fleet.assignors = emptied(0)
+    fleet.rest()
+    fleet.assignors = emptied(0, 1)
+    fleet.settle()
+    assert set(fleet.owners().values()) == {2}
 
 
 def test_nobody_waits_once_another_process_has_come_instead() -> None:
