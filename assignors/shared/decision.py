@@ -221,6 +221,7 @@ class Decision(Generic[P_co]):
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
     policy says of its plan. `probing_at_ms` is when Bellwether should rejoin to promote warm-ups, None: no need.
+    `called_at_ms` (epoch) is when the first members join again because the plan says so; None where it does not.
     `promised`: by item, the owner for whom the rebalance before withheld it, NOBODY for none; None where that rebalance
     is not known.
     """
@@ -235,6 +236,7 @@ class Decision(Generic[P_co]):
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()
     probing_at_ms: int | None = None
+    called_at_ms: int | None = None
     promised: IntArray | None = None
 
     @property
@@ -246,6 +248,10 @@ class Decision(Generic[P_co]):
     def followup(self) -> bool:
         """Something is withheld, so another rebalance must follow."""
         return bool(self.plan.withheld.any())
+
+    def called_in_ms(self, now_ms: int) -> int | None:
+        """How long after `now_ms` (epoch) `called_at_ms` is, 0 where that has passed."""
+        return None if self.called_at_ms is None else max(0, self.called_at_ms - now_ms)
 
     @cached_property
     def moves(self) -> Moves:

@@ -238,6 +238,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         warnings=(*work.warnings, *plan.notes),
         notes=plan.notes,
         probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
+        called_at_ms=sending.first_deadline(out.next_rebalance_ms),
     )
 
 

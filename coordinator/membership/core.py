@@ -11,6 +11,7 @@ current_role     whether Bellwether leads and, where it does not, why
 machine          which event goes to which part
 """
 
+import math
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
@@ -33,8 +34,13 @@ class Leadership:
     removed: tuple[str, ...] = ()  # leaders that made way for Bellwether, until a plan of Bellwether's is delivered
     withheld: bool = False  # partitions of this generation's plan, for the next one
     followups: int = 0  # rebalances in a row that it began to hand such partitions out
+    called_at: float = math.inf  # when this generation's plan has members join again by themselves
     wanted: str = ""  # why Bellwether wants a rebalance
     lists_app_topics: bool = False  # in Bellwether's own subscription, while nobody else's keeps their offsets
+
+    def leaves_to_the_next(self, *, withheld: bool = False, called_at: float = math.inf) -> None:
+        """What this generation's plan leaves to the next one, and when that is due."""
+        self.withheld, self.called_at = withheld, called_at
 
 
 @dataclass(slots=True)
@@ -70,6 +76,7 @@ class Session:
 
 
 ALONE_HEARTBEAT_MS_LEAST = 250  # where the broker does not wait: the first member waits until Bellwether hears of it
+CALLED_MS_MAX = 1_000  # so long Bellwether looks out for members whose time to join again has come
 UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
 
 
@@ -154,6 +161,9 @@ class Core:
             return config.followup_heartbeat_ms
         if self.alone and waits is not None:
             return min(config.heartbeat_interval_ms, max(waits, ALONE_HEARTBEAT_MS_LEAST))
+        called_in_ms = (leadership.called_at - self.now) * 1000
+        if self.state is State.STABLE and called_in_ms > -CALLED_MS_MAX:
+            return min(config.heartbeat_interval_ms, max(called_in_ms, config.followup_heartbeat_ms))
         return config.heartbeat_interval_ms
 
     def clear(self) -> None:

@@ -110,12 +110,14 @@ class Wake:
 @dataclass(frozen=True, slots=True)
 class DecisionReady:
     """The plan for one generation, past the guard. `topics` are the application's, for Bellwether's own subscription
-    later."""
+    later. `called_in_ms`: so much later the plan has the first members join again by themselves; None where it does not
+    say so."""
 
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
     withheld: bool = False
     topics: tuple[str, ...] = ()
+    called_in_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

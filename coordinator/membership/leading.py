@@ -5,6 +5,7 @@ then.
 withheld partitions.
 """
 
+import math
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import events
@@ -71,6 +72,8 @@ class Rebalances:
         core, config, leadership = self.core, self.core.config, self.core.leadership
         if not leadership.withheld:
             leadership.followups = 0
+            if leadership.called_at < math.inf:
+                core.heartbeat()
             return
         core.set_timer(Timer.FOLLOWUP, backed_off_ms(config.followup_ms, leadership.followups, config.followup_ms_max))
         core.heartbeat()
@@ -134,7 +137,7 @@ class Leading:
 
     def _sync_nothing(self) -> None:
         self.core.leadership.returned = True
-        self.core.leadership.withheld = False
+        self.core.leadership.leaves_to_the_next()
         self.joining.sync(())
 
     def _lead(self) -> None:
@@ -142,7 +145,7 @@ class Leading:
         # The plan will be made from metadata read after this moment, which serves every earlier wish.
         core.leadership.wanted = ""
         if core.alone:
-            core.leadership.withheld = False
+            core.leadership.leaves_to_the_next()
             self.joining.sync(((core.requests.member_id, empty_assignment(streams=core.config.streams)),))
             return
         core.go(State.DECIDING)
@@ -166,7 +169,9 @@ class Leading:
         if core.session_expired:
             self.recovery.rejoin("the plan came after the session had expired")
             return
-        core.leadership.withheld = event.withheld
+        in_ms = event.called_in_ms
+        called_at = math.inf if in_ms is None else core.now + in_ms / 1000
+        core.leadership.leaves_to_the_next(withheld=event.withheld, called_at=called_at)
         self.joining.sync(event.assignments)
 
     def decision_failed(self, event: events.DecisionFailed) -> None:

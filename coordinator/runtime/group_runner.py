@@ -205,8 +205,11 @@ class GroupRunner(Generic[P]):
             self.post(membership.DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
-        topics = planned.topics.subscribed
-        self.post(membership.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
+        topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(time.time() * 1000))
+        ready = membership.DecisionReady(
+            command.generation, decision.assignments, decision.followup, topics, called_in_ms
+        )
+        self.post(ready)
 
     async def _compare(self, command: membership.Decide) -> None:
         before = [task for task in (self._rebuilding, self._observing) if task is not None]

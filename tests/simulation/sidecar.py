@@ -336,8 +336,8 @@ class Sidecar:
             self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
             return
         self._planned = command.generation, decision
-        topics = self._planner.topics(raw)
-        self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
+        topics, called_in_ms = self._planner.topics(raw), decision.called_in_ms(self.world.our_wall_ms())
+        self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
 
     def _attempt(self, raw: RawGroup) -> Made:
         if self.world.metadata:

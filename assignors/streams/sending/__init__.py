@@ -4,6 +4,7 @@ from bellwether_kafka.assignors.streams.sending.encode import (
     Outgoing,
     deadlines,
     encode_assignments,
+    first_deadline,
     own_assignment,
     shutdown_assignment,
 )

@@ -163,3 +163,9 @@ def deadlines(rows: int, immediate: Iterable[int], later: Iterable[tuple[int, in
         result[row] = at_ms
     result[list(immediate)] = NOW_MS
     return result
+
+
+def first_deadline(next_rebalance_ms: LongArray) -> int | None:
+    """The earliest of these times (epoch ms), None where there is none."""
+    first = int(next_rebalance_ms.min(initial=NEVER_MS))
+    return None if first == NEVER_MS else first

@@ -101,8 +101,16 @@ class Play:
     def refused(self, error: int, **more: str) -> "Play":
         return self.tell(e.JoinAnswer(self.requests[c.Join], error, **more))
 
-    def planned(self, generation: int = 1, *, withheld: bool = False, topics: tuple[str, ...] = ("t",)) -> "Play":
-        return self.tell(e.DecisionReady(generation, (("a", b"plan of a"), (ME, b"nothing")), withheld, topics))
+    def planned(
+        self,
+        generation: int = 1,
+        *,
+        withheld: bool = False,
+        topics: tuple[str, ...] = ("t",),
+        called_in_ms: int | None = None,
+    ) -> "Play":
+        plan = (("a", b"plan of a"), (ME, b"nothing"))
+        return self.tell(e.DecisionReady(generation, plan, withheld, topics, called_in_ms))
 
     def synced(self, error: int = 0) -> "Play":
         return self.tell(e.SyncAnswer(self.requests[c.Sync], error))

@@ -197,6 +197,25 @@ def test_the_second_round_is_not_noticed_a_heartbeat_late() -> None:
     assert play.now - began < 0.4
 
 
+def test_a_round_that_members_are_told_to_begin_is_not_noticed_a_heartbeat_late() -> None:
+    """Under exactly-once nothing is committed while members wait for the leader."""
+    play = Play(heartbeat_interval_ms=1_000).deciding().planned(called_in_ms=600).synced()
+    assert not any(isinstance(command, Join) for command in play.heartbeat().run(0.65, heartbeats=0))
+    assert play.until_join([]) < 0.15
+
+
+@pytest.mark.parametrize("called_in_ms", [600, 45_000])
+def test_it_looks_out_for_it_for_a_second_and_no_more(called_in_ms: int) -> None:
+    play = Play(heartbeat_interval_ms=1_000).deciding().planned(called_in_ms=called_in_ms).synced().heartbeat()
+    before, around, after = (
+        [command for command in play.run(seconds, heartbeats=0) if isinstance(command, Heartbeat)]
+        for seconds in (called_in_ms / 1000 - 0.1, 1.2, 10)
+    )
+    assert len(before) <= called_in_ms / 1000
+    assert 15 <= len(around) <= 25
+    assert len(after) <= 11
+
+
 def test_a_second_round_that_does_not_come_is_waited_for_at_the_usual_pace() -> None:
     play = Play(heartbeat_interval_ms=1_000).deciding().planned(withheld=True).synced()
     quick = [command for command in [*play.last, *play.heartbeat().run(2.9)] if isinstance(command, Heartbeat)]
