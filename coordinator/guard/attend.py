@@ -29,6 +29,9 @@ EMPTYING_LOOK_S = 0.2
 END_S = 5.0
 LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
+# Members count their heartbeat intervals, usually whole seconds, from the last rebalance on. The guard has seen that
+# one end up to EMPTYING_LOOK_S later, and heartbeats come a little later each time.
+BEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
 
 
 class Attendance:
@@ -46,6 +49,7 @@ class Attendance:
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
+        self._empty_at = 0.0
         self._had: frozenset[TopicPartition] = frozenset()  # when it was last seen to have anything
         self._answered = False  # by a broker that was asked to remove its members
         process.changed = self._changed.set
@@ -161,7 +165,7 @@ class Attendance:
             if answer is not None:
                 self._take(answer)
                 if control.handed_over(self._had, answer, self._belonging().member_ids):
-                    self._shown_empty = answer
+                    self._shown_empty, self._empty_at = answer, time.monotonic()
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
 
@@ -246,6 +250,7 @@ class Attendance:
 
     async def _remove_members(self, ours: members.Belonging) -> None:
         ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
+        await self._between_heartbeats()
         answered = await self._link.remove(ours.member_ids, "its process has ended (bellwether guard)")
         self._answered = True
         took_ms = (time.monotonic() - ended) * 1000
@@ -259,6 +264,18 @@ class Attendance:
         for member_id, code in answered.items():
             if code not in DONE:
                 self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
+
+    async def _between_heartbeats(self) -> None:
+        """Waits until no heartbeat is near, where the process was emptied and so nobody waits for anything of it.
+
+        A rebalance that begins among the heartbeats is noticed by some members at once and by the others a whole
+        interval later. Under exactly-once those that have noticed it commit nothing meanwhile.
+        """
+        if self._shown_empty is None or not self._options.fence:
+            return
+        answer = await self._link.describe()
+        if answer is not None and answer.state == members.STABLE:
+            await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - self._empty_at))
 
     def _fences(self, ours: members.Belonging) -> list[Awaitable[None]]:
         if not self._options.fence or self._process_id is None:
@@ -274,6 +291,12 @@ class Attendance:
         if about and about not in self._said:
             self._said.add(about)
             self._say(sentence)
+
+
+def until_between_heartbeats_s(since_s: float) -> float:
+    """How long to wait until none is near, `since_s` after the last rebalance."""
+    phase_s = since_s % BEAT_S
+    return max(0.0, BETWEEN_FROM_S - phase_s) if phase_s <= BETWEEN_TO_S else BEAT_S + BETWEEN_FROM_S - phase_s
 
 
 async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:

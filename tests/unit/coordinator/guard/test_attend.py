@@ -10,7 +10,12 @@ import pytest
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import attend
-from bellwether_kafka.coordinator.guard.attend import Attendance
+from bellwether_kafka.coordinator.guard.attend import (
+    BETWEEN_FROM_S,
+    BETWEEN_TO_S,
+    Attendance,
+    until_between_heartbeats_s,
+)
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
@@ -188,6 +193,38 @@ def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(h
     assert sorted(on.brokers.removed) == ["a", "b"]
     assert sorted(on.brokers.fenced) == [f"{GROUP}-{P1}-1", f"{GROUP}-{P1}-2"]
     assert f"Fenced {GROUP}-{P1}-1." in said
+
+
+def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, lock = held
+    monkeypatch.setattr(attend, "END_S", 5.0)
+    empty_at, removed_at = [], []
+
+    async def emptied(on: Stage) -> None:
+        await on.looked(4)
+        await ordered(on)
+        on.brokers.show(thread("a"), replace(thread("b", P2), assignment=WORK))
+        await on.until(lambda: on.process.stopped)
+        empty_at.append(time.monotonic())
+        lock["holder"] = None
+        await on.until(lambda: bool(on.brokers.removed))
+        removed_at.append(time.monotonic())
+
+    on = stage(options, replace(thread("a"), assignment=WORK), thread("b", P2))
+    on.brokers.say(beat())
+    on.play(emptied)
+    assert on.brokers.removed == ["a"]
+    assert removed_at[0] - empty_at[0] >= BETWEEN_FROM_S - 0.1
+
+
+def test_it_waits_for_the_time_between_two_heartbeats_and_no_longer() -> None:
+    for hundredths in range(1_000):
+        since_s = hundredths / 100
+        left_at_s = since_s + until_between_heartbeats_s(since_s)
+        assert left_at_s - since_s <= 0.75
+        assert BETWEEN_FROM_S - 0.001 <= left_at_s % 1.0 <= BETWEEN_TO_S + 0.001
 
 
 def test_a_directory_that_somebody_holds_after_the_end_frees_nobody(held: Held) -> None:
