@@ -88,10 +88,12 @@ class HiddenState:
     emptied_ms: Mapping[int, int]
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
-        """Whether a process has come back in this rebalance that can take over more once it has said what it has."""
+        """Whether a process has come back in this rebalance that can take over more once it has said what it has.
+        After a planned restart that is anything: it opens its stores first, and small ones are no exception."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
-        unsaid = ~is_caught_up(lags.end_sum[task], lags.acceptable_lag) & (self.restarted_ms[process] == now_ms)
-        return bool(unsaid.any())
+        planned = np.isin(process, list(self.emptied_ms))
+        unsaid = planned | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
+        return bool((unsaid & (self.restarted_ms[process] == now_ms)).any())
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""

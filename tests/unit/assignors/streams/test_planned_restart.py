@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
-from tests.unit.assignors.streams.fleet import Fleet
+from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet
 from tests.unit.assignors.streams.world import sent
 
 AWAY_MS = 20_000
@@ -113,6 +113,28 @@ def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_stands_sti
     fleet.rest()
     assert fleet.owners() == before
     assert copies.given_up == []
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("acceptable_recovery_lag", [1_000, 100_000])
+def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
+    strategy: str, acceptable_recovery_lag: int
+) -> None:
+    """Also where all stores are so small that it might restore them while their tasks stand still."""
+    fleet, copies = seen(strategy)
+    fleet.configs = replace(fleet.configs, acceptable_recovery_lag=acceptable_recovery_lag)
+    before, had = fleet.owners(), copies.of_process(0)
+    stop_emptied(fleet, 0)
+    away = fleet.owners()
+    fleet.now_ms += AWAY_MS
+    fleet.start(0)
+    decision = fleet.round()
+    assert fleet.owners() == away
+    assert not decision.plan.withheld.any()
+    assert copies.of_process(0) == had
+    assert asked_ms(fleet) <= fleet.now_ms + PATIENCE_MS
+    fleet.rest()
+    assert fleet.owners() == before
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
