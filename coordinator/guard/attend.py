@@ -29,9 +29,9 @@ EMPTYING_LOOK_S = 0.2
 END_S = 5.0
 LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
-# Members count their heartbeat intervals, usually whole seconds, from the last rebalance on. The guard has seen that
-# one end up to EMPTYING_LOOK_S later, and heartbeats come a little later each time.
-BEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
+# Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
+# up to EMPTYING_LOOK_S later. With each interval they are a little later.
+HEARTBEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
 
 
 class Attendance:
@@ -295,8 +295,10 @@ class Attendance:
 
 def until_between_heartbeats_s(since_s: float) -> float:
     """How long to wait until none is near, `since_s` after the last rebalance."""
-    phase_s = since_s % BEAT_S
-    return max(0.0, BETWEEN_FROM_S - phase_s) if phase_s <= BETWEEN_TO_S else BEAT_S + BETWEEN_FROM_S - phase_s
+    phase_s = since_s % HEARTBEAT_S
+    if phase_s <= BETWEEN_TO_S:
+        return max(0.0, BETWEEN_FROM_S - phase_s)
+    return HEARTBEAT_S + BETWEEN_FROM_S - phase_s
 
 
 async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:

@@ -60,8 +60,10 @@ class StreamsHighAvailability(placing.HighAvailability):
         view, emptied = self.steps.view, self.steps.emptied
         if not emptied.any():
             return view.expected_until_ms
-        until_ms = view.closes_until_ms[emptied] if len(view.closes_until_ms) else view.closes_until_ms
-        return int(until_ms.min()) if (until_ms > view.now_ms).all() and len(until_ms) else None
+        if not len(view.closes_until_ms):
+            return None
+        first_ms = int(view.closes_until_ms[emptied].min())
+        return first_ms if first_ms > view.now_ms else None
 
     def _stays_here(self) -> int:
         """The first process that no order empties, or the first one."""
