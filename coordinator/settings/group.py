@@ -35,8 +35,12 @@ NOT_OF_MEMBERSHIP = (
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
 
+# Under exactly-once nothing is committed between a thread's JoinGroup and the last member's. That must not be
+# Bellwether, whatever heartbeat.interval.ms the threads have.
+STREAMS_HEARTBEAT_MS = 250
+
 KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "streams": {"protocols": (STREAMS_PROTOCOL,)},
+    "streams": {"protocols": (STREAMS_PROTOCOL,), "heartbeat_interval_ms": STREAMS_HEARTBEAT_MS},
     "stateful": {"protocols": (STATEFUL_PROTOCOL,), "policy": STREAMS_HA},
 }
 

@@ -28,6 +28,7 @@ def test_the_least_application_has_kafkas_defaults(tmp_path: Path) -> None:
     assert streams.configs == AssignmentConfigs()
     assert not streams.exactly_once
     assert found.membership("bw").protocols == ("stream",)
+    assert found.membership("bw").heartbeat_interval_ms == 250
     assert found.membership("bw").streams
 
 
