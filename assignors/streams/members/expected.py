@@ -21,26 +21,33 @@ HeldBy = Mapping[ProcessId, Held]
 
 def expected_copies(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int | None]:
     """Per task how many copies expected processes have taken along, and until when (epoch ms) the first of them is
-    expected; None where there is none. A clock that was set back makes nobody wait."""
+    expected; None where there is none."""
     copies: IntArray = np.zeros(tasks.table.size, dtype=np.int32)
     until_ms: list[int] = []
     for held in away.values():
-        if held.emptied_ms is None or held.went_ms is None:
-            continue
-        if 0 <= now_ms - held.went_ms < EXPECTED_MS:
+        back_ms = None if held.emptied_ms is None else _expected_until_ms(held.went_ms, now_ms)
+        if back_ms is not None:
             copies[existing_tasks(tasks, held, held.kept)] += 1
-            until_ms.append(held.went_ms + EXPECTED_MS)
+            until_ms.append(back_ms)
     return copies, min(until_ms, default=None)
 
 
 def closes_until(here: Mapping[int, Held], processes: int, now_ms: int) -> LongArray:
     """Per process of this rebalance until when (epoch ms) it is expected to stop because it has been emptied; `now_ms`
-    where it is not. A clock that was set back makes nobody wait."""
+    where it is not."""
     until_ms = np.full(processes, now_ms, dtype=np.int64)
     for process, held in here.items():
-        if held.emptied_ms is not None and 0 <= now_ms - held.emptied_ms < EXPECTED_MS:
-            until_ms[process] = held.emptied_ms + EXPECTED_MS
+        stopped_ms = _expected_until_ms(held.emptied_ms, now_ms)
+        if stopped_ms is not None:
+            until_ms[process] = stopped_ms
     return until_ms
+
+
+def _expected_until_ms(since_ms: int | None, now_ms: int) -> int | None:
+    """None where that time is over, or never began. A clock that was set back makes nobody wait."""
+    if since_ms is None or not 0 <= now_ms - since_ms < EXPECTED_MS:
+        return None
+    return since_ms + EXPECTED_MS
 
 
 def existing_tasks(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
