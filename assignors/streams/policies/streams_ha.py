@@ -67,7 +67,7 @@ class StreamsHighAvailability(placing.HighAvailability):
 
     def _stays_here(self) -> int:
         """The first process that no order empties, or the first one."""
-        return int(np.argmin(self.steps.emptied)) if len(self.steps.emptied) else 0
+        return int(np.argmin(self.steps.emptied))
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
