@@ -7,7 +7,7 @@ that an unknown lag (-3) sorts first although it never counts as caught up
 (docs/reference/streams.md#highavailabilitytaskassignor).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -156,9 +156,13 @@ class TaskLags:
     def choices(self, process: int) -> dict[int, int]:
         """The tasks that it could take over well, with its lag: of which it has state, or that are at home there."""
         if process not in self._choices:
-            at_home = {task: int(self.end_sum[task]) for task in self._at_home.get(process, ())}
+            at_home = {task: int(self.end_sum[task]) for task in self.at_home(process)}
             self._choices[process] = at_home | self.state_of(process)
         return self._choices[process]
+
+    def at_home(self, process: int) -> Sequence[int]:
+        """The tasks that the process shall have back."""
+        return self._at_home.get(process, ())
 
     @cached_property
     def _at_home(self) -> dict[int, list[int]]:

@@ -5,7 +5,7 @@ Here placement starts from the present owners. What must move prefers places tha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,8 @@ Remote = Callable[[int, int], int]
 class Evener:
     """`owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]` counts active tasks of process
     p that stay where they are but weigh in its load. `remote(task, process)` is what the racks say against a place, for
-    those that take them into account."""
+    those that take them into account. `resumed` are processes that take back what is at home there even where totals
+    are no more even afterwards."""
 
     def __init__(
         self,
@@ -30,8 +31,10 @@ class Evener:
         capacity: IntArray,
         lags: TaskLags,
         remote: Remote | None = None,
+        resumed: Sequence[int] = (),
     ) -> None:
         self.owner = owner
+        self._resumed = resumed
         self.remote = remote or (lambda _task, _process: 0)
         self._tasks = tasks
         self._capacity = capacity.astype(np.float64)
@@ -51,12 +54,15 @@ class Evener:
 
     def run(self, *, subtopologies: bool = True) -> None:
         """Evens out the totals, then each of the subtopologies without unsettling the totals."""
-        if self._next_pair() is None and not (subtopologies and any(map(self._uneven, self._count))):
+        uneven = self._next_pair() is not None or (subtopologies and any(map(self._uneven, self._count)))
+        if not self._resumed and not uneven:
             return
         for task, row, process in zip(
             self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
         ):
             self._mine[row, process].add(task)
+        for process in self._resumed:
+            self._take(process, self._lags.at_home(process), self._may_return)
         self._even_totals()
         while subtopologies and any(self._even_subtopology(row) for row in range(len(self._count))):
             pass
@@ -73,7 +79,7 @@ class Evener:
     def _even_totals(self) -> None:
         """Tasks that a process has warmed up for go there first, even if others could take them too."""
         for process in self._takers():
-            self._take_warm(process)
+            self._take(process, self._lags.choices(process), self._can_move)
         while (pair := self._next_pair()) is not None:
             source, destination = pair
             held = np.flatnonzero(self._count[:, source])
@@ -83,15 +89,15 @@ class Evener:
             lead = lead - self._count[held, destination] / self._capacity[destination]
             self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
 
-    def _take_warm(self, process: int) -> None:
-        """Takes tasks that are at home here, or that the process has state of, from processes that can spare them."""
+    def _take(self, process: int, tasks: Iterable[int], may_move: Callable[[int, int], bool]) -> None:
+        """Takes such of these tasks as the processes that have them can spare."""
         room = self._capacity[process]
-        for task in self._by_harm(self._lags.choices(process), process):
+        for task in self._by_harm(tasks, process):
             row, source = int(self._row[task]), int(self.owner[task])
             if row < 0 or source == process:
                 continue
             lead = self._count[row, source] / self._capacity[source] > self._count[row, process] / room
-            if lead and self._can_move(source, process):
+            if lead and may_move(source, process):
                 self._move(task, source, process)
 
     def _next_pair(self) -> tuple[int, int] | None:
@@ -108,6 +114,11 @@ class Evener:
         """Whether totals are not less even after moving a task between these."""
         spare = (self._total[source] - 1) / self._capacity[source]
         return bool(spare >= (self._total[destination] + 1) / self._capacity[destination])
+
+    def _may_return(self, source: int, destination: int) -> bool:
+        """Whether totals are as even as before after moving a task between these."""
+        load = (self._total[destination] + 1) / self._capacity[destination]
+        return bool(self._total[source] / self._capacity[source] >= load)
 
     def _even_subtopology(self, row: int) -> bool:
         """Moves tasks of one subtopology; returns whether it moved any."""

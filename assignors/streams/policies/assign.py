@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.policies.load_aware import assign_load_aware
@@ -63,7 +63,7 @@ def _racks(
 ) -> tuple[placing.RackOptimiser | None, tuple[str, ...]]:
     """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
     notes: tuple[str, ...] = ()
-    stage = placing.RackOptimiser.of(view, configs, placing.previous_owners(view))
+    stage = placing.RackOptimiser.of(view, configs, _with_owners_back(view, placing.previous_owners(view)))
     if isinstance(stage, str):
         notes, stage = (f"racks are not taken into account: {stage}",), None
     if policy not in (STREAMS_HA, LOAD_AWARE):
@@ -71,6 +71,14 @@ def _racks(
     disagreement = placing.rack_disagreement(view, configs)
     notes += (disagreement,) if disagreement else ()
     return (None if stage is not None and placing.is_pointless(view) else stage), notes
+
+
+def _with_owners_back(view: StreamsView, owner: IntArray) -> IntArray:
+    """These owners, and the processes that have just come back after an order had emptied them."""
+    if not view.resumed.any():
+        return owner
+    back = view.resumed[view.home] & (view.home != NOBODY)
+    return np.where(back, view.home, owner)
 
 
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:

@@ -38,6 +38,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self._held = 0
         self._waits_until_ms = self._expected_until_ms()
         super().__init__(self.steps.view, configs, racks)
+        self._stands_still = self._waits_until_ms is not None or self._hands_all_over()
 
     def assign(self) -> application.StreamsPlan:
         plan, steps = super().assign(), self.steps
@@ -64,6 +65,14 @@ class StreamsHighAvailability(placing.HighAvailability):
             return None
         first_ms = int(view.closes_until_ms[emptied].min())
         return first_ms if first_ms > view.now_ms else None
+
+    def _hands_all_over(self) -> bool:
+        """Whether processes that are being emptied still run tasks, and others have copies of all of these that have
+        caught up. Where warm-ups are still to come it can take long, and everybody else goes on as usual."""
+        previous = self.view.previous_active
+        tasks = previous.values[self.steps.emptied[previous.row]]
+        alone = self.steps.last_copies(self.configs.acceptable_recovery_lag)
+        return len(tasks) > 0 and not np.isin(tasks, alone).any()
 
     def _stays_here(self) -> int:
         """The first process that no order empties, or the first one."""
@@ -167,7 +176,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self.optimize_standbys(rule)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
-        for _ in range(_MOST_REPEATS if self._waits_until_ms is None else 0):
+        for _ in range(0 if self._stands_still else _MOST_REPEATS):
             before = self.place.owners(tasks)
             super().optimize_actives(tasks, traffic_cost, non_overlap_cost)
             if (self.place.owners(tasks) == before).all():
@@ -221,17 +230,20 @@ class StreamsHighAvailability(placing.HighAvailability):
             self.place.place_actives(tasks, owner[tasks])
 
     def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
-        """By counts; changes `owner` in place. While a process is expected back, tasks stay where they run: what moved
-        now would move again when it is back."""
+        """By counts; changes `owner` in place. While a process hands over all that it runs, or is expected back, the
+        tasks of others stay where they run: what moved now would move again when it is back."""
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             dealt = deal_to_quotas if self.steps.weighs else placing.deal
             owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
-        if self._waits_until_ms is not None:
+        if self._stands_still:
             return
         view, remote = self.view, self._remote if self.racks is not None else None
-        evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
+        resumed = np.flatnonzero(view.resumed).tolist()
+        evener = self.steps.evener(
+            tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote, resumed
+        )
         evener.run(subtopologies=self.racks is None)
 
     def _remote(self, task: int, process: int) -> int:

@@ -74,6 +74,9 @@ class QuotaEvener(Evener):
     def _can_move(self, source: int, destination: int) -> bool:
         return bool(self._total[source] > self._quota[source] and self._total[destination] < self._quota[destination])
 
+    def _may_return(self, source: int, destination: int) -> bool:
+        return self._can_move(source, destination)
+
     def _settled_after(self, source: int, destination: int) -> bool:  # noqa: ARG002 - totals have their quotas
         return False
 

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, devi
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import emptied_by, obey
+from bellwether_kafka.assignors.streams.stages.rules import emptied_by, last_copies, obey
 
 
 class Steps:
@@ -48,6 +48,10 @@ class Steps:
     def emptied(self) -> BoolArray:
         """The processes that orders empty."""
         return emptied_by(self.view, self._configs.rules)
+
+    def last_copies(self, acceptable_lag: int) -> IntArray:
+        """Tasks that nobody but these processes has caught up on."""
+        return last_copies(self.view, self._configs.rules, acceptable_lag)
 
     @property
     def evener(self) -> type[Evener]:

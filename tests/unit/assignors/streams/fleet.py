@@ -1,8 +1,8 @@
-"""A Streams application on three instances that live, decision by decision, as Kafka Streams 4.3 does: a process that
+"""A Streams application whose instances live, decision by decision, as Kafka Streams 4.3 does: a process that
 has restarted reports nothing of what is on its disk until it is given the task.
 
-It is the application of docs/evidence/streams-vs-java.md: stateless tasks, large stores and small ones, six of each,
-one copy of each partition in one of three racks, one standby, two warm-ups at a time.
+It is the application of docs/evidence/streams-vs-java.md: stateless tasks, large stores and small ones, six of each
+if not told otherwise, one copy of each partition in one of three racks, one standby, two warm-ups at a time.
 """
 
 from collections.abc import Callable
@@ -30,15 +30,23 @@ TOPOLOGY = Topology(
     ),
     "file",
 )
-PLACED = {t: [(RACKS[p % 3],) for p in range(PARTITIONS)] for t in (*TOPOLOGY.source_topics, *TOPOLOGY.changelogs)}
 ENDS = {f"shop-{store}-changelog": end for store, end in STORES.items()}
 PATIENCE_MS = 1_000
 
 
 class Fleet:
-    """Three instances of two threads."""
+    """Instances of two threads."""
 
-    def __init__(self, policy: str, strategy: str, *, forgetful: bool = False, durable: bool = False) -> None:
+    def __init__(
+        self,
+        policy: str,
+        strategy: str,
+        *,
+        forgetful: bool = False,
+        durable: bool = False,
+        instances: int = 3,
+        partitions: int = PARTITIONS,
+    ) -> None:
         self.policy, self.now_ms, self.rounds, self.moves = policy, NOW_MS, 0, 0
         self.forgetful = forgetful
         self.assignors = replace(STOCK, durable=durable)
@@ -47,11 +55,14 @@ class Fleet:
             acceptable_recovery_lag=1_000, num_standby_replicas=1, rack_aware_assignment_strategy=strategy
         )
         self.behind: frozenset[int] = frozenset()
-        self.lives = dict.fromkeys(range(3), 0)
+        placed = [(RACKS[p % 3],) for p in range(partitions)]
+        self.cluster = ClusterView.of(dict.fromkeys((*TOPOLOGY.source_topics, *TOPOLOGY.changelogs), placed))
+        self.ends = {topic: [end] * partitions for topic, end in ENDS.items()}
+        self.lives = dict.fromkeys(range(instances), 0)
         self.threads: dict[str, Thread] = {}
         self.memory = StreamsMemory.empty()
         self.decision: Decision[TaskPlan] | None = None
-        for process in range(3):
+        for process in self.lives:
             self.start(process)
         self.rest()
 
@@ -61,7 +72,7 @@ class Fleet:
         self.lives[process] += 1
         for n in range(2):
             name = f"{process}-{self.lives[process]}-{n}"
-            rack = RACKS[process]
+            rack = RACKS[process % 3]
             self.threads[name] = Thread(name, process + 1, TOPOLOGY.source_topics, rack=rack)
 
     def stop(self, process: int) -> None:
@@ -74,8 +85,8 @@ class Fleet:
         decision = led(
             group(*self.threads.values(), generation=self.rounds),
             topology=TOPOLOGY,
-            cluster=ClusterView.of(PLACED),
-            ends=EndOffsets({t: [end] * PARTITIONS for t, end in ENDS.items()}, self.now_ms),
+            cluster=self.cluster,
+            ends=EndOffsets(self.ends, self.now_ms),
             memory=self.memory,
             configs=self.configs,
             assignors=self.assignors,

@@ -64,8 +64,8 @@ def stop_emptied(fleet: Fleet, process: int) -> None:
     fleet.rest()
 
 
-def seen(strategy: str) -> tuple[Fleet, Copies]:
-    fleet = Fleet(STREAMS_HA, strategy)
+def seen(strategy: str, instances: int = 3, partitions: int = 6) -> tuple[Fleet, Copies]:
+    fleet = Fleet(STREAMS_HA, strategy, instances=instances, partitions=partitions)
     fleet.settle()
     copies = Copies(fleet)
     fleet.round()
@@ -83,6 +83,22 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
         fleet.settle()
         assert copies.given_up == [], turn
         assert fleet.owners() == owners, turn
+
+
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_nobody_else_closes_a_store_where_the_tasks_cannot_be_even(strategy: str) -> None:
+    """67 partitions on six instances: some have a task more than others, and have it again afterwards."""
+    fleet, copies = seen(strategy, instances=6, partitions=67)
+    owners, before = fleet.owners(), [copies.of_process(p) for p in range(6)]
+    for turn in range(6):
+        stop_emptied(fleet, turn)
+        fleet.now_ms += AWAY_MS
+        fleet.start(turn)
+        fleet.settle()
+        assert [t for name, t in copies.given_up if fleet.threads[name].process != turn + 1] == [], turn
+        assert fleet.owners() == owners, turn
+        assert [copies.of_process(p) for p in range(6)] == before, turn
+        copies.given_up.clear()
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
@@ -165,6 +181,20 @@ def test_nothing_moves_while_it_is_away(strategy: str) -> None:
     fleet.rest()
     assert fleet.owners() == before
     assert fleet.rounds == rounds + 1
+
+
+@pytest.mark.parametrize(("standbys", "even"), [(0, True), (1, False)])
+def test_others_even_out_only_where_one_that_is_emptied_still_waits_for_warm_ups(standbys: int, even: bool) -> None:
+    """Warm-ups can take long, and one that joins meanwhile shall have its share."""
+    fleet = Fleet(STREAMS_HA, NO_STRATEGY, instances=4)
+    fleet.configs = replace(fleet.configs, num_standby_replicas=standbys)
+    fleet.stop(3)
+    fleet.settle()
+    fleet.assignors = emptied(0)
+    fleet.round()
+    fleet.start(3, wiped=True)
+    plan = fleet.round().plan
+    assert (3 in plan.target.destination[plan.view.tasks.stateful]) == even
 
 
 def uneven(emptied_one: int) -> Fleet:

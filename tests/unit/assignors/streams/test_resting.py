@@ -7,11 +7,10 @@ import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision, Moves
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
 from bellwether_kafka.assignors.streams.plan import TaskPlan
-from tests.unit.assignors.streams.fleet import ENDS, PARTITIONS, PLACED, TOPOLOGY, Fleet
+from tests.unit.assignors.streams.fleet import PARTITIONS, TOPOLOGY, Fleet
 from tests.unit.assignors.streams.world import OWN, led
 
 NEWEST = 2**31 - 1
@@ -21,14 +20,14 @@ def looked_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
     """A plan for the application as DescribeGroups shows it after the last round."""
     last = fleet.decision
     assert last is not None
-    given, cluster = dict(last.assignments), ClusterView.of(PLACED)
+    given, cluster = dict(last.assignments), fleet.cluster
     shown = [m for m in last.raw.members if m.member_id != OWN]
     described = [AssignedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in shown]
     return led(
         RawGroup("shop", NEWEST, "stream", tuple(shown), resting=resting),
         topology=TOPOLOGY,
         cluster=cluster,
-        ends=EndOffsets({t: [end] * PARTITIONS for t, end in ENDS.items()}, fleet.now_ms),
+        ends=EndOffsets(fleet.ends, fleet.now_ms),
         memory=recall_streams(NEWEST, "stream", cluster, described),
         configs=fleet.configs,
         assignors=fleet.assignors,
