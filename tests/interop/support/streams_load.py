@@ -66,10 +66,11 @@ class Totals:
 class Load:
     """A producer of numbered records; a context manager. `keys` keys take turns, so every partition is kept busy.
 
-    Two loads of one application need different prefixes.
+    Two loads of one application need different prefixes. With `partitions` a key's number decides its partition, so
+    that partitions take turns, too; `keys` must be a multiple of it.
     """
 
-    def __init__(self, cluster: KafkaCluster, topic: str, keys: int, prefix: str = "key") -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, keys: int, prefix: str = "key", partitions: int = 0) -> None:
         self._producer = Producer(
             {
                 **cluster.client_config("admin", "admin"),
@@ -79,7 +80,9 @@ class Load:
                 "compression.type": "lz4",
             }
         )
+        assert not partitions or keys % partitions == 0, f"{keys} keys cannot take turns in {partitions} partitions"
         self._topic = topic
+        self._partitions = partitions
         self._keys = [f"{prefix}-{number:06}".encode() for number in range(keys)]
         self._failures: list[str] = []
         self._stopping = threading.Event()
@@ -139,9 +142,10 @@ class Load:
         for at in range(self.produced, self.produced + records):
             turn, number = divmod(at, count)
             value = b"%d" % (turn + 1)
+            where = {"partition": number % self._partitions} if self._partitions else {}
             while True:
                 try:
-                    self._producer.produce(self._topic, value, self._keys[number], on_delivery=self._delivered)
+                    self._producer.produce(self._topic, value, self._keys[number], on_delivery=self._delivered, **where)
                     break
                 except BufferError:
                     self._producer.poll(0.1)

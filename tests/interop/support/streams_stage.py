@@ -30,8 +30,8 @@ REPARTITIONED = {"cleanup.policy": "delete", "retention.ms": "-1", "message.time
 
 
 def create_topics(cluster: KafkaCluster, application: Application) -> None:
-    """All topics of an application, internal ones with Streams' own configurations; partition p is in rack p % 3."""
-    placement = [[p % len(RACKS) + 1] for p in range(application.partitions)]
+    """All topics of an application, internal ones with Streams' own configurations. Partitions take turns on nodes."""
+    placement = [[p % cluster.nodes + 1] for p in range(application.partitions)]
     configs = dict.fromkeys((*application.topics, application.output), PLAIN)
     for subtopology in application.changelogs:
         configs |= dict.fromkeys(application.sources[subtopology], REPARTITIONED)

@@ -80,21 +80,23 @@ class Timeline:
                     found.append(f"{task} ran on {both} for {before.end_ms - after.start_ms} ms")
         return found
 
-    def stalled_ms(self, tasks: Iterable[str], start_ms: int, end_ms: int) -> dict[str, int]:
-        """Per task, the sum of its pauses of more than STALL_MS between two processed records."""
+    def stalled_ms(self, tasks: Iterable[str], start_ms: int, end_ms: int, stall_ms: int = STALL_MS) -> dict[str, int]:
+        """Per task, the sum of its pauses of more than `stall_ms` between two processed records."""
         return {
             task: sum(end - begin for begin, end in found)
-            for task, found in self.pauses(tasks, start_ms, end_ms).items()
+            for task, found in self.pauses(tasks, start_ms, end_ms, stall_ms).items()
         }
 
-    def pauses(self, tasks: Iterable[str], start_ms: int, end_ms: int) -> dict[str, list[tuple[int, int]]]:
-        """Per task, from when to when it paused for more than STALL_MS between two processed records."""
+    def pauses(
+        self, tasks: Iterable[str], start_ms: int, end_ms: int, stall_ms: int = STALL_MS
+    ) -> dict[str, list[tuple[int, int]]]:
+        """Per task, from when to when it paused for more than `stall_ms` between two processed records."""
         activity: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for h in self.ordered:
             if h.event == "processed":
                 for task, (first, last, _) in h.said["tasks"].items():
                     activity[task].append((first, last))
-        return {task: _pauses(sorted(activity[task]), start_ms, end_ms) for task in tasks}
+        return {task: _pauses(sorted(activity[task]), start_ms, end_ms, stall_ms) for task in tasks}
 
     def processed(self, start_ms: int, end_ms: int) -> dict[str, int]:
         """Per task the records processed in reports of this window, repeated ones included."""
@@ -165,13 +167,13 @@ def _uncovered(spans: Sequence[Span], start_ms: int, end_ms: int) -> int:
     return missing + max(0, end_ms - reached)
 
 
-def _pauses(activity: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> list[tuple[int, int]]:
+def _pauses(activity: Sequence[tuple[int, int]], start_ms: int, end_ms: int, stall_ms: int) -> list[tuple[int, int]]:
     found, reached = [], start_ms
     for first, last in [*activity, (end_ms, end_ms)]:
         if last < start_ms or first > end_ms:
             continue
         until = min(first, end_ms)
-        if until - reached > STALL_MS:
+        if until - reached > stall_ms:
             found.append((reached, until))
         reached = max(reached, last)
     return found

@@ -12,7 +12,9 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
@@ -47,6 +49,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StandbyUpdateListener;
 import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
@@ -71,9 +74,11 @@ import org.rocksdb.Options;
  * what came twice and what never came.
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
- * every thread throw at its next record, "hog" takes memory until there is none. The end of input and SIGTERM close the
- * instance; it leaves the group then if `app.leave` is true. Each store takes `app.close.ms` to close, whenever it is
- * closed. When the instance fails, the process ends with 3. `app.marks` is the number of marks (64).
+ * every thread throw at its next record, "fail-and-halt" also ends the process in the exception handler, "hog" takes
+ * memory until there is none. The end of input and SIGTERM close the instance; it leaves the group then if `app.leave`
+ * is true. Each store takes `app.close.ms` to close, whenever it is closed. When the instance fails, the process ends
+ * with 3. `app.marks` is the number of marks (64). With `app.even` the number at the end of a key decides its mark and the
+ * partition of either repartition topic, so that partitions take turns if keys do.
  */
 public final class StreamsMain {
     private static final Duration WINDOW = Duration.ofSeconds(10);
@@ -84,7 +89,9 @@ public final class StreamsMain {
     private static final int HOGGED_AT_ONCE = 16 << 20;
     private static final AtomicBoolean CLOSED = new AtomicBoolean();
     private static volatile boolean failing;
+    private static volatile boolean halting;
     private static long closeMs;
+    private static boolean even;
 
     private StreamsMain() {}
 
@@ -100,6 +107,7 @@ public final class StreamsMain {
                 properties.put(key, value);
             }
         });
+        even = Boolean.parseBoolean(settings.get("app.even"));
         Topology topology = topology(settings);
         Report.line("topology", "\"version\":\"" + AppInfoParser.getVersion() + "\",\"text\":"
             + Report.quoted(topology.describe().toString()));
@@ -120,6 +128,9 @@ public final class StreamsMain {
         streams.setUncaughtExceptionHandler(error -> {
             Report.line("error", "\"text\":" + Report.quoted(String.valueOf(error)));
             error.printStackTrace(System.err);
+            if (halting) {
+                Runtime.getRuntime().halt(3);
+            }
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         RestoreWatch restores = new RestoreWatch();
@@ -196,17 +207,38 @@ public final class StreamsMain {
     }
 
     private static void countMarks(KStream<String, String> input, int marks) {
-        repartitioned(input, "by-mark", key -> "mark-" + Math.floorMod(key.hashCode(), marks))
+        repartitioned(input, "by-mark", key -> "mark-" + Math.floorMod(even ? number(key) : key.hashCode(), marks))
             .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, GRACE))
             .count(Materialized.as("windowed"));
     }
 
     private static KGroupedStream<String, String> repartitioned(
             KStream<String, String> input, String name, Function<String, String> keyOf) {
+        Repartitioned<String, String> through = Repartitioned.with(Serdes.String(), Serdes.String());
         return input.selectKey((key, number) -> keyOf.apply(key))
-            .repartition(Repartitioned.with(Serdes.String(), Serdes.String()).withName(name))
+            .repartition((even ? through.withStreamPartitioner(new InTurn()) : through).withName(name))
             .processValues(Meter::new)
             .groupByKey(Grouped.with(Serdes.String(), Serdes.String()));
+    }
+
+    private static int number(String key) {
+        return Integer.parseInt(key.substring(key.lastIndexOf('-') + 1));
+    }
+
+    /**
+     * By the number at the end of a key, so that each partition gets records from all tasks in turn. Releases before 4.0
+     * ask for `partition`.
+     */
+    private static final class InTurn implements StreamPartitioner<String, String> {
+        @Override
+        public Optional<Set<Integer>> partitions(String topic, String key, String value, int count) {
+            return Optional.of(Set.of(partition(topic, key, value, count)));
+        }
+
+        public Integer partition(String topic, String key, String value, int count) {
+            int number = number(key);
+            return (number + number / count) % count;
+        }
     }
 
     /** Reports what the threads have and what was processed, as long as the instance lives. */
@@ -246,6 +278,10 @@ public final class StreamsMain {
             switch (line) {
                 case "dump" -> dump(streams, variant);
                 case "fail" -> failing = true;
+                case "fail-and-halt" -> {
+                    halting = true;
+                    failing = true;
+                }
                 case "hog" -> hog();
                 default -> throw new IllegalArgumentException(line);
             }

@@ -32,9 +32,15 @@ def killed(app: StreamsApp, name: str, *, guarded: bool) -> None:
 
 
 def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """An exception in every stream thread, after which the process ends with 3."""
+    """An exception in every stream thread, after which Streams closes all tasks and the process ends with 3."""
     del guarded
     app.instances[name].tell("fail")
+
+
+def failed_and_halted(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """An exception in every stream thread; its handler ends the process with 3 at once."""
+    del guarded
+    app.instances[name].tell("fail-and-halt")
 
 
 def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
@@ -66,6 +72,7 @@ ACCIDENTS = {
     "scale-in": Accident(terminated),
     "kill": Accident(killed),
     "exception": Accident(failed),
+    "exception-halt": Accident(failed_and_halted),
     "out-of-memory": Accident(out_of_memory),
 }
 
@@ -81,8 +88,11 @@ class Lived:
     settled_ms: int
 
 
-def live_through(app: StreamsApp, name: str, accident: Accident, *, guarded: bool, limit_s: float) -> Lived:
-    """Every instance runs again afterwards. Raises AssertionError where the application does not settle in time."""
+def live_through(
+    app: StreamsApp, name: str, accident: Accident, *, guarded: bool, spread: int | None, limit_s: float
+) -> Lived:
+    """Settled is an instance that is back when tasks are spread evenly again, `spread` apart, if that is waited for.
+    Raises AssertionError where the application does not settle in time."""
     instance, began_ms = app.instances[name], _now_ms()
     accident.happens(app, name, guarded=guarded)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
@@ -91,18 +101,15 @@ def live_through(app: StreamsApp, name: str, accident: Accident, *, guarded: boo
     started_ms = 0
     if accident.returns:
         started_ms = _now_ms()
-        _come_back(app, name, limit_s)
+        come_back(app, name, spread, limit_s)
     else:
         app.wait_settled(limit_s=limit_s)
-    settled_ms = app.timeline().last_change_ms(began_ms)
-    if not accident.returns:
-        _come_back(app, name, limit_s)
-    return Lived(began_ms, ended_ms, started_ms, settled_ms)
+    return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
 
 
-def _come_back(app: StreamsApp, name: str, limit_s: float) -> None:
+def come_back(app: StreamsApp, name: str, spread: int | None, limit_s: float) -> None:
     app.start(name, settings={"client.id": ""})
-    app.wait_settled(spread=1, limit_s=limit_s)
+    app.wait_settled(spread=spread, limit_s=limit_s)
 
 
 def _now_ms() -> int:

@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +15,14 @@ from tests.interop.support.guarded import guard_command
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import RACKS, bellwether_options, check_leader, create_topics, write_topology
-from tests.interop.support.streams_timeline import Timeline
-from tests.measure.pauses.accidents import ACCIDENTS, Lived, live_through
+from tests.interop.support.streams_timeline import STALL_MS, Timeline
+from tests.measure.pauses.accidents import ACCIDENTS, Lived, come_back, live_through
 
 LEADERS = ("java", "java-leave", "bellwether")
 SESSION_MS = 45_000  # Kafka's default
 LIMIT_S = 300.0
-KEYS = 60_000
+KEYS = 60_300  # a multiple of the partitions of each shape
 PRELOADED_PER_TASK = 15_000
-PER_SECOND = 1_500
 WARM_S = 5.0
 BUSY_MS = 4_000  # tasks without a record for so long are not measured
 GRACE_S = 90
@@ -39,9 +38,17 @@ class Shape:
 
     instances: int
     partitions: int
+    brokers: int = 3
+    commit_ms: int = 100  # under exactly-once
+    soon_even: bool = True  # under Java, which gives two tasks a minute back (max.warmup.replicas)
+    even: bool = False  # records come to partitions in turn
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
-SHAPES = {"18": Shape(3, 6), "201": Shape(6, 67)}
+# Six instances and three brokers that answer each fetch as soon as a record has come keep two cores busy: tasks stand
+# still whatever the leader does. A few records that come evenly show a pause as well as many.
+FRUGAL = {"consumer.fetch.min.bytes": "100000", "consumer.fetch.max.wait.ms": "100"}
+SHAPES = {"18": Shape(3, 6), "201": Shape(6, 67, brokers=1, commit_ms=300, soon_even=False, even=True, settings=FRUGAL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,20 @@ class Case:
     heartbeat_ms: int = 1_000
     guarantee: str = "at_least_once"
     closing_s: float = 0.0  # that the stores of an instance take
+    per_second: int = 1_500  # records
 
     @property
     def guarded(self) -> bool:
         return self.leader == "bellwether"
+
+    @property
+    def commit_ms(self) -> int:
+        return SHAPES[self.shape].commit_ms if self.guarantee == EXACTLY_ONCE else 1_000
+
+    @property
+    def stall_ms(self) -> int:
+        """What counts as a pause: under exactly-once tasks downstream see nothing from one commit to the next."""
+        return STALL_MS + (SHAPES[self.shape].commit_ms - 100 if self.guarantee == EXACTLY_ONCE else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +94,8 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run; `load` is the machine's load average of the last minute."""
+    """One run; `load` is the machine's load average of the last minute, `before_s_max` the longest pause of a task in
+    the seconds before the first accident, which only the machine can have caused."""
 
     case: Case
     run: int
@@ -86,6 +104,7 @@ class Measured:
     twice: int  # records counted more than once
     timed_out: int  # transactions that brokers ended for their time-out
     load: float
+    before_s_max: float
 
 
 def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured:
@@ -96,7 +115,9 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
     application = _application(name, case, shape)
     create_topics(cluster, application)
     with ExitStack() as stack:
-        load = stack.enter_context(Load(cluster, application.topics[0], KEYS))
+        load = stack.enter_context(
+            Load(cluster, application.topics[0], KEYS, partitions=shape.partitions if shape.even else 0)
+        )
         load.produce(PRELOADED_PER_TASK * shape.partitions)
         stack.enter_context(_leading(cluster, application, case))
         app = stack.enter_context(StreamsApp(cluster, application))
@@ -105,12 +126,16 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
             app.add(f"app-{number + 1}", rack, {"client.id": ""}, _launcher(cluster, name, case))
         app.wait_settled(spread=1, limit_s=LIMIT_S)
         app.wait_counted(load.expected, limit_s=LIMIT_S)
-        load.start(PER_SECOND)
-        time.sleep(WARM_S)
+        load.start(case.per_second)
+        time.sleep(2 * WARM_S)
         before = _timed_out(cluster)
+        spread = 1 if case.guarded or shape.soon_even else None
         lives = []
         for one in islice(cycle(list(app.instances)), times):
-            lives.append(live_through(app, one, accident, guarded=case.guarded, limit_s=LIMIT_S))
+            for away in [instance.name for instance in app.instances.values() if not instance.alive]:
+                come_back(app, away, spread, LIMIT_S)
+                time.sleep(WARM_S)
+            lives.append(live_through(app, one, accident, guarded=case.guarded, spread=spread, limit_s=LIMIT_S))
             time.sleep(WARM_S)  # what comes late counts, too
         load.stop()
         exact_expected = case.guarantee == EXACTLY_ONCE
@@ -118,24 +143,26 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
         check_leader(cluster, name, "java" if case.leader != "bellwether" else case.leader)
         line = app.timeline()
         assert line.overlaps() == [], line.overlaps()
-        busy = line.processed(lives[0].began_ms - BUSY_MS, lives[0].began_ms)
+        began_ms = lives[0].began_ms
+        busy = line.processed(began_ms - BUSY_MS, began_ms)
         twice = totals.seen - load.expected.seen
         return Measured(
             case,
             run,
-            [pause(line, list(busy), lived) for lived in lives],
+            [pause(line, list(busy), lived, case.stall_ms) for lived in lives],
             exact=not twice and totals.windowed == load.expected.windowed,
             twice=twice,
             timed_out=_timed_out(cluster) - before,
             load=round(os.getloadavg()[0], 1),
+            before_s_max=max(line.stalled_ms(busy, began_ms - BUSY_MS, began_ms, case.stall_ms).values()) / 1000,
         )
 
 
-def pause(line: Timeline, tasks: Sequence[str], lived: Lived) -> Pause:
+def pause(line: Timeline, tasks: Sequence[str], lived: Lived, stall_ms: int) -> Pause:
     """Of these tasks, which had records just before."""
     turn = lived.started_ms or lived.settled_ms
     windows = ((lived.began_ms, turn), (turn, lived.settled_ms), (lived.began_ms, lived.settled_ms))
-    found = [line.stalled_ms(tasks, begin, end).values() if end > begin else [0] for begin, end in windows]
+    found = [line.stalled_ms(tasks, begin, end, stall_ms).values() if end > begin else [0] for begin, end in windows]
     away, back, whole = ((max(values) / 1000, sum(values) / 1000) for values in found)
     restored = line.within(lived.began_ms, lived.settled_ms, "restored")
     most = max((h.said["records"] for h in restored), default=0)
@@ -149,6 +176,8 @@ def _application(name: str, case: Case, shape: Shape) -> Application:
         "app.leave": str(case.leader == "java-leave").lower(),
         "app.close.ms": str(closing_ms),
         "app.marks": str(KEYS),
+        "app.even": str(shape.even).lower(),
+        **shape.settings,
     }
     return Application(
         name,
@@ -161,7 +190,7 @@ def _application(name: str, case: Case, shape: Shape) -> Application:
         acceptable_recovery_lag=LAG,
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=case.heartbeat_ms,
-        commit_interval_ms=100 if case.guarantee == EXACTLY_ONCE else 1_000,
+        commit_interval_ms=case.commit_ms,
         rack_strategy="min_traffic",
         settings=settings,
     )
