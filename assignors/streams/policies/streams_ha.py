@@ -71,8 +71,10 @@ class StreamsHighAvailability(placing.HighAvailability):
         caught up. Where warm-ups are still to come it can take long, and everybody else goes on as usual."""
         previous = self.view.previous_active
         tasks = previous.values[self.steps.emptied[previous.row]]
+        if not len(tasks):
+            return False
         alone = self.steps.last_copies(self.configs.acceptable_recovery_lag)
-        return len(tasks) > 0 and not np.isin(tasks, alone).any()
+        return not np.isin(tasks, alone).any()
 
     def _stays_here(self) -> int:
         """The first process that no order empties, or the first one."""
