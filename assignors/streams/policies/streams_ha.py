@@ -38,6 +38,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self._held = 0
         self._waits_until_ms = self._expected_until_ms()
         super().__init__(self.steps.view, configs, racks)
+        self._resumed: list[int] = np.flatnonzero(view.resumed).tolist()
         self._stands_still = self._waits_until_ms is not None or self._hands_all_over()
 
     def assign(self) -> application.StreamsPlan:
@@ -186,8 +187,7 @@ class StreamsHighAvailability(placing.HighAvailability):
 
     def move(self) -> int:
         place, hashes = self.place, placing.hashes_of(self.view)
-        resumed = np.flatnonzero(self.view.resumed).tolist()
-        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes, resumed)
+        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes, self._resumed)
         aims = place.owners(self.stateful)
         running = running_processes(self.view)
         restoring = self._restoring()
@@ -242,9 +242,8 @@ class StreamsHighAvailability(placing.HighAvailability):
         if self._stands_still:
             return
         view, remote = self.view, self._remote if self.racks is not None else None
-        resumed = np.flatnonzero(view.resumed).tolist()
         evener = self.steps.evener(
-            tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote, resumed
+            tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote, self._resumed
         )
         evener.run(subtopologies=self.racks is None)
 

@@ -41,14 +41,17 @@ class Shape:
     brokers: int = 3
     commit_ms: int = 100  # under exactly-once
     soon_even: bool = True  # under Java, which gives two tasks a minute back (max.warmup.replicas)
-    even: bool = False  # records come to partitions in turn
+    in_turn: bool = False  # whether records come to one partition after the other
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 # Six instances and three brokers that answer each fetch as soon as a record has come keep two cores busy: tasks stand
 # still whatever the leader does. A few records that come evenly show a pause as well as many.
 FRUGAL = {"consumer.fetch.min.bytes": "100000", "consumer.fetch.max.wait.ms": "100"}
-SHAPES = {"18": Shape(3, 6), "201": Shape(6, 67, brokers=1, commit_ms=300, soon_even=False, even=True, settings=FRUGAL)}
+SHAPES = {
+    "18": Shape(3, 6),
+    "201": Shape(6, 67, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
     create_topics(cluster, application)
     with ExitStack() as stack:
         load = stack.enter_context(
-            Load(cluster, application.topics[0], KEYS, partitions=shape.partitions if shape.even else 0)
+            Load(cluster, application.topics[0], KEYS, partitions=shape.partitions if shape.in_turn else 0)
         )
         load.produce(PRELOADED_PER_TASK * shape.partitions)
         stack.enter_context(_leading(cluster, application, case))
@@ -176,7 +179,7 @@ def _application(name: str, case: Case, shape: Shape) -> Application:
         "app.leave": str(case.leader == "java-leave").lower(),
         "app.close.ms": str(closing_ms),
         "app.marks": str(KEYS),
-        "app.even": str(shape.even).lower(),
+        "app.even": str(shape.in_turn).lower(),
         **shape.settings,
     }
     return Application(
