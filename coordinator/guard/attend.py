@@ -1,19 +1,21 @@
 """One process from its start to the end of its memberships: follows its group while it lives, empties it before it
-is stopped, and removes its members when it is gone."""
+is stopped, and removes its members when it is gone, or when Kafka Streams has closed in it."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, RETRY_S, GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.proc import sends_heartbeats
 from bellwether_kafka.coordinator.guard.process import Guarded
-from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
+from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, name_of
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -23,7 +25,7 @@ Say = Callable[[str], None]
 # Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
 UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
-DIRECTORY_LOOK_S = 0.25
+DIRECTORY_LOOK_S = 0.1
 EMPTYING_LOOK_S = 0.2
 # After the end of the process the guard delays its next start.
 END_S = 5.0
@@ -32,6 +34,27 @@ CONNECT_MS, RECONNECT_S = 5_000, 2.0
 # Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
 # up to EMPTYING_LOOK_S later. With each interval they are a little later.
 HEARTBEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why members are removed, for the brokers, and after what, for people."""
+
+    reason: str
+    event: str
+
+
+ENDED = Proof("its process has ended", "its end")
+CLOSED = Proof("Kafka Streams has closed in its process", "Kafka Streams closed in it")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStreams:
+    """Kafka Streams in the guarded process, as seen while it held the lock of its state directory."""
+
+    lock: Lock
+    process_id: str | None = None
+    heartbeats: bool = False  # whether a thread of it was seen to send them
 
 
 class Attendance:
@@ -45,7 +68,8 @@ class Attendance:
         self._said: set[str] = set()
         self._seen = members.Seen()
         self._directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
-        self._process_id: str | None = None  # read while the process held its directory
+        self._streams: RunningStreams | None = None
+        self._closed = False  # Streams, before the process ended
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
@@ -116,16 +140,47 @@ class Attendance:
         return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), LOOK_S_MAX)
 
     async def _look_at_directory(self, directory: StateDirectory) -> None:
-        while self._process_id is None:
-            holder = directory.holder()
-            if holder and self._process.is_ours(holder):
-                self._process_id = directory.process_id()
-            elif holder is not None:
-                whose = f"process {holder}" if holder else "a process that is not visible from here"
+        while True:
+            lock = directory.lock()
+            if lock.holder and (self._is_known(lock) or self._process.is_ours(lock.holder)):
+                self._streams, self._closed = self._look_at_streams(directory, lock, lock.holder), False
+            elif lock.holder is not None:
+                whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
                 self._say_once(
                     f"The state directory {directory.path} is in use by {whose}, not by the guarded one.", whose
                 )
+            elif self._streams is not None and has_closed(self._streams, lock):
+                await self._end_closed()
             await asyncio.sleep(DIRECTORY_LOOK_S)
+
+    def _is_known(self, lock: Lock) -> bool:
+        return self._streams is not None and self._streams.lock == lock
+
+    def _look_at_streams(self, directory: StateDirectory, lock: Lock, holder: int) -> RunningStreams:
+        before = self._streams if self._streams is not None and self._is_known(lock) else RunningStreams(lock)
+        if before.process_id and before.heartbeats:
+            return before
+        return RunningStreams(
+            lock, before.process_id or directory.process_id(), before.heartbeats or sends_heartbeats(holder)
+        )
+
+    @property
+    def _process_id(self) -> str | None:
+        return self._streams.process_id if self._streams is not None else None
+
+    async def _end_closed(self) -> None:
+        """Nothing of Streams can be a member any more, although the process lives on. Its producers were closed."""
+        named = members.Identity(self._options.group_id, self._process_id)
+        ours = members.belonging(named, self._seen, self._process.lived_s)
+        try:
+            async with asyncio.timeout(END_S):
+                if ours.member_ids:
+                    await self._remove_members(ours, time.monotonic(), CLOSED)
+        except TimeoutError:
+            still = f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble})."
+            self._say_once(still, still)
+        else:
+            self._streams, self._closed = None, True
 
     def _belonging(self) -> members.Belonging:
         named = members.Identity(self._options.group_id, self._process_id, self._options.client_ids)
@@ -225,11 +280,13 @@ class Attendance:
         for doubt in ours.doubts:
             self._say(f"Not removed: {doubt}.")
         if not ours.member_ids:
-            self._say("It had no proven member, so none is removed.")
+            if not self._closed:
+                self._say("It had no proven member, so none is removed.")
         elif not await self._nothing_left():
             self._say("Something of it still runs, so none of its members is removed.")
         else:
-            await asyncio.gather(self._remove_members(ours), *self._fences(ours))
+            ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
+            await asyncio.gather(self._remove_members(ours, ended, ENDED), *self._fences(ours))
 
     async def _nothing_left(self) -> bool:
         """Whether no process is left that could be one of its members."""
@@ -246,21 +303,21 @@ class Attendance:
         return self._is_unheld() if by_directory else self._process.is_gone_whole() and self._is_unheld()
 
     def _is_unheld(self) -> bool:
-        return self._directory is None or self._directory.holder() is None
+        return self._directory is None or self._directory.lock().holder is None
 
-    async def _remove_members(self, ours: members.Belonging) -> None:
-        ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
+    async def _remove_members(self, ours: members.Belonging, since: float, proof: Proof) -> None:
+        """The proof that nothing is such a member any more is as old as `since`."""
         await self._between_heartbeats()
-        answered = await self._link.remove(ours.member_ids, "its process has ended (bellwether guard)")
+        answered = await self._link.remove(ours.member_ids, f"{proof.reason} (bellwether guard)")
         self._answered = True
-        took_ms = (time.monotonic() - ended) * 1000
+        took_ms = (time.monotonic() - since) * 1000
         if not answered:
             self._say(f"The broker removed none of its members: {self._link.trouble}.")
             return
         removed = [member_id for member_id, code in answered.items() if not code]
         left = sum(code == Code.UNKNOWN_MEMBER_ID for code in answered.values())
         also = f" {left} had left the group before." if left else ""
-        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after its end.{also}")
+        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after {proof.event}.{also}")
         for member_id, code in answered.items():
             if code not in DONE:
                 self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
@@ -291,6 +348,14 @@ class Attendance:
         if about and about not in self._said:
             self._said.add(about)
             self._say(sentence)
+
+
+def has_closed(streams: RunningStreams, lock: Lock) -> bool:
+    """Whether Streams has closed in a process that may live on. It gives its lock back when all its threads have ended
+    (`KafkaStreams#close`, also after an exception). A process loses the lock as well when it opens the file once more
+    and closes it: hence no thread may send heartbeats either."""
+    given_back = lock.holder is None and lock.file == streams.lock.file
+    return given_back and streams.heartbeats and not sends_heartbeats(streams.lock.holder or 0)
 
 
 def until_between_heartbeats_s(since_s: float) -> float:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.guard.state_directory import descends
+from bellwether_kafka.coordinator.guard.proc import descends
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,16 @@ FILE_BYTES_MAX = 10_000
 
 # struct flock of 64-bit Linux: type, whence, start, length, process.
 _FLOCK = struct.Struct("hhqqi0q")
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """`holder` is the process that holds it: 0 if it is one that Bellwether cannot see (of another pid namespace or
+    host), None if there is none. `file` is the inode of the lock file, 0 without one. A file that was made anew has
+    another lock."""
+
+    holder: int | None
+    file: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +47,19 @@ class StateDirectory:
         process_id = found.get("processId") if isinstance(found, dict) else None
         return process_id if isinstance(process_id, str) and process_id else None
 
-    def holder(self) -> int | None:
-        """The process that holds its lock: 0 if it is one that Bellwether cannot see (of another pid namespace or
-        host), None if there is none."""
+    def lock(self) -> Lock:
         try:
             descriptor = os.open(self.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return None
+            return Lock(None)
         except OSError:
-            return 0
+            return Lock(0)
         try:
+            file = os.fstat(descriptor).st_ino
             asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
         except OSError:
-            return 0
+            return Lock(0)
         finally:
             os.close(descriptor)
-        return None if kind == fcntl.F_UNLCK else max(0, process)
-
-
-def descends(process: int, ancestor: int) -> bool:
-    """Whether a process is this one or was started by it, directly or not."""
-    with suppress(OSError, ValueError, IndexError):
-        while process > 0:
-            if process == ancestor:
-                return True
-            # The name, in brackets, may hold anything; the parent is the second field behind it.
-            stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-            process = int(stat.rpartition(")")[2].split()[1])
-    return False
+        return Lock(None if kind == fcntl.F_UNLCK else max(0, process), file)

@@ -138,11 +138,17 @@ def members_of(cluster: KafkaCluster, group: str) -> int:
 
 
 @pytest.mark.timeout(600)
-def test_tasks_of_a_killed_instance_run_again_at_once_and_its_transactions_are_ended(kafka: KafkaCluster) -> None:
-    """Led by Java, exactly once: nobody waits for the session, nor for a transaction that the dead left open."""
+@pytest.mark.parametrize("lives_on", [False, True], ids=["killed", "failed"])
+def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_ended(
+    kafka: KafkaCluster, *, lives_on: bool
+) -> None:
+    """Led by Java, exactly once: nobody waits for the session, nor for a transaction that the lost left open.
+
+    One was killed, the other has failed in all its threads while its process lives on.
+    """
     common = application(
         kafka,
-        "guard-crash",
+        "guard-failure" if lives_on else "guard-crash",
         threads=2,
         standbys=1,
         guarantee="exactly_once_v2",
@@ -160,15 +166,21 @@ def test_tasks_of_a_killed_instance_run_again_at_once_and_its_transactions_are_e
         one, two = app.instances["one"], app.instances["two"]
         (child,) = children(one.pid)
         kilobytes = resident_kb(one.pid)
-        os.kill(child, signal.SIGKILL)
-        killed = time.monotonic()
+        if lives_on:
+            one.tell("fail-and-stay")
+        else:
+            os.kill(child, signal.SIGKILL)
+        lost = time.monotonic()
         wait_until(lambda: two.running == common.tasks, 60, app.tell)
-        took_s = time.monotonic() - killed
+        took_s = time.monotonic() - lost
+        wait_until(lambda: "Removed 2 of its 2 members" in one.complaints(), 30, app.tell)
+        if lives_on:
+            assert one.alive
+            os.kill(child, signal.SIGKILL)
         wait_until(lambda: not one.alive, 30, app.tell)
         said = one.complaints()
         print(f"all tasks run again after {took_s:.2f} s; the guard had {kilobytes} kB\n{said}")
-        assert "Removed 2 of its 2 members" in said
-        assert len(re.findall(r"Fenced guard-crash-\S+-\d\.", said)) == 2
+        assert len(re.findall(r"Fenced guard-crash-\S+-\d\.", said)) == (0 if lives_on else 2), "closed, or fenced"
         assert took_s < SESSION_MS / 1000 / 2
         assert kilobytes < RESIDENT_KB_MAX
         load.stop()

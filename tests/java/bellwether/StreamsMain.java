@@ -74,10 +74,10 @@ import org.rocksdb.Options;
  * what came twice and what never came.
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
- * every thread throw at its next record, "fail-and-halt" also ends the process in the exception handler, "hog" takes
- * memory until there is none. The end of input and SIGTERM close the instance; it leaves the group then if `app.leave`
- * is true. Each store takes `app.close.ms` to close, whenever it is closed. When the instance fails, the process ends
- * with 3. `app.marks` is the number of marks (64). With `app.even` the number at the end of a key decides its mark and the
+ * every thread throw at its next record, "fail-and-stay" as well, but the process lives on, "hog" takes memory until
+ * there is none. The end of input and SIGTERM close the instance; it leaves the group then if `app.leave` is true. Each
+ * store takes `app.close.ms` to close, whenever it is closed. When the instance fails, the process ends with 3.
+ * `app.marks` is the number of marks (64). With `app.even` the number at the end of a key decides its mark and the
  * partition of either repartition topic, so that partitions take turns if keys do.
  */
 public final class StreamsMain {
@@ -89,7 +89,7 @@ public final class StreamsMain {
     private static final int HOGGED_AT_ONCE = 16 << 20;
     private static final AtomicBoolean CLOSED = new AtomicBoolean();
     private static volatile boolean failing;
-    private static volatile boolean halting;
+    private static volatile boolean staying;
     private static long closeMs;
     private static boolean even;
 
@@ -121,16 +121,13 @@ public final class StreamsMain {
         KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
         streams.setStateListener((to, from) -> {
             Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
-            if (to == KafkaStreams.State.ERROR) {
+            if (to == KafkaStreams.State.ERROR && !staying) {
                 Runtime.getRuntime().halt(3);
             }
         });
         streams.setUncaughtExceptionHandler(error -> {
             Report.line("error", "\"text\":" + Report.quoted(String.valueOf(error)));
             error.printStackTrace(System.err);
-            if (halting) {
-                Runtime.getRuntime().halt(3);
-            }
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         RestoreWatch restores = new RestoreWatch();
@@ -278,8 +275,8 @@ public final class StreamsMain {
             switch (line) {
                 case "dump" -> dump(streams, variant);
                 case "fail" -> failing = true;
-                case "fail-and-halt" -> {
-                    halting = true;
+                case "fail-and-stay" -> {
+                    staying = true;
                     failing = true;
                 }
                 case "hog" -> hog();

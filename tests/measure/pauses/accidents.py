@@ -12,6 +12,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.streams_app import Instance, StreamsApp
 
 ENDED_LIMIT_S = 180.0
+FAILED = "ERROR"  # of KafkaStreams
 MEMORY = Path("/sys/fs/cgroup/memory")
 MEMORY_LEFT_MB = 48
 
@@ -37,10 +38,10 @@ def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
     app.instances[name].tell("fail")
 
 
-def failed_and_halted(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """An exception in every stream thread; its handler ends the process with 3 at once."""
+def failed_and_stayed(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """An exception in every stream thread, after which Streams closes all tasks; the process lives on."""
     del guarded
-    app.instances[name].tell("fail-and-halt")
+    app.instances[name].tell("fail-and-stay")
 
 
 def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
@@ -61,10 +62,12 @@ def can_run_out_of_memory() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks."""
+    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. `ends`: whether
+    it ends the process, which otherwise is killed once the others have its tasks."""
 
     happens: Callable[..., None]
     returns: bool = False
+    ends: bool = True
 
 
 ACCIDENTS = {
@@ -72,7 +75,7 @@ ACCIDENTS = {
     "scale-in": Accident(terminated),
     "kill": Accident(killed),
     "exception": Accident(failed),
-    "exception-halt": Accident(failed_and_halted),
+    "exception-stays": Accident(failed_and_stayed, ends=False),
     "out-of-memory": Accident(out_of_memory),
 }
 
@@ -95,6 +98,9 @@ def live_through(
     Raises AssertionError where the application does not settle in time."""
     instance, began_ms = app.instances[name], _now_ms()
     accident.happens(app, name, guarded=guarded)
+    if not accident.ends:
+        wait_until(lambda: instance.state == FAILED and app.complete(), limit_s, app.tell)
+        killed(app, name, guarded=guarded)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
     ended_ms = _now_ms()
     instance.stop()  # its pipes

@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.guard.attend import (
 )
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.options import GuardOptions
-from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
+from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
@@ -171,8 +171,9 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[GuardOptions,
     directory = tmp_path / GROUP
     directory.mkdir()
     (directory / "kafka-streams-process-metadata").write_text(f'{{"processId":"{P1}"}}')
-    lock: dict[str, int | None] = {"holder": HOLDER}
-    monkeypatch.setattr(StateDirectory, "holder", lambda _: lock["holder"])
+    lock: dict[str, int | None] = {"holder": HOLDER, "file": 7, "heartbeats": 1}
+    monkeypatch.setattr(StateDirectory, "lock", lambda _: Lock(lock["holder"], lock["file"] or 0))
+    monkeypatch.setattr(attend, "sends_heartbeats", lambda _: bool(lock["heartbeats"]))
     return replace(NAMED, client_ids=(), state_dir=tmp_path, fence=True), lock
 
 
@@ -286,6 +287,106 @@ def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
     on.brokers.ask = ask  # type: ignore[method-assign]
     said = on.play(crashed)
     assert any("another process has taken its place" in sentence for sentence in said)
+
+
+async def closed(on: Stage, lock: dict[str, int | None]) -> None:
+    """Streams has closed in a process that lives on."""
+    await on.looked(4)
+    lock.update(holder=None, heartbeats=0)
+    await on.looked(4)
+    assert not on.process.ended
+
+
+def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_on(held: Held) -> None:
+    """As after an exception in all threads, where the application goes on to answer requests."""
+    options, lock = held
+
+    async def failed(on: Stage) -> None:
+        await closed(on, lock)
+        await on.until(lambda: sorted(on.brokers.removed) == ["a", "b"])
+        on.process.end()
+
+    on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    said = on.play(failed)
+    assert not on.brokers.fenced, "its producers were closed"
+    assert len(said) == 1, "nothing is left for its end"
+    assert said[0].startswith("Removed 2 of its 2 members, ")
+    assert said[0].endswith(" ms after Kafka Streams closed in it.")
+
+
+def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: Held) -> None:
+    options, lock = held
+
+    async def reopened(on: Stage) -> None:
+        await closed(on, lock)
+        await on.until(lambda: on.brokers.removed == ["a"])
+        lock.update(holder=HOLDER, heartbeats=1)
+        on.brokers.show(thread("a2"))
+        await on.looked(4)
+        assert on.brokers.removed == ["a"]
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(reopened)
+    assert on.brokers.removed == ["a", "a2"]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"holder": None},  # a thread sends heartbeats: the process has lost the lock in another way
+        {"holder": None, "heartbeats": 0, "file": 8},  # another process has come and gone; the directory was removed
+        {"holder": None, "heartbeats": 0, "file": None},  # the directory was removed
+        {"heartbeats": 0},  # between two consumers
+    ],
+)
+def test_less_does_not_prove_that_streams_has_closed(held: Held, seen: dict[str, int | None]) -> None:
+    options, lock = held
+
+    async def lives(on: Stage) -> None:
+        await on.looked(4)
+        lock.update(seen)
+        await on.looked(8)
+        assert not on.brokers.removed
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(lives)
+    assert on.brokers.removed == ["a"], "its end proves it"
+
+
+def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Held) -> None:
+    """Another JVM may name its threads otherwise."""
+    options, lock = held
+    lock["heartbeats"] = 0
+
+    async def lives(on: Stage) -> None:
+        await closed(on, lock)
+        await on.looked(8)
+        assert not on.brokers.removed
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(lives)
+    assert on.brokers.removed == ["a"]
+
+
+def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(held: Held) -> None:
+    options, lock = held
+
+    async def failed(on: Stage) -> None:
+        await on.looked(4)
+        on.brokers.down = True
+        lock.update(holder=None, heartbeats=0)
+        await on.until(lambda: bool([one for one in on.said if "are not ended" in one]))
+        on.brokers.down = False
+        await on.until(lambda: on.brokers.removed == ["a"])
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(failed)
 
 
 # ---- a planned stop --------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Whose a state directory is: locks of real processes, as Java takes them."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.state_directory import StateDirectory, descends
+from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 
 HOLD = """
 import fcntl, sys
@@ -34,24 +33,35 @@ def holding(directory: Path) -> Iterator[int]:
 
 def test_the_holder_of_the_lock_is_named_until_it_is_gone(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path)
-    assert directory.holder() is None, "no lock file yet"
+    assert directory.lock().holder is None, "no lock file yet"
     with holding(tmp_path) as process:
-        assert directory.holder() == process
-        assert descends(process, os.getpid())
-        assert not descends(os.getpid(), process)
-    assert directory.holder() is None
+        assert directory.lock().holder == process
+    assert directory.lock().holder is None
+
+
+def test_a_file_that_was_made_anew_has_another_lock(tmp_path: Path) -> None:
+    """Its directory was removed below a process that runs on: what others do there says nothing of it."""
+    directory = StateDirectory(tmp_path)
+    with holding(tmp_path) as process:
+        first = directory.lock()
+        (tmp_path / ".lock").unlink()
+        assert directory.lock() == Lock(None)
+        with holding(tmp_path):
+            pass
+        assert first.holder == process
+        assert directory.lock().file not in (0, first.file)
 
 
 def test_looking_takes_no_lock(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
-    assert StateDirectory(tmp_path).holder() is None
+    assert StateDirectory(tmp_path).lock().holder is None
     with holding(tmp_path):
         pass
 
 
 def test_a_lock_that_cannot_be_looked_at_counts_as_held(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert StateDirectory(tmp_path / "file").holder() == 0
+    assert StateDirectory(tmp_path / "file").lock().holder == 0
 
 
 @pytest.mark.parametrize(
@@ -70,8 +80,3 @@ def test_the_process_id_is_read_as_streams_writes_it(tmp_path: Path, written: st
     assert directory.process_id() is None
     (tmp_path / "kafka-streams-process-metadata").write_text(written)
     assert directory.process_id() == read
-
-
-def test_nobody_descends_from_a_process_that_is_not_there() -> None:
-    assert not descends(2**22 + 1, 2**22 + 2)
-    assert not descends(os.getpid(), 2**22 + 2)
