@@ -4,7 +4,7 @@ is stopped, and removes its members when it is gone, or when Kafka Streams has c
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -70,6 +70,7 @@ class Attendance:
         self._directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
         self._streams: RunningStreams | None = None
         self._closed = False  # Streams, before the process ended
+        self._closed_producers: set[str] = set()  # the transactional ids that it had
         self._changed = asyncio.Event()
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
@@ -169,7 +170,8 @@ class Attendance:
         return self._streams.process_id if self._streams is not None else None
 
     async def _end_closed(self) -> None:
-        """Nothing of Streams can be a member any more, although the process lives on. Its producers were closed."""
+        """Nothing of Streams can be a member any more, although the process lives on. Its producers are fenced with the
+        process' end, because their successors, if it opens Streams again, have the same ids."""
         named = members.Identity(self._options.group_id, self._process_id)
         ours = members.belonging(named, self._seen, self._process.lived_s)
         try:
@@ -180,6 +182,7 @@ class Attendance:
             still = f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble})."
             self._say_once(still, still)
         else:
+            self._closed_producers |= self._producers(ours)
             self._streams, self._closed = None, True
 
     def _belonging(self) -> members.Belonging:
@@ -279,14 +282,15 @@ class Attendance:
         ours = self._belonging()
         for doubt in ours.doubts:
             self._say(f"Not removed: {doubt}.")
-        if not ours.member_ids:
-            if not self._closed:
-                self._say("It had no proven member, so none is removed.")
+        if not (ours.member_ids or self._closed):
+            self._say("It had no proven member, so none is removed.")
         elif not await self._nothing_left():
             self._say("Something of it still runs, so none of its members is removed.")
         else:
             ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
-            await asyncio.gather(self._remove_members(ours, ended, ENDED), *self._fences(ours))
+            removing = [self._remove_members(ours, ended, ENDED)] if ours.member_ids else []
+            producers = sorted(self._closed_producers | self._producers(ours))
+            await asyncio.gather(*removing, *map(self._fence, producers))
 
     async def _nothing_left(self) -> bool:
         """Whether no process is left that could be one of its members."""
@@ -334,11 +338,11 @@ class Attendance:
         if answer is not None and answer.state == members.STABLE:
             await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - self._empty_at))
 
-    def _fences(self, ours: members.Belonging) -> list[Awaitable[None]]:
+    def _producers(self, ours: members.Belonging) -> set[str]:
+        """The transactional ids of its threads that are to be fenced."""
         if not self._options.fence or self._process_id is None:
-            return []
-        group_id, process_id = self._options.group_id, self._process_id
-        return [self._fence(transactional_id(group_id, process_id, thread)) for thread in ours.threads]
+            return set()
+        return {transactional_id(self._options.group_id, self._process_id, thread) for thread in ours.threads}
 
     async def _fence(self, name: str) -> None:
         why_not = await fence(self._link, name, self._is_unheld)

@@ -62,8 +62,8 @@ def can_run_out_of_memory() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. `ends`: whether
-    it ends the process, which otherwise is killed once the others have its tasks."""
+    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. A process that
+    it does not end is killed once the others have its tasks."""
 
     happens: Callable[..., None]
     returns: bool = False

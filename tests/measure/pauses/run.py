@@ -50,6 +50,7 @@ class Shape:
 FRUGAL = {"consumer.fetch.min.bytes": "100000", "consumer.fetch.max.wait.ms": "100"}
 SHAPES = {
     "18": Shape(3, 6),
+    "108": Shape(3, 36, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL),
     "201": Shape(6, 67, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL),
 }
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.measure.pauses.accidents import ACCIDENTS
+from tests.measure.pauses.run import LEADERS
+
 HEADER = (
     "accident | tasks | records a second | heartbeat | guarantee | stores close in | leader | times |"
     " slowest task, before, s | slowest task, away, s | all tasks, away, s | slowest task, return, s |"
@@ -31,11 +34,9 @@ def markdown(runs: Sequence[Run]) -> str:
 
 
 def _key(case: dict[str, Any]) -> tuple[Any, ...]:
-    order = ("restart", "scale-in", "kill", "exception", "exception-halt", "out-of-memory")
-    leaders = ("java", "java-leave", "bellwether")
     shape = (int(case["shape"]), -case["per_second"], case["closing_s"])
-    where = (*shape, order.index(case["accident"]), case["heartbeat_ms"], case["guarantee"])
-    return (*where, leaders.index(case["leader"]))
+    where = (*shape, list(ACCIDENTS).index(case["accident"]), case["heartbeat_ms"], case["guarantee"])
+    return (*where, LEADERS.index(case["leader"]))
 
 
 def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:

@@ -21,6 +21,12 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "node": ("before", "at once", "rebalancing"),
         "network": ("before", "at once", "rebalancing"),
     },
+    "failure": {
+        "guard": ("before",),
+        "bellwether": ("at once",),
+        "node": ("at once",),
+        "network": ("at once",),
+    },
     "restart": {
         "guard": ("before", "emptying", "closing"),
         "bellwether": ("before", "emptying", "closing", "away", "returning"),
@@ -102,16 +108,11 @@ def _later(plan: Plan, fault: str) -> Plan:
     return Plan(plan.name, plan.fault, plan.story, plan.bound_s + NODE_S) if fault == "node" else plan
 
 
-def _others_run(scene: Scene, name: str) -> bool:
-    running = [task for one in NAMES if one != name for task in scene.instance(one).running]
-    return sorted(running) == sorted(scene.app.application.tasks)
-
-
 def _hangs(scene: Scene, name: str) -> None:
     pid, began = scene.jvm[name], time.monotonic()
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: _others_run(scene, name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
         time.sleep(max(0.0, HANGS_S - (time.monotonic() - began)))
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -122,7 +123,7 @@ def _hangs_and_dies(scene: Scene, name: str) -> None:
     pid = scene.jvm[name]
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: _others_run(scene, name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
     finally:
         os.kill(pid, signal.SIGKILL)
     scene.until_ended(name)
@@ -133,7 +134,7 @@ def _hangs_while_emptied(scene: Scene, name: str) -> None:
     os.kill(scene.jvm[name], signal.SIGSTOP)
     scene.terminate(name)
     try:
-        wait_until(lambda: _others_run(scene, name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
     finally:
         os.kill(scene.jvm[name], signal.SIGKILL)
     scene.until_ended(name)

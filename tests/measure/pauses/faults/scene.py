@@ -148,6 +148,11 @@ class Scene:
     def until_rebalancing(self) -> None:
         wait_until(lambda: self.state() not in ("Stable", ""), LIMIT_S, self.tell)
 
+    def others_run(self, name: str) -> bool:
+        """Whether every task runs on another instance."""
+        running = [task for one in NAMES if one != name for task in self.instance(one).running]
+        return sorted(running) == sorted(self.app.application.tasks)
+
     def until_rests(self) -> None:
         """Waits until no rebalance has begun for a while. The session of a member that dies in one starts after it."""
         seen, since = -1, time.monotonic()

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
+from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Fate
 from tests.measure.faults.wire import always
 from tests.measure.pauses.faults.scene import LIMIT_S, Scene
@@ -84,4 +85,16 @@ def crash(scene: Scene, name: str) -> Iterator[str]:
     scene.until_ended(name, 2 * LIMIT_S)
 
 
-SCENARIOS: dict[str, Scenario] = {"restart": restart, "scale-in": scale_in, "crash": crash}
+def failure(scene: Scene, name: str) -> Iterator[str]:
+    """In all threads, while the process lives on, until somebody ends it who has seen that."""
+    yield "before"
+    scene.instance(name).tell("fail-and-stay")
+    yield "at once"
+    scene.until_rebalancing()
+    yield "rebalancing"
+    wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
+    os.kill(scene.jvm[name], signal.SIGKILL)
+    scene.until_ended(name, 2 * LIMIT_S)
+
+
+SCENARIOS: dict[str, Scenario] = {"restart": restart, "scale-in": scale_in, "crash": crash, "failure": failure}
