@@ -4,7 +4,7 @@ is stopped, and removes its members when it is gone, or when Kafka Streams has c
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -213,11 +213,8 @@ class Attendance:
             self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
 
     async def _emptied(self, ours: members.Belonging) -> None:
-        log = evacuation.ControlLog(self._link, self._options.control_topic)
         places = [self._process_id] if self._process_id else ours.member_ids
-        where = [f"member:{place}" for place in places]
-        self._order = await evacuation.evacuation(log, where, self._options.grace_s)
-        await self._order.give()  # known before it stands, so that it is withdrawn in any case
+        await self._ordered([f"member:{place}" for place in places])
         while True:
             answer = await self._link.describe()
             if answer is not None:
@@ -226,6 +223,22 @@ class Attendance:
                     self._shown_empty, self._empty_at = answer, time.monotonic()
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
+
+    async def _ordered(self, where: Sequence[str]) -> None:
+        """Gives the order, again and again while only a broker is in the way, as one that restarts."""
+        log = evacuation.ControlLog(self._link, self._options.control_topic)
+        while True:
+            try:
+                # Known before it stands, so that it is withdrawn in any case.
+                self._order = self._order or await evacuation.evacuation(log, where, self._options.grace_s)
+                await self._order.give()
+            except evacuation.NotOrderedError as why:
+                if not why.passes:
+                    raise
+                self._say_once(f"It is not emptied yet: {why}", str(why))
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
 
     async def _record_empty(self) -> None:
         """While it closes. The leader records the same, unless it dies just now."""

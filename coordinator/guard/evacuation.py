@@ -17,6 +17,9 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 RECORDS_READ = 500
 ONE_RECORD_BYTES = 1
 OFFSET_OUT_OF_RANGE = 1
+# Of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS,
+# NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+PASSING = frozenset((5, 6, 7, 13, 19, 20))
 # A process may take long to close its stores and to come back, and must not get its tasks back meanwhile.
 AWAY_MS = 600_000
 EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
@@ -26,7 +29,12 @@ Where = str
 
 
 class NotOrderedError(Exception):
-    """Nobody can be asked to empty the process; the message is a sentence."""
+    """Nobody can be asked to empty the process; the message is a sentence. `passes`: it may be otherwise soon, as while
+    a broker restarts."""
+
+    def __init__(self, reason: str, *, passes: bool = False) -> None:
+        super().__init__(reason)
+        self.passes = passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +47,16 @@ class ControlLog:
     async def leader(self) -> Node:
         any_node = await self.link.node()
         if any_node is None:
-            raise NotOrderedError(f"The group's coordinator node is not found ({self.link.trouble}).")
+            why = f"The group's coordinator node is not found ({self.link.trouble})."
+            raise NotOrderedError(why, passes=self.link.passes)
         try:
             found = await self.link.transport.ask(FindLeader(any_node, self.topic, REQUEST_TIMEOUT_MS))
         except TransportError as error:
             self.link.lost(str(error))
-            raise NotOrderedError(f"The control topic '{self.topic}' is not found ({error}).") from None
+            raise NotOrderedError(f"The control topic '{self.topic}' is not found ({error}).", passes=True) from None
         if found.leader is None:
-            raise NotOrderedError(f"There is no control topic '{self.topic}' ({membership.name_of(found.error)}).")
+            why = f"There is no control topic '{self.topic}' ({membership.name_of(found.error)})."
+            raise NotOrderedError(why, passes=found.error in PASSING)
         return found.leader
 
     async def newest(self, leader: Node) -> Mapping[str, control.Record]:
@@ -64,14 +74,14 @@ class ControlLog:
         return found
 
     async def write(self, leader: Node, key: bytes, value: bytes | None) -> None:
+        """To `leader`, which the topic had just now."""
         request = AppendRecord(leader, self.topic, key, value, REQUEST_TIMEOUT_MS)
         try:
             error = (await self.link.transport.ask(request)).error
         except TransportError as failed:
-            raise NotOrderedError(f"The control topic '{self.topic}' was not written ({failed}).") from None
-        if error:
-            code = membership.name_of(error)
-            raise NotOrderedError(f"The control topic '{self.topic}' was not written ({code}); grant WRITE on it.")
+            why = f"The control topic '{self.topic}' was not written ({failed})."
+            raise NotOrderedError(why, passes=True) from None
+        self._refuse(error, "written", "WRITE")
 
     async def _read(self, leader: Node, offset: int, bytes_max: int = 500_000) -> ReadRecords:
         try:
@@ -80,11 +90,17 @@ class ControlLog:
                 later = ReadLog(leader, self.topic, part.start_offset, REQUEST_TIMEOUT_MS, bytes_max)
                 part = await self.link.transport.ask(later)
         except TransportError as failed:
-            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({failed}).") from None
-        if part.error:
-            code = membership.name_of(part.error)
-            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({code}); grant READ on it.")
+            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({failed}).", passes=True) from None
+        self._refuse(part.error, "read", "READ")
         return part
+
+    def _refuse(self, error: int, what: str, right: str) -> None:
+        if not error:
+            return
+        why = f"The control topic '{self.topic}' was not {what} ({membership.name_of(error)})"
+        if error in PASSING:
+            raise NotOrderedError(f"{why}.", passes=True)
+        raise NotOrderedError(f"{why}; grant {right} on it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +108,40 @@ class Evacuation:
     """Orders for the control topic. All methods raise NotOrderedError."""
 
     log: ControlLog
-    leader: Node
     orders: tuple[control.PlacementOrder, ...]
 
     async def give(self) -> None:
-        for order in self.orders:
-            await self.log.write(self.leader, *control.encode(order))
+        await self._write([control.encode(order) for order in self.orders])
 
     async def record_empty(self, shown: DescribeAnswer) -> None:
         """What the leader records when it sees this. Where the leader dies before, nobody would see the order's end."""
-        for order in self.orders:
-            absence = control.look(order, None, shown, int(time.time() * 1000)).absence
-            if absence is not None and absence.stage is control.Stage.EMPTY:
-                await self.log.write(self.leader, *control.encode(absence))
+        now_ms = int(time.time() * 1000)
+        found = [control.look(order, None, shown, now_ms).absence for order in self.orders]
+        empty = [absence for absence in found if absence is not None and absence.stage is control.Stage.EMPTY]
+        await self._write([control.encode(absence) for absence in empty])
 
     async def withdraw(self) -> None:
-        """The topic may have another leader by now."""
-        leader = await self.log.leader() if self.orders else self.leader
-        for order in self.orders:
-            await self.log.write(leader, order.key.encode(), None)
+        await self._write([(order.key.encode(), None) for order in self.orders])
+
+    async def _write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """The topic may have another leader than a moment ago."""
+        if records:
+            leader = await self.log.leader()
+            for key, value in records:
+                await self.log.write(leader, key, value)
 
 
 async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -> Evacuation:
     """Orders that these places (`member:ID`) be emptied, not given yet. Raises NotOrderedError, also where nobody would
     obey."""
-    leader = await log.leader()
     now_ms = int(time.time() * 1000)
-    records = await log.newest(leader)
+    records = await log.newest(await log.leader())
     why_not = objection(log.link.group_id, records, now_ms)
     if why_not:
         raise NotOrderedError(why_not)
     wanted = [_order(log.link.group_id, where, now_ms, grace_s) for where in places]
     # What an operator has ordered already is not Bellwether's to withdraw.
-    return Evacuation(log, leader, tuple(order for order in wanted if not _stands(records.get(order.key), now_ms)))
+    return Evacuation(log, tuple(order for order in wanted if not _stands(records.get(order.key), now_ms)))
 
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:

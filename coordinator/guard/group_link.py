@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import NodeRequest, RemovedMembers, RemoveMembers, TransportError
-from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Node, RequestFailed
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node, RequestFailed
 
 T = TypeVar("T")
 
@@ -27,12 +27,14 @@ class GroupRequests(Protocol):
 
 
 class GroupLink:
-    """One group, from one event loop. `trouble` is why the last request failed, "" if it did not."""
+    """One group, from one event loop. `trouble` is why the last request failed, "" if it did not, and `passes` whether
+    another one may succeed soon."""
 
     def __init__(self, transport: GroupRequests, group_id: str) -> None:
         self.group_id = group_id
         self.transport = transport
         self.trouble = ""
+        self.passes = True
         self._node: Node | None = None
         self._searches = 0
 
@@ -43,7 +45,7 @@ class GroupLink:
             self._searches += 1
             found = await self.transport.request(search)
             if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
-                self.lost(_why(found, self.group_id))
+                self.lost(_why(found, self.group_id), passes=_passes(found))
                 return None
             self._node, self._searches = found.node, 0
         return self._node
@@ -86,10 +88,10 @@ class GroupLink:
             self.lost(membership.name_of(answer.error))
         return answer
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: str, *, passes: bool = True) -> None:
         """The node has not answered, or is no coordinator any more: the next request looks for it again."""
         self._node = None
-        self.trouble = why
+        self.trouble, self.passes = why, passes
 
 
 def membership_is_the_brokers(answer: object) -> bool:
@@ -103,3 +105,9 @@ def _why(answer: object, group_id: str) -> str:
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return f"Bellwether's principal needs the ACL READ on Group '{group_id}'"
     return membership.name_of(error)
+
+
+def _passes(answer: object) -> bool:
+    if isinstance(answer, RequestFailed):
+        return answer.failure in (Failure.DISCONNECTED, Failure.TIMED_OUT)
+    return getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR) in PASSING

@@ -22,14 +22,15 @@ from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirect
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)
-NOT_LEADER = 6  # NOT_LEADER_OR_FOLLOWER
+LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
 WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0),)).encode()
 HOLDER = 4_000_000
 
@@ -521,8 +522,61 @@ def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> 
     said = on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True, False]
     leaders = [request for request in on.brokers.asked if isinstance(request, FindLeader)]
-    assert len(leaders) == 3, "asked for the order, and for each attempt to withdraw it"
+    assert len(leaders) == 4, "asked before the topic is read, for the order, and for each attempt to withdraw it"
     assert not any("withdrawn" in sentence for sentence in said)
+
+
+def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+    on.brokers.codes[FindLeader] = [LEADER_NOT_AVAILABLE]
+    on.brokers.codes[AppendRecord] = [NOT_LEADER, NOT_LEADER]
+
+    async def emptied(on: Stage) -> None:
+        await ordered(on)
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert said[0].startswith("It is not emptied yet: There is no control topic")
+    assert said[1].startswith("It is not emptied yet: The control topic 'bellwether-control' was not written")
+    assert said[2].startswith("It is empty after "), "each reason once"
+
+
+def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await on.looked()
+        on.brokers.down = True
+        on.process.sigterm()
+        await on.until(lambda: any("not emptied yet" in sentence for sentence in on.said))
+        assert not on.process.stopped
+        on.brokers.down = False
+        await on.until(lambda: bool(orders(on.brokers)))
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert said[-2].startswith("It is empty after ")
+    assert on.brokers.removed == ["a"]
+
+
+def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
+    """It may stand: the one that is given again is the same."""
+    on = stage(replace(NAMED, grace_s=0.5), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    real, lost = on.brokers.ask, []
+
+    async def ask(request: object) -> object:
+        answer = await real(request)
+        if isinstance(request, AppendRecord) and not lost:
+            lost.append(request)
+            raise TransportError(Failure.TIMED_OUT, "no answer")
+        return answer
+
+    on.brokers.ask = ask  # type: ignore[method-assign]
+    on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True, True, False]
 
 
 def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
