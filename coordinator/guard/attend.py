@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.guard import evacuation, members
+from bellwether_kafka.coordinator.guard import evacuation, members, running_streams
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, RETRY_S, GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions
-from bellwether_kafka.coordinator.guard.proc import sends_heartbeats
 from bellwether_kafka.coordinator.guard.process import Guarded
-from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
+from bellwether_kafka.coordinator.guard.running_streams import RunningStreams
+from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, name_of
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -46,15 +46,6 @@ class Proof:
 
 ENDED = Proof("its process has ended", "its end")
 CLOSED = Proof("Kafka Streams has closed in its process", "Kafka Streams closed in it")
-
-
-@dataclass(frozen=True, slots=True)
-class RunningStreams:
-    """Kafka Streams in the guarded process, as seen while it held the lock of its state directory."""
-
-    lock: Lock
-    process_id: str | None = None
-    heartbeats: bool = False  # whether a thread of it was seen to send them
 
 
 class Attendance:
@@ -143,27 +134,17 @@ class Attendance:
     async def _look_at_directory(self, directory: StateDirectory) -> None:
         while True:
             lock = directory.lock()
-            if lock.holder and (self._is_known(lock) or self._process.is_ours(lock.holder)):
-                self._streams, self._closed = self._look_at_streams(directory, lock, lock.holder), False
+            known = self._streams is not None and self._streams.lock == lock
+            if lock.holder and (known or self._process.is_ours(lock.holder)):
+                self._streams, self._closed = running_streams.look(self._streams, directory, lock), False
             elif lock.holder is not None:
                 whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
                 self._say_once(
                     f"The state directory {directory.path} is in use by {whose}, not by the guarded one.", whose
                 )
-            elif self._streams is not None and has_closed(self._streams, lock):
+            elif self._streams is not None and running_streams.has_closed(self._streams, lock):
                 await self._end_closed()
             await asyncio.sleep(DIRECTORY_LOOK_S)
-
-    def _is_known(self, lock: Lock) -> bool:
-        return self._streams is not None and self._streams.lock == lock
-
-    def _look_at_streams(self, directory: StateDirectory, lock: Lock, holder: int) -> RunningStreams:
-        before = self._streams if self._streams is not None and self._is_known(lock) else RunningStreams(lock)
-        if before.process_id and before.heartbeats:
-            return before
-        return RunningStreams(
-            lock, before.process_id or directory.process_id(), before.heartbeats or sends_heartbeats(holder)
-        )
 
     @property
     def _process_id(self) -> str | None:
@@ -315,8 +296,9 @@ class Attendance:
         return True
 
     def _is_gone(self) -> bool:
-        """With a process id the lock of its directory says so, whatever else it has started lives on."""
-        by_directory = self._directory is not None and self._process_id is not None and not self._options.client_ids
+        """Of Streams the lock of its directory says so, whatever else the process has started lives on."""
+        streams = self._process_id is not None or self._closed
+        by_directory = self._directory is not None and streams and not self._options.client_ids
         return self._is_unheld() if by_directory else self._process.is_gone_whole() and self._is_unheld()
 
     def _is_unheld(self) -> bool:
@@ -365,14 +347,6 @@ class Attendance:
         if about and about not in self._said:
             self._said.add(about)
             self._say(sentence)
-
-
-def has_closed(streams: RunningStreams, lock: Lock) -> bool:
-    """Whether Streams has closed in a process that may live on. It gives its lock back when all its threads have ended
-    (`KafkaStreams#close`, also after an exception). A process loses the lock as well when it opens the file once more
-    and closes it: hence no thread may send heartbeats either."""
-    given_back = lock.holder is None and lock.file == streams.lock.file
-    return given_back and streams.heartbeats and not sends_heartbeats(streams.lock.holder or 0)
 
 
 def until_between_heartbeats_s(since_s: float) -> float:

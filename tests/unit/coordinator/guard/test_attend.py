@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.guard import attend
+from bellwether_kafka.coordinator.guard import attend, running_streams
 from bellwether_kafka.coordinator.guard.attend import (
     BETWEEN_FROM_S,
     BETWEEN_TO_S,
@@ -174,7 +174,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[GuardOptions,
     (directory / "kafka-streams-process-metadata").write_text(f'{{"processId":"{P1}"}}')
     lock: dict[str, int | None] = {"holder": HOLDER, "file": 7, "heartbeats": 1}
     monkeypatch.setattr(StateDirectory, "lock", lambda _: Lock(lock["holder"], lock["file"] or 0))
-    monkeypatch.setattr(attend, "sends_heartbeats", lambda _: bool(lock["heartbeats"]))
+    monkeypatch.setattr(running_streams, "sends_heartbeats", lambda _: bool(lock["heartbeats"]))
     return replace(NAMED, client_ids=(), state_dir=tmp_path, fence=True), lock
 
 
@@ -310,6 +310,7 @@ def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_
         on.process.end()
 
     on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    on.process.left_behind = True  # what else it has started lives on
     said = on.play(failed)
     assert said[0].startswith("Removed 2 of its 2 members, ")
     assert said[0].endswith(" ms after Kafka Streams closed in it.")
