@@ -27,6 +27,7 @@ UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
 DIRECTORY_LOOK_S = 0.1
 EMPTYING_LOOK_S = 0.2
+RECORD_S = 0.25  # that SIGTERM waits until it is recorded that the process is empty
 # After the end of the process the guard delays its next start.
 END_S = 5.0
 LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
@@ -92,9 +93,11 @@ class Attendance:
         """A child is emptied and stopped. A process that is not Bellwether's child is stopped by its own parent."""
         if self._process.stops_by_us:
             await self._empty()
+            recording = asyncio.create_task(self._record_empty())
+            await asyncio.wait((recording,), timeout=RECORD_S)
             if not self._process.ended:
                 self._process.stop()
-            await self._record_empty()
+            await recording
             await self._until(lambda: False)
         else:
             with suppress(TimeoutError):
@@ -222,7 +225,8 @@ class Attendance:
                 return
 
     async def _record_empty(self) -> None:
-        """While it closes. The leader records the same, unless it dies just now."""
+        """The leader records the same, unless it dies or loses the network just now: then the order would not end when
+        the process is back."""
         if self._order is not None and self._shown_empty is not None:
             with suppress(evacuation.NotOrderedError):
                 await self._order.record_empty(self._shown_empty)

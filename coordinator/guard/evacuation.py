@@ -6,11 +6,19 @@ import getpass
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.guard.group_link import REQUEST_TIMEOUT_MS, GroupLink
-from bellwether_kafka.coordinator.kafka import AppendRecord, FindLeader, ReadLog, ReadRecords, TransportError
+from bellwether_kafka.coordinator.kafka import (
+    AppendRecord,
+    FindLeader,
+    NodeRequest,
+    ReadLog,
+    ReadRecords,
+    TransportError,
+)
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 
 # Every sidecar beats once a second, so this many records hold what all have said lately.
@@ -26,6 +34,7 @@ EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
 OWNER_UNKNOWN = "guard"
 
 Where = str
+T = TypeVar("T")
 
 
 class NotOrderedError(Exception):
@@ -37,35 +46,21 @@ class NotOrderedError(Exception):
         self.passes = passes
 
 
-@dataclass(frozen=True, slots=True)
 class ControlLog:
-    """The control topic as group requests reach it. All methods raise NotOrderedError."""
+    """The control topic as group requests reach it. Public methods raise NotOrderedError."""
 
-    link: GroupLink
-    topic: str
+    def __init__(self, link: GroupLink, topic: str) -> None:
+        self.link = link
+        self._topic = topic
+        self._leader: Node | None = None  # until it fails
 
-    async def leader(self) -> Node:
-        any_node = await self.link.node()
-        if any_node is None:
-            why = f"The group's coordinator node is not found ({self.link.trouble})."
-            raise NotOrderedError(why, passes=self.link.passes)
-        try:
-            found = await self.link.transport.ask(FindLeader(any_node, self.topic, REQUEST_TIMEOUT_MS))
-        except TransportError as error:
-            self.link.lost(str(error))
-            raise NotOrderedError(f"The control topic '{self.topic}' is not found ({error}).", passes=True) from None
-        if found.leader is None:
-            why = f"There is no control topic '{self.topic}' ({membership.name_of(found.error)})."
-            raise NotOrderedError(why, passes=found.error in PASSING)
-        return found.leader
-
-    async def newest(self, leader: Node) -> Mapping[str, control.Record]:
+    async def newest(self) -> Mapping[str, control.Record]:
         """The last readable records by key, of those that were written lately."""
-        ends = await self._read(leader, 0, ONE_RECORD_BYTES)
+        ends = await self._read(0, ONE_RECORD_BYTES)
         at = max(ends.start_offset, ends.end_offset - RECORDS_READ)
         found: dict[str, control.Record] = {}
         while at < ends.end_offset:
-            part = await self._read(leader, at)
+            part = await self._read(at)
             for key, value in part.records:
                 _keep(found, key, value)
             if part.next_offset <= at:
@@ -73,31 +68,51 @@ class ControlLog:
             at = part.next_offset
         return found
 
-    async def write(self, leader: Node, key: bytes, value: bytes | None) -> None:
-        """To `leader`, which the topic had just now."""
-        request = AppendRecord(leader, self.topic, key, value, REQUEST_TIMEOUT_MS)
-        try:
-            error = (await self.link.transport.ask(request)).error
-        except TransportError as failed:
-            why = f"The control topic '{self.topic}' was not written ({failed})."
-            raise NotOrderedError(why, passes=True) from None
-        self._refuse(error, "written", "WRITE")
+    async def write(self, key: bytes, value: bytes | None) -> None:
+        request = AppendRecord(await self._found(), self._topic, key, value, REQUEST_TIMEOUT_MS)
+        self._refuse((await self._ask(request, "written")).error, "written", "WRITE")
 
-    async def _read(self, leader: Node, offset: int, bytes_max: int = 500_000) -> ReadRecords:
-        try:
-            part = await self.link.transport.ask(ReadLog(leader, self.topic, offset, REQUEST_TIMEOUT_MS, bytes_max))
-            if part.error == OFFSET_OUT_OF_RANGE and part.start_offset > offset:
-                later = ReadLog(leader, self.topic, part.start_offset, REQUEST_TIMEOUT_MS, bytes_max)
-                part = await self.link.transport.ask(later)
-        except TransportError as failed:
-            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({failed}).", passes=True) from None
+    async def _read(self, offset: int, bytes_max: int = 500_000) -> ReadRecords:
+        request = ReadLog(await self._found(), self._topic, offset, REQUEST_TIMEOUT_MS, bytes_max)
+        part = await self._ask(request, "read")
+        if part.error == OFFSET_OUT_OF_RANGE and part.start_offset > offset:
+            part = await self._ask(replace(request, offset=part.start_offset), "read")
         self._refuse(part.error, "read", "READ")
         return part
+
+    async def _found(self) -> Node:
+        """The leader of the topic."""
+        if self._leader is not None:
+            return self._leader
+        any_node = await self.link.node()
+        if any_node is None:
+            why = f"The group's coordinator node is not found ({self.link.trouble})."
+            raise NotOrderedError(why, passes=self.link.passes)
+        try:
+            found = await self.link.transport.ask(FindLeader(any_node, self._topic, REQUEST_TIMEOUT_MS))
+        except TransportError as error:
+            self.link.lost(str(error))
+            raise NotOrderedError(f"The control topic '{self._topic}' is not found ({error}).", passes=True) from None
+        if found.leader is None:
+            why = f"There is no control topic '{self._topic}' ({membership.name_of(found.error)})."
+            raise NotOrderedError(why, passes=found.error in PASSING)
+        self._leader = found.leader
+        return found.leader
+
+    async def _ask(self, request: NodeRequest[T], what: str) -> T:
+        try:
+            return await self.link.transport.ask(request)
+        except TransportError as failed:
+            self._leader = None
+            raise NotOrderedError(
+                f"The control topic '{self._topic}' was not {what} ({failed}).", passes=True
+            ) from None
 
     def _refuse(self, error: int, what: str, right: str) -> None:
         if not error:
             return
-        why = f"The control topic '{self.topic}' was not {what} ({membership.name_of(error)})"
+        self._leader = None
+        why = f"The control topic '{self._topic}' was not {what} ({membership.name_of(error)})"
         if error in PASSING:
             raise NotOrderedError(f"{why}.", passes=True)
         raise NotOrderedError(f"{why}; grant {right} on it.")
@@ -124,18 +139,15 @@ class Evacuation:
         await self._write([(order.key.encode(), None) for order in self.orders])
 
     async def _write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """The topic may have another leader than a moment ago."""
-        if records:
-            leader = await self.log.leader()
-            for key, value in records:
-                await self.log.write(leader, key, value)
+        for key, value in records:
+            await self.log.write(key, value)
 
 
 async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -> Evacuation:
     """Orders that these places (`member:ID`) be emptied, not given yet. Raises NotOrderedError, also where nobody would
     obey."""
     now_ms = int(time.time() * 1000)
-    records = await log.newest(await log.leader())
+    records = await log.newest()
     why_not = objection(log.link.group_id, records, now_ms)
     if why_not:
         raise NotOrderedError(why_not)
