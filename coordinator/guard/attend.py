@@ -64,7 +64,9 @@ class Attendance:
         self._closed = False  # Streams, before the process ended
         self._closed_producers: set[str] = set()  # the transactional ids that it had
         self._changed = asyncio.Event()
+        self._log = evacuation.ControlLog(self._link, options.control_topic)
         self._order: evacuation.Evacuation | None = None
+        self._is_back = False  # whether it has been seen in the group
         self._shown_empty: DescribeAnswer | None = None
         self._empty_at = 0.0
         self._had: frozenset[TopicPartition] = frozenset()  # when it was last seen to have anything
@@ -119,6 +121,7 @@ class Attendance:
             if answer is not None:
                 self._take(answer)
                 pause_s = self._pause_s(answer)
+                await self._withdraw_left()
             self._say_once(
                 f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.", self._link.trouble
             )
@@ -128,6 +131,16 @@ class Attendance:
         if not self._process.ended:  # a member that joins later belongs to another process
             self._seen = members.look(self._seen, answer)
             self._had = control.owned(answer, self._belonging().member_ids) or self._had
+
+    async def _withdraw_left(self) -> None:
+        """Once it is in the group: it may have been stopped before, without a network and before it was empty."""
+        if self._is_back or not (self._options.grace_s and self._process_id and self._belonging().member_ids):
+            return
+        self._is_back = True
+        with suppress(evacuation.NotOrderedError):
+            began_ms = int((time.time() - self._process.lived_s) * 1000)
+            if await evacuation.withdraw_left(self._log, self._process_id, began_ms):
+                self._say("It is back: the order of an earlier guard to empty it is withdrawn.")
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
         settled = answer.state == members.STABLE and bool(self._belonging().member_ids)
@@ -198,7 +211,7 @@ class Attendance:
 
     async def _emptied(self, ours: members.Belonging) -> None:
         places = [self._process_id] if self._process_id else ours.member_ids
-        await self._ordered([f"member:{place}" for place in places])
+        await self._ordered(places)
         while True:
             answer = await self._link.describe()
             if answer is not None:
@@ -208,13 +221,12 @@ class Attendance:
                     return
             await asyncio.sleep(EMPTYING_LOOK_S)
 
-    async def _ordered(self, where: Sequence[str]) -> None:
+    async def _ordered(self, places: Sequence[str]) -> None:
         """Gives the order, again and again while only a broker is in the way, as one that restarts."""
-        log = evacuation.ControlLog(self._link, self._options.control_topic)
         while True:
             try:
                 # Known before it stands, so that it is withdrawn in any case.
-                self._order = self._order or await evacuation.evacuation(log, where, self._options.grace_s)
+                self._order = self._order or await evacuation.evacuation(self._log, places, self._options.grace_s)
                 await self._order.give()
             except evacuation.NotOrderedError as why:
                 if not why.passes:

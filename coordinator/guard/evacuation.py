@@ -32,8 +32,8 @@ PASSING = frozenset((5, 6, 7, 13, 19, 20))
 AWAY_MS = 600_000
 EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
 OWNER_UNKNOWN = "guard"
+REASON = "it stops"  # of a guard's orders alone
 
-Where = str
 T = TypeVar("T")
 
 
@@ -143,17 +143,33 @@ class Evacuation:
             await self.log.write(key, value)
 
 
-async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -> Evacuation:
-    """Orders that these places (`member:ID`) be emptied, not given yet. Raises NotOrderedError, also where nobody would
-    obey."""
+async def evacuation(log: ControlLog, places: Sequence[str], grace_s: float) -> Evacuation:
+    """Orders that these (process ids or member ids) be emptied, not given yet. Raises NotOrderedError, also where no
+    leader would carry them out."""
     now_ms = int(time.time() * 1000)
     records = await log.newest()
     why_not = objection(log.link.group_id, records, now_ms)
     if why_not:
         raise NotOrderedError(why_not)
-    wanted = [_order(log.link.group_id, where, now_ms, grace_s) for where in places]
+    wanted = [_order(log.link.group_id, _member(place), now_ms, grace_s) for place in places]
     # What an operator has ordered already is not Bellwether's to withdraw.
     return Evacuation(log, tuple(order for order in wanted if not _stands(records.get(order.key), now_ms)))
+
+
+async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool:
+    """Withdraws what an earlier guard has ordered for this process and could not withdraw, as without a network; returns
+    whether there was such an order. `began_ms` is when the process started. Where it is recorded as empty, the leader
+    ends the order. Raises NotOrderedError."""
+    records = await log.newest()
+    where = _member(process_id)
+    order = records.get(_order(log.link.group_id, where, began_ms, 0).key)
+    absence = records.get(control.absence_key(log.link.group_id, where))
+    if not isinstance(order, control.PlacementOrder) or order.reason != REASON or order.at_ms >= began_ms:
+        return False
+    if isinstance(absence, control.Absence) and absence.stage is not control.Stage.EMPTYING:
+        return False
+    await log.write(order.key.encode(), None)
+    return True
 
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
@@ -171,13 +187,15 @@ def _stands(record: control.Record | None, now_ms: int) -> bool:
     return record is not None and record.expires_ms > now_ms
 
 
-def _order(group_id: str, where: Where, now_ms: int, grace_s: float) -> control.PlacementOrder:
+def _member(place: str) -> str:
+    return f"member:{place}"
+
+
+def _order(group_id: str, where: str, now_ms: int, grace_s: float) -> control.PlacementOrder:
     expires_ms = now_ms + int(grace_s * 1000) + AWAY_MS
     kind = control.PlacementKind.EVACUATE
     until = control.Until.BACK
-    return control.PlacementOrder(
-        kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, "it stops", until=until
-    )
+    return control.PlacementOrder(kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, REASON, until=until)
 
 
 def _owner() -> str:

@@ -16,6 +16,7 @@ from bellwether_kafka.coordinator.guard.attend import (
     Attendance,
     until_between_heartbeats_s,
 )
+from bellwether_kafka.coordinator.guard.evacuation import REASON
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
@@ -623,6 +624,61 @@ def test_a_second_sigterm_is_passed_on_at_once() -> None:
     on.brokers.say(beat())
     said = on.play(twice)
     assert said[0].startswith("It is stopped at once, by a second signal")
+
+
+def left_order(**fields: object) -> control.PlacementOrder:
+    """As an earlier guard of P1 has given it, which lost the network before it could withdraw it."""
+    now_ms = int(time.time() * 1000)
+    kind, where, until = control.PlacementKind.EVACUATE, f"member:{P1}", control.Until.BACK
+    given = control.PlacementOrder(
+        kind, GROUP, "*", where, "root@here", now_ms - 90_000, now_ms + 600_000, REASON, until=until
+    )
+    return replace(given, **fields)  # type: ignore[arg-type]
+
+
+def absence(stage: control.Stage) -> control.Absence:
+    return control.Absence(GROUP, f"member:{P1}", 1, int(time.time() * 1000) + 600_000, stage, 1, ("a0",), (P1,))
+
+
+def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the_process_is_back(held: Held) -> None:
+    options, lock = held
+
+    async def back(on: Stage) -> None:
+        await on.until(lambda: bool(on.said))
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    order = left_order()
+    on.brokers.say(order)
+    said = on.play(back)
+    assert said[0] == "It is back: the order of an earlier guard to empty it is withdrawn."
+    assert orders(on.brokers) == [(order.key, True), (order.key, False)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (left_order(reason="maintenance"),),  # an operator's
+        (left_order(at_ms=int(time.time() * 1000)),),  # given since the process started
+        (left_order(), absence(control.Stage.EMPTY)),  # which the leader ends
+        (left_order(), absence(control.Stage.AWAY)),
+        (left_order(target="another"),),
+    ],
+)
+def test_other_orders_are_left_alone(held: Held, records: tuple[control.Record, ...]) -> None:
+    options, lock = held
+
+    async def back(on: Stage) -> None:
+        await on.looked(8)
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    for record in records:
+        on.brokers.say(record)
+    on.play(back)
+    assert all(given for _, given in orders(on.brokers))
 
 
 def test_an_order_of_an_operator_is_not_withdrawn() -> None:
