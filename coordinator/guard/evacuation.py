@@ -157,9 +157,9 @@ async def evacuation(log: ControlLog, places: Sequence[str], grace_s: float) -> 
 
 
 async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool:
-    """Withdraws what an earlier guard has ordered for this process and could not withdraw, as without a network; returns
-    whether there was such an order. `began_ms` is when the process started. Where it is recorded as empty, the leader
-    ends the order. Raises NotOrderedError."""
+    """Withdraws what an earlier guard has ordered for this process and could not withdraw, as without a network.
+    Where it is recorded as empty, the leader ends the order. `began_ms` is when the process started. Returns whether
+    there was such an order. Raises NotOrderedError."""
     records = await log.newest()
     where = _member(process_id)
     order = records.get(_order(log.link.group_id, where, began_ms, 0).key)
