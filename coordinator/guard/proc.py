@@ -1,4 +1,4 @@
-"""What the kernel tells of other processes, in /proc."""
+"""What /proc shows of other processes."""
 
 from contextlib import suppress
 from pathlib import Path
