@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ GONE = 25  # UNKNOWN_MEMBER_ID
 @dataclass
 class Brokers:
     """`request` and `ask` of the transport. `down`: nobody answers. `codes` are answered in front of the good one, by
-    kind of request."""
+    kind of request. The next request of the kind `loses_answer_to` is carried out, but its answer is lost."""
 
     group: DescribeAnswer = field(default_factory=lambda: DescribeAnswer(0, 0, "Empty"))
     down: bool = False
@@ -45,6 +46,7 @@ class Brokers:
     no_topic: bool = False
     codes: dict[type, list[int]] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
+    loses_answer_to: type | None = None
 
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
         self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
@@ -82,8 +84,14 @@ class Brokers:
                 return self._read(request, code)
             case AppendRecord():
                 self.log += [] if code else [(request.key, request.value)]
+                self._lose_answer_to(request)
                 return AppendedRecord(code)
         raise AssertionError(request)
+
+    def _lose_answer_to(self, request: Any) -> None:
+        if type(request) is self.loses_answer_to:
+            self.loses_answer_to = None
+            raise TransportError(Failure.TIMED_OUT, "no answer")
 
     def _code(self, kind: type) -> int:
         return self.codes[kind].pop(0) if self.codes.get(kind) else 0
@@ -109,6 +117,7 @@ class Process(Guarded):
         self.pid = 4_000_000
         self.began = time.monotonic() - lived_s
         self.stopped = False
+        self.when_stopped: Callable[[], object] = lambda: None
         self.left_behind = False
         self._ours, self._obeys = ours, obeys
 
@@ -117,6 +126,7 @@ class Process(Guarded):
         return self._ours
 
     def stop(self) -> None:
+        self.when_stopped()
         self.stopped = True
         if self._obeys:
             self.end()

@@ -1,0 +1,93 @@
+"""An attendance beside a script of what happens, and the words of such scripts."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard.attend import (
+    Attendance,
+)
+from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.membership.events import DescribedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.coordinator.ghosts.test_proof import GROUP
+from tests.unit.coordinator.guard.world import Brokers, Process
+
+NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)
+WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0),)).encode()
+HOLDER = 4_000_000
+Holding = dict[str, int | None]  # holder and file of the lock, and whether its threads send heartbeats
+Held = tuple[GuardOptions, Holding]
+
+
+class Stage:
+    """An attendance that runs beside a script of what happens."""
+
+    def __init__(self, options: GuardOptions, brokers: Brokers, process: Process) -> None:
+        self.brokers, self.process = brokers, process
+        self.said: list[str] = []
+        self._attendance = Attendance(process, options, brokers, self.said.append)
+
+    def play(self, script: Callable[["Stage"], Awaitable[None]]) -> list[str]:
+        async def both() -> None:
+            running = asyncio.create_task(self._attendance.run())
+            await script(self)
+            await asyncio.wait_for(running, 20)
+
+        asyncio.run(both())
+        return self.said
+
+    async def looked(self, looks: int = 2) -> None:
+        """Until the group has been looked at this often from now on."""
+        before = len(self.brokers.asked)
+        await self.until(lambda: len(self.brokers.asked) >= before + looks)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        while not happened():  # noqa: ASYNC110 - brokers that are asked set no event
+            await asyncio.sleep(0.005)
+
+
+def stage(options: GuardOptions = NAMED, *members: DescribedMember, process: Process | None = None) -> Stage:
+    brokers = Brokers()
+    brokers.show(*members)
+    return Stage(options, brokers, process or Process())
+
+
+async def killed(on: Stage) -> None:
+    await on.looked()
+    on.process.end()
+
+
+async def stopped(on: Stage) -> None:
+    await on.looked()
+    on.process.sigterm()
+
+
+async def ordered(on: Stage) -> None:
+    """SIGTERM, and the order to empty it is in the control topic."""
+    await stopped(on)
+    await on.until(lambda: bool(orders(on.brokers)))
+
+
+def crash(lock: Holding, looks: int = 4) -> Callable[[Stage], Awaitable[None]]:
+    """The script in which a Streams process dies, which held its state directory."""
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(looks)
+        lock["holder"] = None
+        on.process.end()
+
+    return crashed
+
+
+def beat(**fields: object) -> control.Beat:
+    now_ms = int(time.time() * 1000)
+    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)  # type: ignore[arg-type]
+
+
+def orders(brokers: Brokers) -> list[tuple[str, bool]]:
+    """What was written to the control topic beside beats: the key, and whether it is an order or its withdrawal."""
+    return [(key.decode(), value is not None) for key, value in brokers.log if not key.startswith(b"beat/")]

@@ -1,0 +1,199 @@
+"""A guarded process of Kafka Streams: its threads are removed and fenced when it ends, or when Streams closes in it."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator.guard import attend
+from bellwether_kafka.coordinator.guard.attend import (
+    BETWEEN_FROM_S,
+)
+from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
+from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, thread
+from tests.unit.coordinator.guard.stage import HOLDER, WORK, Held, Holding, Stage, beat, crash, killed, ordered, stage
+from tests.unit.coordinator.guard.world import Process
+
+
+def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(held: Held) -> None:
+    options, lock = held
+
+    on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    on.brokers.codes[FenceProducer] = [51, 51, 16]
+    said = on.play(crash(lock))
+    assert sorted(on.brokers.removed) == ["a", "b"]
+    assert sorted(on.brokers.fenced) == [f"{GROUP}-{P1}-1", f"{GROUP}-{P1}-2"]
+    assert f"Fenced {GROUP}-{P1}-1." in said
+
+
+def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, lock = held
+    monkeypatch.setattr(attend, "END_S", 5.0)
+    empty_at, removed_at = [], []
+
+    async def emptied(on: Stage) -> None:
+        await on.looked(4)
+        await ordered(on)
+        on.brokers.show(thread("a"), replace(thread("b", P2), assignment=WORK))
+        await on.until(lambda: on.process.stopped)
+        empty_at.append(time.monotonic())
+        lock["holder"] = None
+        await on.until(lambda: bool(on.brokers.removed))
+        removed_at.append(time.monotonic())
+
+    on = stage(options, replace(thread("a"), assignment=WORK), thread("b", P2))
+    on.brokers.say(beat())
+    on.play(emptied)
+    assert on.brokers.removed == ["a"]
+    assert removed_at[0] - empty_at[0] >= BETWEEN_FROM_S - 0.1
+
+
+def test_a_directory_that_somebody_holds_after_the_end_frees_nobody(held: Held) -> None:
+    options, _ = held
+    on = stage(options, thread("a"))
+    said = on.play(killed)
+    assert not on.brokers.removed
+    assert not on.brokers.fenced
+    assert "Something of it still runs" in said[-1]
+
+
+def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:
+    """A wrong --state-dir: that of a neighbour that restarts in the very moment in which our process ends."""
+    options, lock = held
+
+    on = stage(options, thread("a"), process=Process(ours=False))
+    said = on.play(crash(lock))
+    assert not on.brokers.removed
+    assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
+
+
+def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(held: Held) -> None:
+    options, lock = held
+
+    on = stage(options, thread("a", number=1))
+    on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS] * 1_000
+    said = on.play(crash(lock))
+    assert on.brokers.removed == ["a"]
+    assert said[-1] == "Its producers are not fenced within 0.5 s; their transactions end with transaction.timeout.ms."
+
+
+def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
+    options, lock = held
+
+    on = stage(options, thread("a"))
+    real = on.brokers.ask
+
+    async def ask(request: object) -> object:
+        if isinstance(request, FenceProducer):
+            lock["holder"] = HOLDER + 1
+            return 51
+        return await real(request)
+
+    on.brokers.ask = ask  # type: ignore[method-assign] - the lock changes hands between two requests
+    said = on.play(crash(lock))
+    assert any("another process has taken its place" in sentence for sentence in said)
+
+
+async def closed(on: Stage, lock: Holding) -> None:
+    """Streams has closed in a process that lives on."""
+    await on.looked(4)
+    lock.update(holder=None, heartbeats=0)
+    await on.looked(4)
+    assert not on.process.ended
+
+
+def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_on(held: Held) -> None:
+    """As after an exception in all threads, where the application goes on to answer requests."""
+    options, lock = held
+
+    async def failed(on: Stage) -> None:
+        await closed(on, lock)
+        await on.until(lambda: sorted(on.brokers.removed) == ["a", "b"])
+        await on.looked(4)
+        assert not on.brokers.fenced, "it may open Streams again, whose producers have the same ids"
+        on.process.end()
+
+    on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    on.process.left_behind = True  # what else it has started lives on
+    said = on.play(failed)
+    assert said[0].startswith("Removed 2 of its 2 members, ")
+    assert said[0].endswith(" ms after Kafka Streams closed in it.")
+    assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
+
+
+def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: Held) -> None:
+    options, lock = held
+
+    async def reopened(on: Stage) -> None:
+        await closed(on, lock)
+        await on.until(lambda: on.brokers.removed == ["a"])
+        lock.update(holder=HOLDER, heartbeats=1)
+        on.brokers.show(thread("a2"))
+        await on.looked(4)
+        assert on.brokers.removed == ["a"]
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(reopened)
+    assert on.brokers.removed == ["a", "a2"]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"holder": None},  # a thread sends heartbeats: the process has lost the lock in another way
+        {"holder": None, "heartbeats": 0, "file": 8},  # another process has come and gone; the directory was removed
+        {"holder": None, "heartbeats": 0, "file": None},  # the directory was removed
+        {"heartbeats": 0},  # between two consumers
+    ],
+)
+def test_less_does_not_prove_that_streams_has_closed(held: Held, seen: Holding) -> None:
+    options, lock = held
+
+    async def lives(on: Stage) -> None:
+        await on.looked(4)
+        lock.update(seen)
+        await on.looked(8)
+        assert not on.brokers.removed
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(lives)
+    assert on.brokers.removed == ["a"], "its end proves it"
+
+
+def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Held) -> None:
+    """Another JVM may name its threads otherwise."""
+    options, lock = held
+    lock["heartbeats"] = 0
+
+    async def lives(on: Stage) -> None:
+        await closed(on, lock)
+        await on.looked(8)
+        assert not on.brokers.removed
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(lives)
+    assert on.brokers.removed == ["a"]
+
+
+def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(held: Held) -> None:
+    options, lock = held
+
+    async def failed(on: Stage) -> None:
+        await on.looked(4)
+        on.brokers.down = True
+        lock.update(holder=None, heartbeats=0)
+        await on.until(lambda: bool([one for one in on.said if "are not ended" in one]))
+        on.brokers.down = False
+        await on.until(lambda: on.brokers.removed == ["a"])
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    on.play(failed)

@@ -1,0 +1,298 @@
+"""A guarded process that is to stop: it is emptied first, by an order that ends when it is back."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard.evacuation import REASON
+from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
+from tests.unit.coordinator.guard.stage import NAMED, WORK, Held, Stage, beat, crash, ordered, orders, stage, stopped
+from tests.unit.coordinator.guard.world import Brokers, Process
+
+LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
+
+
+async def emptied(on: Stage) -> None:
+    """All that it had has gone to the other member."""
+    await ordered(on)
+    on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+
+def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await ordered(on)
+        assert not on.process.stopped
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True), (f"absence/{GROUP}/member:a", True)]
+    (given,) = [control.decode(*record) for record in on.brokers.log if record[0].startswith(b"evacuate/")]
+    assert isinstance(given, control.PlacementOrder)
+    assert given.until is control.Until.BACK
+    assert said[0].startswith("It is empty after ")
+    assert on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_seen_that() -> None:
+    """Otherwise a new member id alone would not show that it is back, and the order would stand until it expires."""
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    on.play(emptied)
+    order, absence = (control.decode(*record) for record in on.brokers.log[-2:])
+    assert isinstance(order, control.PlacementOrder)
+    assert isinstance(absence, control.Absence)
+    assert (absence.stage, absence.members, absence.order_ms) == (control.Stage.EMPTY, ("a",), order.at_ms)
+    back = DescribeAnswer(0, 0, "Stable", "consumer", "range", (plain("a2"),))
+    assert control.look(order, absence, back, order.at_ms).ended == "it is back"
+
+
+def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
+    """The network may be lost while it closes."""
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+    on.process.when_stopped = lambda: setattr(on.brokers, "down", True)
+
+    on.play(emptied)
+    assert [key for key, _ in orders(on.brokers)] == [f"evacuate/{GROUP}/*/member:a", f"absence/{GROUP}/member:a"]
+
+
+def test_a_process_that_is_empty_is_stopped_also_where_that_cannot_be_recorded() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+    on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
+
+    said = on.play(emptied)
+    assert on.process.stopped
+    assert [sentence.partition(" after ")[0] for sentence in said[:1]] == ["It is empty"]
+    assert on.brokers.removed == ["a"]
+
+
+def test_it_is_not_stopped_while_the_next_rebalance_is_to_hand_over_what_it_has_given_up() -> None:
+    """That rebalance would wait for a process that stops: Kafka Streams does not leave, and closes only after it."""
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await ordered(on)
+        await on.looked()
+        on.brokers.show(plain("a"), plain("b", "app-2"))
+        await on.looked(5)
+        assert not on.process.stopped, "what it had has no owner"
+        on.brokers.show(plain("a"), plain("b", "app-2"), state="PreparingRebalance")
+        await on.looked(5)
+        assert not on.process.stopped
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert said[0].startswith("It is empty after ")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda b: None, "No Bellwether that leads"),
+        (lambda b: b.say(beat(at_ms=1)), "No Bellwether that leads"),
+        (lambda b: b.say(beat(leads=())), "No Bellwether that leads"),
+        (lambda b: b.say(beat(policies={GROUP: "kafka"}, orders_for=())), "a policy that does not know evacuations"),
+        (lambda b: setattr(b, "no_topic", True), "There is no control topic"),
+        (lambda b: (b.say(beat()), b.codes.update({AppendRecord: [29]})), "grant WRITE"),
+    ],
+)
+def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_said(
+    prepare: Callable[[Brokers], object], why: str
+) -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK))
+    prepare(on.brokers)
+    said = on.play(stopped)
+    assert why in said[0]
+    assert on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() -> None:
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(stopped)
+    assert said[0] == "It is not empty after 0.2 s, and is stopped."
+    assert [given for _, given in orders(on.brokers)] == [True, False]
+
+
+def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() -> None:
+    """A static member that is back before it was seen to be empty would not be known again."""
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.play(stopped)
+    key = f"evacuate/{GROUP}/*/member:a"
+    assert orders(on.brokers) == [(key, True), (key, False)]
+
+
+def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> None:
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
+    said = on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True, False]
+    leaders = [request for request in on.brokers.asked if isinstance(request, FindLeader)]
+    assert len(leaders) == 2, "at first, and after the first attempt to withdraw it"
+    assert not any("withdrawn" in sentence for sentence in said)
+
+
+def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+    on.brokers.codes[FindLeader] = [LEADER_NOT_AVAILABLE]
+    on.brokers.codes[AppendRecord] = [NOT_LEADER, NOT_LEADER]
+
+    said = on.play(emptied)
+    assert said[0].startswith("It is not emptied yet: There is no control topic")
+    assert said[1].startswith("It is not emptied yet: The control topic 'bellwether-control' was not written")
+    assert said[2].startswith("It is empty after "), "each reason once"
+
+
+def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await on.looked()
+        on.brokers.down = True
+        on.process.sigterm()
+        await on.until(lambda: any("not emptied yet" in sentence for sentence in on.said))
+        assert not on.process.stopped
+        on.brokers.down = False
+        await on.until(lambda: bool(orders(on.brokers)))
+        on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
+
+    said = on.play(emptied)
+    assert said[-2].startswith("It is empty after ")
+    assert on.brokers.removed == ["a"]
+
+
+def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
+    """It may stand: the one that is given again is the same."""
+    on = stage(replace(NAMED, grace_s=0.5), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.brokers.loses_answer_to = AppendRecord
+    on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True, True, False]
+
+
+def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
+    async def then_nobody_answers(on: Stage) -> None:
+        await ordered(on)
+        on.brokers.down = True
+
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(then_nobody_answers)
+    assert [given for _, given in orders(on.brokers)] == [True]
+    assert said[-1].startswith("Its order to be emptied is not withdrawn (")
+    assert said[-1].endswith("it ends when the process is back in the group, or expires within 10 minutes.")
+
+
+def test_a_second_sigterm_is_passed_on_at_once() -> None:
+    async def twice(on: Stage) -> None:
+        await stopped(on)
+        await on.looked()
+        on.process.sigterm()
+
+    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(twice)
+    assert said[0].startswith("It is stopped at once, by a second signal")
+
+
+def left_order(*, target: str = GROUP, reason: str = REASON, at_ms: int = 0) -> control.PlacementOrder:
+    """As an earlier guard of P1 has given it, which lost the network before it could withdraw it."""
+    expires_ms = int(time.time() * 1000) + 600_000
+    kind, where, until = control.PlacementKind.EVACUATE, f"member:{P1}", control.Until.BACK
+    return control.PlacementOrder(kind, target, "*", where, "root@here", at_ms, expires_ms, reason, until=until)
+
+
+def absence(stage: control.Stage) -> control.Absence:
+    return control.Absence(GROUP, f"member:{P1}", 1, int(time.time() * 1000) + 600_000, stage, 1, ("a0",), (P1,))
+
+
+def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the_process_is_back(held: Held) -> None:
+    options, lock = held
+
+    async def back(on: Stage) -> None:
+        await on.until(lambda: bool(on.said))
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    order = left_order()
+    on.brokers.say(order)
+    said = on.play(back)
+    assert said[0] == "It is back: the order of an earlier guard to empty it is withdrawn."
+    assert orders(on.brokers) == [(order.key, True), (order.key, False)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (left_order(reason="maintenance"),),  # an operator's
+        (left_order(at_ms=int(time.time() * 1000)),),  # given since the process started
+        (left_order(), absence(control.Stage.EMPTY)),  # which the leader ends
+        (left_order(), absence(control.Stage.AWAY)),
+        (left_order(target="another"),),
+    ],
+)
+def test_other_orders_are_left_alone(held: Held, records: tuple[control.Record, ...]) -> None:
+    options, lock = held
+
+    on = stage(options, thread("a"))
+    for record in records:
+        on.brokers.say(record)
+    on.play(crash(lock, looks=8))
+    assert all(given for _, given in orders(on.brokers))
+
+
+def test_an_order_of_an_operator_is_not_withdrawn() -> None:
+    on = stage(NAMED, plain("a"))
+    now_ms = int(time.time() * 1000)
+    kind, where = control.PlacementKind.EVACUATE, "member:a"
+    on.brokers.say(beat())
+    on.brokers.say(control.PlacementOrder(kind, GROUP, "*", where, "operator", now_ms, now_ms + 60_000))
+    on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True]
+
+
+def test_one_that_dies_while_it_is_emptied_is_removed_at_once() -> None:
+    async def died(on: Stage) -> None:
+        await stopped(on)
+        await on.looked()
+        on.process.end()
+
+    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.play(died)
+    assert not on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_without_grace_it_is_stopped_without_an_order() -> None:
+    on = stage(replace(NAMED, grace_s=0.0), plain("a"))
+    on.brokers.say(beat())
+    on.play(stopped)
+    assert on.process.stopped
+    assert not orders(on.brokers)
+
+
+def test_a_watched_process_that_outlives_its_guard_keeps_its_members() -> None:
+    on = stage(replace(NAMED, grace_s=0.1), plain("a"), process=Process(ours=False))
+    said = on.play(stopped)
+    assert said == ["It runs on, and is guarded no more."]
+    assert not on.process.stopped
+    assert not on.brokers.removed
