@@ -161,15 +161,15 @@ async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool
     Where it is recorded as empty, the leader ends the order. `began_ms` is when the process started. Returns whether
     there was such an order. Raises NotOrderedError."""
     records = await log.newest()
-    where = _member(process_id)
-    order = records.get(_order(log.link.group_id, where, began_ms, 0).key)
-    absence = records.get(control.absence_key(log.link.group_id, where))
-    if not isinstance(order, control.PlacementOrder) or order.reason != REASON or order.at_ms >= began_ms:
-        return False
+    group_id, where = log.link.group_id, _member(process_id)
+    absence = records.get(control.absence_key(group_id, where))
     if isinstance(absence, control.Absence) and absence.stage is not control.Stage.EMPTYING:
         return False
-    await log.write(order.key.encode(), None)
-    return True
+    orders = [record for record in records.values() if isinstance(record, control.PlacementOrder)]
+    left = [o for o in orders if (o.target, o.where, o.reason) == (group_id, where, REASON) and o.at_ms < began_ms]
+    for order in left:
+        await log.write(order.key.encode(), None)
+    return bool(left)
 
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:

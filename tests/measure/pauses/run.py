@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,10 +49,11 @@ class Shape:
 # Six instances and three brokers that answer each fetch as soon as a record has come keep two cores busy: tasks stand
 # still whatever the leader does. A few records that come evenly show a pause as well as many.
 FRUGAL = {"consumer.fetch.min.bytes": "100000", "consumer.fetch.max.wait.ms": "100"}
+LARGE = partial(Shape, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL)
 SHAPES = {
     "18": Shape(3, 6),
-    "108": Shape(3, 36, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL),
-    "201": Shape(6, 67, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL),
+    "108": LARGE(3, 36),
+    "201": LARGE(6, 67),
 }
 
 

@@ -77,24 +77,24 @@ def scale_in(scene: Scene, name: str) -> Iterator[str]:
 
 
 def crash(scene: Scene, name: str) -> Iterator[str]:
-    yield "before"
-    os.kill(scene.jvm[name], signal.SIGKILL)
-    yield "at once"
-    scene.until_rebalancing()
-    yield "rebalancing"
+    yield from _lost(scene, lambda: os.kill(scene.jvm[name], signal.SIGKILL))
     scene.until_ended(name, 2 * LIMIT_S)
 
 
 def failure(scene: Scene, name: str) -> Iterator[str]:
     """In all threads, while the process lives on, until somebody ends it who has seen that."""
-    yield "before"
-    scene.instance(name).tell("fail-and-stay")
-    yield "at once"
-    scene.until_rebalancing()
-    yield "rebalancing"
+    yield from _lost(scene, lambda: scene.instance(name).tell("fail-and-stay"))
     wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
     os.kill(scene.jvm[name], signal.SIGKILL)
     scene.until_ended(name, 2 * LIMIT_S)
+
+
+def _lost(scene: Scene, happens: Callable[[], object]) -> Iterator[str]:
+    yield "before"
+    happens()
+    yield "at once"
+    scene.until_rebalancing()
+    yield "rebalancing"
 
 
 SCENARIOS: dict[str, Scenario] = {"restart": restart, "scale-in": scale_in, "crash": crash, "failure": failure}
