@@ -11,9 +11,10 @@ from bellwether_kafka.coordinator.guard import proc
 from bellwether_kafka.coordinator.guard.proc import HEARTBEAT_THREAD, descends, sends_heartbeats
 
 NOBODY = 2**22 + 1
-# A thread as the JVM names it: Linux keeps 15 characters.
+# A thread as the JVM names it: Linux keeps 15 characters. Python's join returns when the thread has run its last line,
+# which is before Linux has taken it from the list of threads.
 NAMED = """
-import sys, threading
+import os, sys, threading, time
 def named():
     open("/proc/thread-self/comm", "w").write("kafka-coordinator-heartbeat-thread | group")
     print("here", flush=True)
@@ -21,6 +22,8 @@ def named():
 thread = threading.Thread(target=named)
 thread.start()
 thread.join()
+while os.path.exists(f"/proc/self/task/{thread.native_id}"):
+    time.sleep(0.01)
 print("over", flush=True)
 sys.stdin.readline()
 """
