@@ -1,10 +1,11 @@
-"""The options of a guard."""
+"""The options of a guard, and how it speaks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 15.0
+Say = Callable[[str], None]  # a sentence for the log of the process
 
 
 @dataclass(frozen=True, slots=True)

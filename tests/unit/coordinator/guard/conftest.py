@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.guard import attend, running_streams
+from bellwether_kafka.coordinator.guard import attend, planned_stop, running_streams
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
@@ -16,8 +16,10 @@ from tests.unit.coordinator.guard.stage import HOLDER, NAMED
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01)):
         monkeypatch.setattr(attend, name, value)
-    for name, value in (("EMPTYING_LOOK_S", 0.01), ("END_S", 0.5), ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
+    for name, value in (("END_S", 0.5), ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
         monkeypatch.setattr(attend, name, value)
+    for name, value in (("EMPTYING_LOOK_S", 0.01), ("WITHDRAW_S", 0.5)):
+        monkeypatch.setattr(planned_stop, name, value)
 
 
 @pytest.fixture

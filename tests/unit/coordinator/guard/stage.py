@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.guard.attend import (
-    Attendance,
-)
+from bellwether_kafka.coordinator.guard.attend import Attendance
 from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment

@@ -6,10 +6,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.guard import attend
-from bellwether_kafka.coordinator.guard.attend import (
-    BETWEEN_FROM_S,
-)
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
+from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import HOLDER, WORK, Held, Holding, Stage, beat, crash, killed, ordered, stage

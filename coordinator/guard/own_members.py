@@ -1,0 +1,74 @@
+"""What the guard has seen of its process while it lived: which members of the group are the process' own, what they
+had, and whether Kafka Streams runs in it."""
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard import members, running_streams
+from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.guard.running_streams import RunningStreams
+from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
+from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+
+class OwnMembers:
+    """Of one process. `had` are the partitions of its members when they were last seen to have any."""
+
+    def __init__(self, process: Guarded, options: GuardOptions) -> None:
+        self.directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
+        self.had: frozenset[TopicPartition] = frozenset()
+        self._process = process
+        self._options = options
+        self._seen = members.Seen()
+        self._streams: RunningStreams | None = None
+        self._streams_closed = False  # before the process ended
+
+    @property
+    def process_id(self) -> str | None:
+        """Of Kafka Streams."""
+        return self._streams.process_id if self._streams is not None else None
+
+    @property
+    def streams_closed(self) -> bool:
+        """Whether Streams had closed when the process lived, and its memberships were ended."""
+        return self._streams_closed
+
+    def take(self, answer: DescribeAnswer) -> None:
+        if not self._process.ended:  # a member that joins later belongs to another process
+            self._seen = members.look(self._seen, answer)
+            self.had = control.owned(answer, self.now().member_ids) or self.had
+
+    def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
+        """The lock of the state directory; returns whether the guarded process has it."""
+        known = self._streams is not None and self._streams.lock == lock
+        if lock.holder is None or not (known or self._process.is_ours(lock.holder)):
+            return False
+        self._streams, self._streams_closed = running_streams.look(self._streams, directory, lock), False
+        return True
+
+    def has_closed_streams(self, lock: Lock) -> bool:
+        return self._streams is not None and running_streams.has_closed(self._streams, lock)
+
+    def forget_streams(self) -> None:
+        """It has closed, and its memberships are ended."""
+        self._streams, self._streams_closed = None, True
+
+    def now(self) -> members.Belonging:
+        return self._belonging(self._options.client_ids)
+
+    def of_streams(self) -> members.Belonging:
+        return self._belonging(())
+
+    def _belonging(self, client_ids: tuple[str, ...]) -> members.Belonging:
+        named = members.Identity(self._options.group_id, self.process_id, client_ids)
+        return members.belonging(named, self._seen, self._process.lived_s)
+
+    def is_gone(self) -> bool:
+        """Whether no process is left that could be one of its members. Of Streams the lock of its directory says so,
+        whatever else the process has started lives on."""
+        streams = self.process_id is not None or self._streams_closed
+        by_directory = self.directory is not None and streams and not self._options.client_ids
+        return self.is_unheld() if by_directory else self._process.is_gone_whole() and self.is_unheld()
+
+    def is_unheld(self) -> bool:
+        return self.directory is None or self.directory.lock().holder is None

@@ -1,0 +1,134 @@
+"""A process is emptied before the guard stops it: ordered from Bellwether, waited for and recorded."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard import evacuation
+from bellwether_kafka.coordinator.guard.group_link import RETRY_S, GroupLink
+from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
+from bellwether_kafka.coordinator.guard.own_members import OwnMembers
+from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.membership import DescribeAnswer
+
+EMPTYING_LOOK_S = 0.2
+WITHDRAW_S = 5.0
+
+
+class PlannedStop:
+    """Of one process. `empty_at` is when it was seen to have nothing left, None before."""
+
+    def __init__(self, process: Guarded, options: GuardOptions, link: GroupLink, own: OwnMembers, say: Say) -> None:
+        self.empty_at: float | None = None
+        self._process = process
+        self._options = options
+        self._link = link
+        self._own = own
+        self._say = say
+        self._log = evacuation.ControlLog(link, options.control_topic)
+        self._order: evacuation.Evacuation | None = None
+        self._shown_empty: DescribeAnswer | None = None
+        self._is_back = False  # whether it has been seen in the group
+
+    async def withdraw_left(self) -> None:
+        """Once it is in the group: it may have been stopped before, without a network and before it was empty."""
+        process_id = self._own.process_id
+        if self._is_back or not (self._options.grace_s and process_id and self._own.now().member_ids):
+            return
+        self._is_back = True
+        with suppress(evacuation.NotOrderedError):
+            began_ms = int((time.time() - self._process.lived_s) * 1000)
+            if await evacuation.withdraw_left(self._log, process_id, began_ms):
+                self._say("It is back: the order of an earlier guard to empty it is withdrawn.")
+
+    async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Orders that it be emptied, and waits for that: for `grace_s`, a second SIGTERM, or its end."""
+        if not self._options.grace_s:
+            return
+        if not self._own.now().member_ids:
+            self._say("It has no proven member, so there is nothing to empty; it is stopped at once.")
+            return
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._options.grace_s):
+                await _first(self._emptied(), until_hurried())
+        except evacuation.NotOrderedError as why:
+            self._say(f"It is not emptied before it stops: {why}")
+        except TimeoutError:
+            self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
+        else:
+            said = "stopped at once, by a second signal," if self._process.hurried else "empty"
+            said = "gone by itself" if self._process.ended else said
+            self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
+
+    async def record_empty(self) -> None:
+        """The leader records the same, unless it dies or loses the network just now: then the order would not end when
+        the process is back."""
+        if self._order is not None and self._shown_empty is not None:
+            with suppress(evacuation.NotOrderedError):
+                await self._order.record_empty(self._shown_empty)
+
+    async def end(self) -> None:
+        """The process has ended. The order on one that was emptied stands until it is back: the leader sees that. On
+        another one it is withdrawn."""
+        if self._order is None or self._shown_empty is not None:
+            return
+        why = "the brokers do not answer"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WITHDRAW_S):
+                while True:
+                    try:
+                        await self._order.withdraw()
+                    except evacuation.NotOrderedError as error:
+                        why = str(error).removesuffix(".")
+                    else:
+                        return
+                    await asyncio.sleep(RETRY_S)
+        self._say(
+            f"Its order to be emptied is not withdrawn ({why}): it ends when the process is back in the group, or"
+            f" expires within {evacuation.AWAY_MS // 60_000} minutes."
+        )
+
+    async def _emptied(self) -> None:
+        process_id = self._own.process_id
+        await self._ordered([process_id] if process_id else self._own.now().member_ids)
+        while True:
+            answer = await self._link.describe()
+            if answer is not None:
+                self._own.take(answer)
+                if control.handed_over(self._own.had, answer, self._own.now().member_ids):
+                    self._shown_empty, self.empty_at = answer, time.monotonic()
+                    return
+            await asyncio.sleep(EMPTYING_LOOK_S)
+
+    async def _ordered(self, places: Sequence[str]) -> None:
+        """Gives the order, again and again while only a broker is in the way, as one that restarts."""
+        said: set[str] = set()
+        while True:
+            try:
+                # Known before it stands, so that it is withdrawn in any case.
+                self._order = self._order or await evacuation.evacuation(self._log, places, self._options.grace_s)
+                await self._order.give()
+            except evacuation.NotOrderedError as why:
+                if not why.passes:
+                    raise
+                if str(why) not in said:
+                    said.add(str(why))
+                    self._say(f"It is not emptied yet: {why}")
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+
+async def _first(work: Coroutine[None, None, None], otherwise: Coroutine[None, None, None]) -> None:
+    """Until one of them is done; raises what the work raises."""
+    working, other = asyncio.create_task(work), asyncio.create_task(otherwise)
+    try:
+        await asyncio.wait((working, other), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+    finally:
+        working.cancel()
+        other.cancel()

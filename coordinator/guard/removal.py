@@ -1,0 +1,90 @@
+"""Members of a process that cannot come back are removed from the group, and its producers are fenced."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.guard import members
+from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
+from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
+from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
+from bellwether_kafka.coordinator.membership import Code, name_of
+
+# Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
+# up to EMPTYING_LOOK_S later. With each interval they are a little later.
+HEARTBEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why members are removed, for the brokers, and after what, for people."""
+
+    reason: str
+    event: str
+
+
+ENDED = Proof("its process has ended", "its end")
+CLOSED = Proof("Kafka Streams has closed in its process", "Kafka Streams closed in it")
+
+
+class Removal:
+    """Of the members of one process. `answered`: a broker has said what became of them."""
+
+    def __init__(self, options: GuardOptions, link: GroupLink, say: Say) -> None:
+        self.answered = False
+        self._options = options
+        self._link = link
+        self._say = say
+
+    async def remove(self, ours: members.Belonging, since: float, proof: Proof, empty_at: float | None) -> None:
+        """The proof that nothing is such a member any more is as old as `since`. `empty_at`: when the process was seen
+        to have nothing left, None where it was not emptied. Limit it by a timeout."""
+        await self._between_heartbeats(empty_at)
+        answered = await self._link.remove(ours.member_ids, f"{proof.reason} (bellwether guard)")
+        self.answered = True
+        took_ms = (time.monotonic() - since) * 1000
+        if not answered:
+            self._say(f"The broker removed none of its members: {self._link.trouble}.")
+            return
+        removed = [member_id for member_id, code in answered.items() if not code]
+        left = sum(code == Code.UNKNOWN_MEMBER_ID for code in answered.values())
+        also = f" {left} had left the group before." if left else ""
+        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after {proof.event}.{also}")
+        for member_id, code in answered.items():
+            if code not in DONE:
+                self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
+
+    async def _between_heartbeats(self, empty_at: float | None) -> None:
+        """Waits until no heartbeat is near, where the process was emptied and so nobody waits for anything of it.
+
+        A rebalance that begins among the heartbeats is noticed by some members at once and by the others a whole
+        interval later. Under exactly-once those that have noticed it commit nothing meanwhile.
+        """
+        if empty_at is None or not self._options.fence:
+            return
+        answer = await self._link.describe()
+        if answer is not None and answer.state == members.STABLE:
+            await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - empty_at))
+
+    def producers(self, process_id: str | None, ours: members.Belonging) -> set[str]:
+        """The transactional ids of its threads that are to be fenced."""
+        if not self._options.fence or process_id is None:
+            return set()
+        return {transactional_id(self._options.group_id, process_id, thread) for thread in ours.threads}
+
+    async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
+        """`may_go_on` is asked before every request. Limit it by a timeout."""
+        await asyncio.gather(*(self._fence(name, may_go_on) for name in names))
+
+    async def _fence(self, name: str, may_go_on: Callable[[], bool]) -> None:
+        why_not = await fence(self._link, name, may_go_on)
+        self._say(f"Fenced {name}." if not why_not else f"Not fenced {name}: {why_not}.")
+
+
+def until_between_heartbeats_s(since_s: float) -> float:
+    """How long to wait until none is near, `since_s` after the last rebalance."""
+    phase_s = since_s % HEARTBEAT_S
+    if phase_s <= BETWEEN_TO_S:
+        return max(0.0, BETWEEN_FROM_S - phase_s)
+    return HEARTBEAT_S + BETWEEN_FROM_S - phase_s
