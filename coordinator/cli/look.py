@@ -274,7 +274,7 @@ class Placed:
         if self._configured:
             return configured(self._settings, self._group, rules=rules)
         stages = StageConfigs(rules=rules)
-        streams = StreamsConfig(self._group, policy=STREAMS_HA, stages=stages)
+        streams = StreamsConfig(self._group, policy=STREAMS_HA, stages=stages, standbys_unknown=True)
         known = self._policy if self._policy in POLICIES else None
         plain = configured(self._settings, self._group, known, rules=rules)
         return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)

@@ -24,7 +24,8 @@ class StreamsConfig:
     """`topology` is a file, None: it is learned. `standby_lag_max` is in records, None: nothing is done about it. Tasks
     that commit nothing for `task_stall_ms` although they have records to read are a reason to step aside. `durable`:
     stores are said to be persistent, and a crash does not wipe them (as it does under exactly_once_v2). What the
-    application sets for all internal topics: `replication_factor` (-1: the brokers' default), `topic_configs`."""
+    application sets for all internal topics: `replication_factor` (-1: the brokers' default), `topic_configs`.
+    `standbys_unknown`: num.standby.replicas is what the present plan has, for who only looks at the application."""
 
     application_id: str
     topology: Path | None = None
@@ -39,6 +40,7 @@ class StreamsConfig:
     durable: bool = False
     replication_factor: int = -1
     topic_configs: tuple[tuple[str, str], ...] = ()
+    standbys_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,11 +121,20 @@ class StreamsMemory:
         record = self.threads.get(key)
         return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
 
+    def usual_standbys(self, stateful: Collection[int]) -> int:
+        """How many standbys most tasks of these subtopologies have in the plan; 0 where none is known."""
+        counts = self._standbys_of(stateful)
+        return counts[len(counts) // 2] if counts else 0
+
+    def _standbys_of(self, stateful: Collection[int]) -> list[int]:
+        """Ascending."""
+        return sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
+
     def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
         """Why the standbys of a plan that was not Bellwether's do not fit this configuration, None if they do.
         `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
         fewer than configured has no such explanation."""
-        counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
+        counts = self._standbys_of(stateful)
         if self.led or not counts or self.processes < 2:
             return None
         wanted = min(configured, self.processes - 1)
@@ -134,7 +143,7 @@ class StreamsMemory:
             return None
         return (
             f"num.standby.replicas is {configured} here, but the present plan of {self.processes} processes keeps"
-            f" {counts[len(counts) // 2]} standbys of most tasks: set it to what the application has"
+            f" {self.usual_standbys(stateful)} standbys of most tasks: set it to what the application has"
         )
 
 

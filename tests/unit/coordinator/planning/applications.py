@@ -117,6 +117,7 @@ class App:
         known: Known | None = None,
         attested: bool = False,
         standby_lag_max: int | None = None,
+        standbys_unknown: bool = False,
         assignors: Assignors = SIMPLE,
         **configs: int,
     ) -> None:
@@ -129,6 +130,7 @@ class App:
             configs=AssignmentConfigs(**configs),
             task_stall_ms=60_000,
             standby_lag_max=standby_lag_max,
+            standbys_unknown=standbys_unknown,
         )
         self.kind = StreamsKind(
             "shop", config, self.cluster, self.log, self.known, assignors, wall_clock=lambda: self.at_s

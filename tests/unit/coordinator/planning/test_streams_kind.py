@@ -253,6 +253,14 @@ def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
     assert run(returned(first, A, B, max_warmup_replicas=4)) == "4 tasks have a warm-up that waits for a probe"
 
 
+def test_who_only_looks_takes_the_number_of_standbys_from_the_present_plan() -> None:
+    """`bellwether ready` and `evacuate` in the container of an instance have no settings of its application."""
+    first = run(lead(App(num_standby_replicas=1), 1, A, B))
+    with pytest.raises(RefusalError, match="keeps 1 standbys of most tasks"):
+        run(returned(first, A, B))
+    assert run(returned(first, A, B, standbys_unknown=True)) == ""
+
+
 def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
     """Found by the simulation (seed 891): with one standby a new second process gets no copy too many. The sidecar that
     had promised it tasks was replaced, and the first process kept all of them for ever."""
