@@ -1,11 +1,10 @@
-"""What deploy/ ships beside the chart, played: the kustomize base, and the guard as a sidecar of an application.
+"""What deploy/ ships beside the chart, played: the kustomize base, the guard as a sidecar of an application, and the
+other examples of deploy/no-pause (`instances`).
 
 podman plays no StatefulSet and fills in no field of a pod, so each becomes a Deployment of one pod, and the fields are
 written out. The example's application is a consumer of the brokers' image; everything about the guard is as it stands.
 """
 
-import contextlib
-import json
 import os
 import re
 import shutil
@@ -13,18 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.deploy.containers.composition import TOOLS, Composition
-from tests.deploy.containers.engine import EngineError, MissingEngineError
+from tests.deploy.containers.engine import MissingEngineError
+from tests.deploy.containers.groups import BOOTSTRAP, BROKERS, owners
+from tests.deploy.containers.instances import no_pause
 from tests.deploy.containers.play import (
     IMAGE,
     LEAD,
-    NETWORK,
     leader,
     made_playable,
     played_manifests,
@@ -35,8 +34,6 @@ from tests.paths import ROOT
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 SIDECAR = ROOT / "deploy" / "no-pause" / "sidecar.yaml"
-BROKERS = ("kafka-1", "kafka-2", "kafka-3")
-BOOTSTRAP = ",".join(f"{broker}:9092" for broker in BROKERS)
 GROUP, POD = "payments", "payments-0"
 SESSION_MS = 45_000
 PROVEN_S = 15.0  # a member that was there when the guard first looked is proven after ten seconds
@@ -104,15 +101,15 @@ def guarded(made: Composition) -> tuple[str, bool]:
         (pod,) = found
         guard = f"{pod.container.removesuffix('-bellwether')}-guard"
         application = f"{pod.container.removesuffix('-bellwether')}-{GROUP}"
-        joined_s = waited(lambda: bool(owners(made)))
+        joined_s = waited(lambda: bool(owners(made, GROUP)))
         time.sleep(PROVEN_S)
         resident = resident_bytes(int(made.engine.state(guard)["Pid"]))
-        before = owners(made)
+        before = owners(made, GROUP)
         running = made.engine.state(application)
         if running["Status"] != "running":
             return f"the guarded application is {running['Status']}: {made.engine.logs(application)[-500:]}", False
         os.kill(int(running["Pid"]), signal.SIGKILL)
-        owned_s = waited(lambda: bool(owners(made)) and not owners(made).keys() & before.keys())
+        owned_s = waited(lambda: bool(owners(made, GROUP)) and not owners(made, GROUP).keys() & before.keys())
         removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
         held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
         if not held:
@@ -131,20 +128,10 @@ def said_of_the_group(made: Composition, application: str, guard: str) -> str:
     return "".join(f"{name}: {text}\n" for name, texts in said.items() for text in texts)
 
 
-def owners(made: Composition) -> Mapping[str, int]:
-    """How many partitions each member of the group has, by member id."""
-    asked = ("run", "--rm", "--network", NETWORK, IMAGE, "describe", GROUP, "--bootstrap", BOOTSTRAP, "-o", "json")
-    with contextlib.suppress(EngineError):  # the group may be unknown yet
-        told = json.loads(made.engine.run(*asked))
-        has = {member["member_id"]: len(member["owned"]) for member in told["members"]}
-        return {member: count for member, count in has.items() if count}
-    return {}
-
-
 def resident_bytes(pid: int) -> int:
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 
 
-EXAMPLES = (base, guarded)
+EXAMPLES = (base, guarded, no_pause)

@@ -1,0 +1,190 @@
+"""deploy/no-pause/app.Dockerfile, guard.yaml and prestop.yaml: built, and played with the composition's Streams
+application under a Bellwether that leads it.
+
+podman plays no StatefulSet and fills in no field of a pod, so each instance becomes a Deployment of one pod, and the
+fields are written out. It runs neither a start-up probe nor a hook, so both are run from outside, as a kubelet does.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.deploy.containers.composition import PROJECT, Composition
+from tests.deploy.containers.engine import Engine, EngineError
+from tests.deploy.containers.groups import BOOTSTRAP, owners
+from tests.deploy.containers.play import COMMON, IMAGE, played, played_manifests, shown, waited
+from tests.paths import ROOT
+
+NO_PAUSE = ROOT / "deploy" / "no-pause"
+COMPOSE = ROOT / "deploy" / "compose"
+APPLICATION = f"docker.io/library/{PROJECT}-counts-1"
+GUARDED = f"docker.io/library/{PROJECT}-counts-guarded"
+# As app.Dockerfile names what it is made of.
+NAMED = {"registry.example/wordcount:1": APPLICATION, "localhost/bellwether:0.2.0": f"{IMAGE}:latest"}
+GROUP = "counts"
+INSTANCES = 3
+THREADS = 2
+STOP_S = 180  # terminationGracePeriodSeconds of the manifests, or less
+SESSION_S = 45.0
+CLOSED = 0  # the exit code of the application after SIGTERM, and so of its guard
+REMOVED = re.compile(rf"Removed {THREADS} of its {THREADS} members, \d+ ms after [^.]+\.")
+EMPTY = re.compile(r"It is empty after [0-9.]+ s\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One that is played: its container, and the commands of its manifest that a kubelet would run in it."""
+
+    engine: Engine
+    container: str
+    name: str
+    probe: tuple[str, ...]
+    hook: tuple[str, ...] = ()
+
+    def ready(self) -> bool:
+        """Whether the start-up probe says so."""
+        with contextlib.suppress(EngineError):
+            self.engine.run("exec", self.container, *self.probe)
+            return True
+        return False
+
+    def application_pid(self) -> int:
+        """Of the guard's child."""
+        guard = int(self.engine.state(self.container)["Pid"])
+        (child,) = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
+        return int(child)
+
+
+def program() -> str:
+    """The script of the composition's application, with the state and the client id where the manifests have them. It
+    reads from a pipe of its own, because it ends with its standard input and podman opens none."""
+    script = (COMPOSE / "streams.sh").read_text()
+    ours = script.replace("state.dir=/home/app/state", 'state.dir=/state "client.id=$POD_NAME"')
+    assert ours != script
+    return f"test -p /tmp/input || mkfifo /tmp/input\nexec 3<>/tmp/input 0<&3\n{ours}"
+
+
+def manifest(file: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+    """The Deployment, the start-up probe, and the hook before a stop."""
+    (stateful,) = yaml.safe_load_all(file.read_text())
+    pod = stateful["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    example = stateful["metadata"]["name"]
+
+    def named(words: list[str]) -> list[str]:
+        return [re.sub(rf"\b{example}\b", GROUP, word) for word in words]
+
+    probe = named(container.pop("startupProbe")["exec"]["command"])
+    hook = named(container.pop("lifecycle", {"preStop": {"exec": {"command": []}}})["preStop"]["exec"]["command"])
+    run = ["sh", "-c", program()]
+    if "args" in container:  # behind the guard
+        container |= {"command": named(container["command"]), "args": run}
+    else:
+        container |= {"command": run}
+    told = {"POD_NAME": name, "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP}
+    container["env"] = [{"name": v["name"], "value": told.get(v["name"], v.get("value"))} for v in container["env"]]
+    container["env"].append({"name": "CLIENT_RACK", "value": "az1"})  # which the script wants
+    container |= {"name": "app", "image": GUARDED, "imagePullPolicy": "Never"}
+    container["volumeMounts"] = [{"name": f"{name}-state", "mountPath": "/state"}]
+    pod["volumes"] = [{"name": f"{name}-state", "emptyDir": {}}]  # for podman the name of a volume of all pods
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+    }
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+    return deployment, tuple(probe), tuple(hook)
+
+
+def bellwether() -> str:
+    """The composition's configuration for the application, with a topic for orders."""
+    text = (COMPOSE / "bellwether.toml").read_text().replace("/etc/bellwether/counts", "/etc/bellwether/config/counts")
+    brokers, counts = text.partition("[events]")[0], text[text.index('[[groups]]\nname = "counts"') :]
+    return f'control_topic = "bellwether-control"\n{brokers}{counts}'
+
+
+@contextlib.contextmanager
+def instances(made: Composition) -> Iterator[list[Instance]]:
+    """Two behind the guard and one with a hook, led by Bellwether."""
+    files = [NO_PAUSE / "guard.yaml"] * (INSTANCES - 1) + [NO_PAUSE / "prestop.yaml"]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(played(made, "leader", {**COMMON, "config": bellwether()}))
+        found = []
+        for number, file in enumerate(files):
+            name = f"{GROUP}-{number}"
+            deployment, probe, hook = manifest(file, name)
+            stack.callback(_forget_state, made, name)
+            (pod,) = stack.enter_context(played_manifests(made, name, [deployment]))
+            container = pod.container.replace("-bellwether", "-app")
+            found.append(Instance(made.engine, container, name, probe, hook))
+        yield found
+
+
+def _forget_state(made: Composition, name: str) -> None:
+    with contextlib.suppress(EngineError):
+        made.engine.run("volume", "rm", f"{name}-state")
+
+
+def no_pause(made: Composition) -> tuple[str, bool]:
+    """Each instance is restarted as Kubernetes restarts a pod; then one of them is killed."""
+    for name, image in NAMED.items():
+        made.engine.run("tag", image, name)
+    made.engine.build(GUARDED, NO_PAUSE / "app.Dockerfile", NO_PAUSE)
+    with instances(made) as found:
+        joined_s = waited(lambda: len(owners(made, GROUP)) == INSTANCES * THREADS)
+        ready = [waited(each.ready) for each in found]
+        first = f"app.Dockerfile, guard.yaml, prestop.yaml: all have tasks after {shown(joined_s)}"
+        outcomes = [(first, None not in (joined_s, *ready))]
+        outcomes += [restarted(made, each) for each in found]
+        outcomes.append(killed(made, found[0]))
+        held = all(well for _, well in outcomes)
+        if not held:
+            sys.stdout.write("".join(f"{each.name}: {each.engine.logs(each.container)}\n" for each in found))
+    return "\n".join(line for line, _ in outcomes), held
+
+
+def restarted(made: Composition, instance: Instance) -> tuple[str, bool]:
+    """It has nothing left when it ends, and its probe succeeds when it is back."""
+    before = len(made.engine.logs(instance.container))
+    began = time.monotonic()
+    if instance.hook:
+        made.engine.run("exec", instance.container, *instance.hook, limit_s=STOP_S)
+        empty = not any(member.startswith(f"{instance.name}-") for member in owners(made, GROUP))
+        how = "Empty after its preStop hook." if empty else "Not empty after its preStop hook."
+    made.engine.run("stop", "--time", str(STOP_S), instance.container, limit_s=STOP_S + 30)
+    stopped_s, code = time.monotonic() - began, int(made.engine.state(instance.container)["ExitCode"])
+    if not instance.hook:
+        said = made.engine.logs(instance.container)[before:]
+        found = [match[0] for match in (EMPTY.search(said), REMOVED.search(said)) if match]
+        empty, how = len(found) == 2, " ".join(found) or "The guard has said nothing."
+    made.engine.run("start", instance.container)
+    ready_s = waited(instance.ready)
+    line = (
+        f"  {instance.name} restarted: stopped after {stopped_s:.1f} s, exit code {code}, ready {shown(ready_s)} later."
+    )
+    return f"{line} {how}", empty and ready_s is not None and code == CLOSED
+
+
+def killed(made: Composition, instance: Instance) -> tuple[str, bool]:
+    """The guard's child. The guard ends with it, and podman starts the container again."""
+    before, had = len(made.engine.logs(instance.container)), owners(made, GROUP)
+    os.kill(instance.application_pid(), signal.SIGKILL)
+    owned_s = waited(lambda: owned_by_others(had, owners(made, GROUP)))
+    removed = REMOVED.search(made.engine.logs(instance.container)[before:])
+    held = removed is not None and owned_s is not None and owned_s < SESSION_S / 2
+    line = f"  {instance.name} killed: all owned again after {shown(owned_s)} with a session of {SESSION_S:.0f} s."
+    return f"{line} {removed[0] if removed else 'Nothing removed.'}", held
+
+
+def owned_by_others(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
+    """Whether as much is owned as before, and not by all who had it."""
+    return sum(now.values()) == sum(before.values()) and not before.keys() <= now.keys()
