@@ -16,10 +16,17 @@ from tests.unit.coordinator.guard.stage import HOLDER, NAMED
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01)):
         monkeypatch.setattr(attend, name, value)
-    for name, value in (("END_S", 0.5), ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
+    for name, value in (("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
         monkeypatch.setattr(attend, name, value)
-    for name, value in (("EMPTYING_LOOK_S", 0.01), ("WITHDRAW_S", 0.5)):
-        monkeypatch.setattr(planned_stop, name, value)
+    monkeypatch.setattr(planned_stop, "EMPTYING_LOOK_S", 0.01)
+
+
+@pytest.fixture
+def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what a guard cannot do in time: the time is short. Everywhere else it is as long as in use, because the
+    machine may be busy."""
+    monkeypatch.setattr(attend, "END_S", 0.5)
+    monkeypatch.setattr(planned_stop, "WITHDRAW_S", 0.5)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
@@ -57,6 +59,7 @@ def test_missing_rights_are_named() -> None:
     )
 
 
+@pytest.mark.usefixtures("soon_over")
 def test_brokers_that_are_down_hold_nobody_up_for_long() -> None:
     async def partitioned(on: Stage) -> None:
         await on.looked()

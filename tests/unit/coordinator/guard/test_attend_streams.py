@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
@@ -25,11 +24,8 @@ def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(h
     assert f"Fenced {GROUP}-{P1}-1." in said
 
 
-def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(
-    held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(held: Held) -> None:
     options, lock = held
-    monkeypatch.setattr(attend, "END_S", 5.0)
     empty_at, removed_at = [], []
 
     async def emptied(on: Stage) -> None:
@@ -68,6 +64,7 @@ def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> No
     assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
 
 
+@pytest.mark.usefixtures("soon_over")
 def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(held: Held) -> None:
     options, lock = held
 
@@ -181,6 +178,7 @@ def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Hel
     assert on.brokers.removed == ["a"]
 
 
+@pytest.mark.usefixtures("soon_over")
 def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(held: Held) -> None:
     options, lock = held
 

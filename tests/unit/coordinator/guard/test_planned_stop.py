@@ -56,6 +56,7 @@ def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_s
     assert control.look(order, absence, back, order.at_ms).ended == "it is back"
 
 
+@pytest.mark.usefixtures("soon_over")
 def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
     """The network may be lost while it closes."""
     on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
@@ -187,6 +188,7 @@ def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
     assert [given for _, given in orders(on.brokers)] == [True, True, False]
 
 
+@pytest.mark.usefixtures("soon_over")
 def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
     async def then_nobody_answers(on: Stage) -> None:
         await ordered(on)
@@ -210,6 +212,10 @@ def test_a_second_sigterm_is_passed_on_at_once() -> None:
     on.brokers.say(beat())
     said = on.play(twice)
     assert said[0].startswith("It is stopped at once, by a second signal")
+
+
+# Than the start of any process of these tests, whose parameters are made long before some of them run.
+LATER_MS = int(time.time() * 1000) + 3_600_000
 
 
 def left_order(*, target: str = GROUP, reason: str = REASON, at_ms: int = 0) -> control.PlacementOrder:
@@ -243,7 +249,7 @@ def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the
     "records",
     [
         (left_order(reason="maintenance"),),  # an operator's
-        (left_order(at_ms=int(time.time() * 1000)),),  # given since the process started
+        (left_order(at_ms=LATER_MS),),  # given since the process started
         (left_order(), absence(control.Stage.EMPTY)),  # which the leader ends
         (left_order(), absence(control.Stage.AWAY)),
         (left_order(target="another"),),
