@@ -12,26 +12,22 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 
 class OwnMembers:
-    """Of one process. `had` are the partitions of its members when they were last seen to have any."""
+    """Of one process. `had` are the partitions of its members when they were last seen to have any. `streams_closed`:
+    Streams had closed while the process lived, and its memberships were ended."""
 
     def __init__(self, process: Guarded, options: GuardOptions) -> None:
         self.directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
         self.had: frozenset[TopicPartition] = frozenset()
+        self.streams_closed = False
         self._process = process
         self._options = options
         self._seen = members.Seen()
         self._streams: RunningStreams | None = None
-        self._streams_closed = False  # before the process ended
 
     @property
     def process_id(self) -> str | None:
         """Of Kafka Streams."""
         return self._streams.process_id if self._streams is not None else None
-
-    @property
-    def streams_closed(self) -> bool:
-        """Whether Streams had closed when the process lived, and its memberships were ended."""
-        return self._streams_closed
 
     def take(self, answer: DescribeAnswer) -> None:
         if not self._process.ended:  # a member that joins later belongs to another process
@@ -43,7 +39,7 @@ class OwnMembers:
         known = self._streams is not None and self._streams.lock == lock
         if lock.holder is None or not (known or self._process.is_ours(lock.holder)):
             return False
-        self._streams, self._streams_closed = running_streams.look(self._streams, directory, lock), False
+        self._streams, self.streams_closed = running_streams.look(self._streams, directory, lock), False
         return True
 
     def has_closed_streams(self, lock: Lock) -> bool:
@@ -51,7 +47,7 @@ class OwnMembers:
 
     def forget_streams(self) -> None:
         """It has closed, and its memberships are ended."""
-        self._streams, self._streams_closed = None, True
+        self._streams, self.streams_closed = None, True
 
     def now(self) -> members.Belonging:
         return self._belonging(self._options.client_ids)
@@ -66,7 +62,7 @@ class OwnMembers:
     def is_gone(self) -> bool:
         """Whether no process is left that could be one of its members. Of Streams the lock of its directory says so,
         whatever else the process has started lives on."""
-        streams = self.process_id is not None or self._streams_closed
+        streams = self.process_id is not None or self.streams_closed
         by_directory = self.directory is not None and streams and not self._options.client_ids
         return self.is_unheld() if by_directory else self._process.is_gone_whole() and self.is_unheld()
 

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 EMPTYING_LOOK_S = 0.2
-WITHDRAW_S = 5.0
+WITHDRAW_S = 5.0  # after the end of the process, whose next start waits for the guard
 
 
 class PlannedStop:

@@ -6,17 +6,15 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.guard import attend, planned_stop, running_streams
-from bellwether_kafka.coordinator.guard.options import GuardOptions
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
-from tests.unit.coordinator.guard.stage import HOLDER, NAMED
+from tests.unit.coordinator.guard.stage import HOLDER, NAMED, Held, Holding
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01)):
-        monkeypatch.setattr(attend, name, value)
-    for name, value in (("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
+    looks = (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01))
+    for name, value in (*looks, ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
         monkeypatch.setattr(attend, name, value)
     monkeypatch.setattr(planned_stop, "EMPTYING_LOOK_S", 0.01)
 
@@ -30,12 +28,12 @@ def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[GuardOptions, dict[str, int | None]]:
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
     """Options for the state directory of the process P1, and who holds its lock."""
     directory = tmp_path / GROUP
     directory.mkdir()
     (directory / "kafka-streams-process-metadata").write_text(f'{{"processId":"{P1}"}}')
-    lock: dict[str, int | None] = {"holder": HOLDER, "file": 7, "heartbeats": 1}
+    lock: Holding = {"holder": HOLDER, "file": 7, "heartbeats": 1}
     monkeypatch.setattr(StateDirectory, "lock", lambda _: Lock(lock["holder"], lock["file"] or 0))
     monkeypatch.setattr(running_streams, "sends_heartbeats", lambda _: bool(lock["heartbeats"]))
     return replace(NAMED, client_ids=(), state_dir=tmp_path, fence=True), lock

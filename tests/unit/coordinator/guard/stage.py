@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.attend import Attendance
@@ -81,9 +82,9 @@ def crash(lock: Holding, looks: int = 4) -> Callable[[Stage], Awaitable[None]]:
     return crashed
 
 
-def beat(**fields: object) -> control.Beat:
+def beat(**fields: Any) -> control.Beat:
     now_ms = int(time.time() * 1000)
-    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)  # type: ignore[arg-type]
+    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)
 
 
 def orders(brokers: Brokers) -> list[tuple[str, bool]]:

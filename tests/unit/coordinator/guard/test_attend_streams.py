@@ -79,15 +79,14 @@ def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
     options, lock = held
 
     on = stage(options, thread("a"))
-    real = on.brokers.ask
+    on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS]
 
-    async def ask(request: object) -> object:
+    def taken(request: object) -> None:
+        """The lock changes hands between two requests."""
         if isinstance(request, FenceProducer):
             lock["holder"] = HOLDER + 1
-            return 51
-        return await real(request)
 
-    on.brokers.ask = ask  # type: ignore[method-assign] - the lock changes hands between two requests
+    on.brokers.before = taken
     said = on.play(crash(lock))
     assert any("another process has taken its place" in sentence for sentence in said)
 

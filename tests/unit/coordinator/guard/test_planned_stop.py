@@ -9,12 +9,19 @@ import pytest
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.evacuation import REASON
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import NAMED, WORK, Held, Stage, beat, crash, ordered, orders, stage, stopped
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
+
+
+def led(*others: DescribedMember, grace_s: float = NAMED.grace_s) -> Stage:
+    """The process has work, and a Bellwether leads its group."""
+    on = stage(replace(NAMED, grace_s=grace_s), replace(plain("a"), assignment=WORK), *others)
+    on.brokers.say(beat())
+    return on
 
 
 async def emptied(on: Stage) -> None:
@@ -24,8 +31,7 @@ async def emptied(on: Stage) -> None:
 
 
 def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back() -> None:
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
 
     async def emptied(on: Stage) -> None:
         await ordered(on)
@@ -44,8 +50,7 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back(
 
 def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_seen_that() -> None:
     """Otherwise a new member id alone would not show that it is back, and the order would stand until it expires."""
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
 
     on.play(emptied)
     order, absence = (control.decode(*record) for record in on.brokers.log[-2:])
@@ -59,8 +64,7 @@ def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_s
 @pytest.mark.usefixtures("soon_over")
 def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
     """The network may be lost while it closes."""
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
     on.process.when_stopped = lambda: setattr(on.brokers, "down", True)
 
     on.play(emptied)
@@ -68,8 +72,7 @@ def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
 
 
 def test_a_process_that_is_empty_is_stopped_also_where_that_cannot_be_recorded() -> None:
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
     on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
 
     said = on.play(emptied)
@@ -80,8 +83,7 @@ def test_a_process_that_is_empty_is_stopped_also_where_that_cannot_be_recorded()
 
 def test_it_is_not_stopped_while_the_next_rebalance_is_to_hand_over_what_it_has_given_up() -> None:
     """That rebalance would wait for a process that stops: Kafka Streams does not leave, and closes only after it."""
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
 
     async def emptied(on: Stage) -> None:
         await ordered(on)
@@ -121,8 +123,7 @@ def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_said(
 
 
 def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() -> None:
-    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=0.2)
     said = on.play(stopped)
     assert said[0] == "It is not empty after 0.2 s, and is stopped."
     assert [given for _, given in orders(on.brokers)] == [True, False]
@@ -130,16 +131,14 @@ def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() 
 
 def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() -> None:
     """A static member that is back before it was seen to be empty would not be known again."""
-    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=0.2)
     on.play(stopped)
     key = f"evacuate/{GROUP}/*/member:a"
     assert orders(on.brokers) == [(key, True), (key, False)]
 
 
 def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> None:
-    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=0.2)
     on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
     said = on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True, False]
@@ -149,8 +148,7 @@ def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> 
 
 
 def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
     on.brokers.codes[FindLeader] = [LEADER_NOT_AVAILABLE]
     on.brokers.codes[AppendRecord] = [NOT_LEADER, NOT_LEADER]
 
@@ -161,8 +159,7 @@ def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
 
 
 def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
-    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
-    on.brokers.say(beat())
+    on = led(plain("b", "app-2"))
 
     async def emptied(on: Stage) -> None:
         await on.looked()
@@ -181,8 +178,7 @@ def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
 
 def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
     """It may stand: the one that is given again is the same."""
-    on = stage(replace(NAMED, grace_s=0.5), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=0.5)
     on.brokers.loses_answer_to = AppendRecord
     on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True, True, False]
@@ -194,8 +190,7 @@ def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
         await ordered(on)
         on.brokers.down = True
 
-    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=0.2)
     said = on.play(then_nobody_answers)
     assert [given for _, given in orders(on.brokers)] == [True]
     assert said[-1].startswith("Its order to be emptied is not withdrawn (")
@@ -208,8 +203,7 @@ def test_a_second_sigterm_is_passed_on_at_once() -> None:
         await on.looked()
         on.process.sigterm()
 
-    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=60.0)
     said = on.play(twice)
     assert said[0].startswith("It is stopped at once, by a second signal")
 
@@ -281,8 +275,7 @@ def test_one_that_dies_while_it_is_emptied_is_removed_at_once() -> None:
         await on.looked()
         on.process.end()
 
-    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
-    on.brokers.say(beat())
+    on = led(grace_s=60.0)
     on.play(died)
     assert not on.process.stopped
     assert on.brokers.removed == ["a"]

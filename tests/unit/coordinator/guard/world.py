@@ -36,7 +36,8 @@ GONE = 25  # UNKNOWN_MEMBER_ID
 @dataclass
 class Brokers:
     """`request` and `ask` of the transport. `down`: nobody answers. `codes` are answered in front of the good one, by
-    kind of request. The next request of the kind `loses_answer_to` is carried out, but its answer is lost."""
+    kind of request. The next request of the kind `loses_answer_to` is carried out, but its answer is lost. `before` is
+    called with each request of `ask`."""
 
     group: DescribeAnswer = field(default_factory=lambda: DescribeAnswer(0, 0, "Empty"))
     down: bool = False
@@ -47,6 +48,7 @@ class Brokers:
     codes: dict[type, list[int]] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     loses_answer_to: type | None = None
+    before: Callable[[Any], object] = lambda _: None
 
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
         self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
@@ -67,6 +69,7 @@ class Brokers:
     async def ask(self, request: Any) -> Any:
         await asyncio.sleep(0)
         self.asked.append(request)
+        self.before(request)
         if self.down:
             raise TransportError(Failure.DISCONNECTED, "no broker")
         code = self._code(type(request))
