@@ -133,7 +133,7 @@ def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) 
 
 
 def _holding(thread: _Thread, present: shared.Decision[TaskPlan], has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
-    stateful = {s.id for s in present.plan.topology.subtopologies if s.stateful}
+    stateful = present.plan.topology.stateful
     active = tuple((task, LATEST_OFFSET) for task in has.active if task.subtopology in stateful)
     standby = tuple((task, end[task]) for task in has.standby if task in end)
     wanted = set(has.active)

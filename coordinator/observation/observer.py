@@ -102,7 +102,7 @@ class GroupObserver:
         self._config = config
         self._sources = sources
         self._policy = policy
-        application = application or Application(StreamsConfig(config.group_id), STOCK)
+        application = application or Application(StreamsConfig(config.group_id, standbys_unknown=True), STOCK)
         self._streams = replace(application.config, topology_attested=True)  # nobody acts on this plan
         self._assignors = application.assignors
         self._given = given = application.topology

@@ -37,8 +37,7 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
 def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
     config, configs = asked.config, asked.config.configs
     if config.standbys_unknown:
-        stateful = {s.id for s in world.topology.subtopologies if s.stateful}
-        configs = replace(configs, num_standby_replicas=asked.memory.usual_standbys(stateful))
+        configs = replace(configs, num_standby_replicas=asked.memory.usual_standbys(world.topology.stateful))
     told = asked.memory, configs, config.policy, asked.now_ms, asked.seed
     decision = decide_streams(world.raw, world.cluster, world.ends, world.topology, *told, assignors=assignors)
     if isinstance(decision, Refusal):

@@ -76,6 +76,11 @@ class Topology:
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
+    def stateful(self) -> frozenset[int]:
+        """Ids of the subtopologies with changelogs."""
+        return frozenset(s.id for s in self.subtopologies if s.stateful)
+
+    @property
     def source_topics(self) -> tuple[str, ...]:
         """What every member subscribes to, sorted: repartition topics included, global ones not."""
         return tuple(sorted(self.subtopology_of))

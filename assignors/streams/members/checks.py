@@ -116,8 +116,7 @@ def check_standbys(
     topology: application.Topology, memory: StreamsMemory, configs: application.AssignmentConfigs
 ) -> None:
     """A plan that was not Bellwether's shows how many standbys the application is configured to have."""
-    stateful = {s.id for s in topology.subtopologies if s.stateful}
-    odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
+    odd = memory.odd_standbys(topology.stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
     if odd:
         raise RefusalError(RefusalCause.CONFIG, odd)
 

@@ -8,6 +8,7 @@ import numpy as np
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TransportError
 from bellwether_kafka.coordinator.kafka.metadata import (
     MetadataCache,
@@ -23,7 +24,9 @@ from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sou
 from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
 from tests.unit.coordinator.observation.test_rebalances import look, one
+from tests.unit.coordinator.planning.applications import App, Known, lead
 
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
 
@@ -165,6 +168,35 @@ def test_a_group_that_converts_while_it_is_looked_at_is_said_to_be_its_brokers()
     )
     shared.by_broker = None
     assert (looked(observer).kind, looked(observer).verdict) == ("classic", "can be led")
+
+
+class SharedApplication(Shared):
+    """The Streams application of `world.SHOP` on two processes, each task with one standby."""
+
+    async def describe_group(self, _group: str) -> DescribeAnswer:
+        threads = [Thread("a", 1), Thread("b", 2)]
+        given = dict((await lead(App(num_standby_replicas=1), 1, *threads)).chosen.decision.assignments)
+        said = [(thread.member_id, thread.raw.metadata) for thread in threads]
+        members = tuple(DescribedMember(name, None, metadata, given[name], name, "/h") for name, metadata in said)
+        return DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
+
+    def grow(self, partitions: int) -> None:
+        self.cache.see_brokers({1: "az1", 2: "az2"})
+        for topic, count in SHOP_COUNTS.items():
+            self.cache.see_topic(topic, 0.0, *distinct_placements([(1, (1, 2))] * count))
+
+    async def end_offsets(self, _group: str, latest: Any, committed: Any, limit_s: float) -> EndOffsets:
+        return EndOffsets(await self.ends({**latest, **committed}, limit_s), 0)
+
+
+def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_plan_has_them() -> None:
+    """It has no settings, and num.standby.replicas is nowhere on the wire: a plan that assumed none was refused."""
+    observer = of_fleet(SharedApplication())
+    observer._keeper = cast("Any", Known())
+    seen = looked(observer)
+    assert seen.trouble == ""
+    assert seen.shadow is not None
+    assert seen.shadow.moves.moved == 0
 
 
 def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
