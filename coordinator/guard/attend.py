@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
+from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
 from bellwether_kafka.coordinator.guard.process import Guarded
@@ -36,12 +36,12 @@ class Attendance:
         self._process = process
         self._options = options
         self._say = say
+        self._say_once = once(say)
         self._link = GroupLink(transport, options.group_id)
         self._own = OwnMembers(process, options)
         self._planned_stop = PlannedStop(process, options, self._link, self._own, say)
         self._removal = Removal(options, self._link, say)
         self._closed_producers: set[str] = set()  # the transactional ids of a Streams that closed before the end
-        self._said: set[str] = set()
         self._changed = asyncio.Event()
         process.changed = self._changed.set
 
@@ -95,9 +95,8 @@ class Attendance:
                 self._own.take(answer)
                 pause_s = self._pause_s(answer)
                 await self._planned_stop.withdraw_left()
-            self._say_once(
-                f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.", self._link.trouble
-            )
+            if self._link.trouble:
+                self._say_once(f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.")
             await asyncio.sleep(pause_s)
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
@@ -111,9 +110,7 @@ class Attendance:
             ours = self._own.take_lock(directory, lock)
             if lock.holder is not None and not ours:
                 whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
-                self._say_once(
-                    f"The state directory {directory.path} is in use by {whose}, not by the guarded one.", whose
-                )
+                self._say_once(f"The state directory {directory.path} is in use by {whose}, not by the guarded one.")
             elif self._own.has_closed_streams(lock):
                 await self._end_closed()
             await asyncio.sleep(DIRECTORY_LOOK_S)
@@ -127,8 +124,7 @@ class Attendance:
                 if ours.member_ids:
                     await self._removal.remove(ours, time.monotonic(), CLOSED, self._planned_stop.empty_at)
         except TimeoutError:
-            still = f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble})."
-            self._say_once(still, still)
+            self._say_once(f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble}).")
         else:
             self._closed_producers |= self._removal.producers(self._own.process_id, ours)
             self._own.forget_streams()
@@ -169,11 +165,6 @@ class Attendance:
             await asyncio.sleep(LEFT_LOOK_S)
         return True
 
-    def _say_once(self, sentence: str, about: str) -> None:
-        if about and about not in self._said:
-            self._said.add(about)
-            self._say(sentence)
-
 
 async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
     """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
@@ -190,14 +181,12 @@ async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
 
 async def _connect(transport: Transport, say: Say) -> None:
     """Until a broker has been reached. Requests try again by themselves, but do not say what is wrong so well."""
-    said = False
+    say_once = once(say)
     while True:
         try:
             await transport.start(CONNECT_MS)
         except UnreachableError as error:
-            if not said:
-                say(f"{error} The guard goes on trying.")
-            said = True
+            say_once(f"{error} The guard goes on trying.")
             await asyncio.sleep(RECONNECT_S)
         else:
             return

@@ -22,3 +22,15 @@ class GuardOptions:
     client_ids: tuple[str, ...] = ()
     grace_s: float = GRACE_S
     fence: bool = False
+
+
+def once(say: Say) -> Say:
+    """The same, but each sentence only the first time."""
+    said: set[str] = set()
+
+    def say_once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            say(sentence)
+
+    return say_once

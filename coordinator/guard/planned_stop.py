@@ -8,7 +8,7 @@ from contextlib import suppress
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation
 from bellwether_kafka.coordinator.guard.group_link import RETRY_S, GroupLink
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
+from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.membership import DescribeAnswer
@@ -105,7 +105,7 @@ class PlannedStop:
 
     async def _ordered(self, places: Sequence[str]) -> None:
         """Gives the order, again and again while only a broker is in the way, as one that restarts."""
-        said: set[str] = set()
+        say_once = once(self._say)
         while True:
             try:
                 # Known before it stands, so that it is withdrawn in any case.
@@ -114,9 +114,7 @@ class PlannedStop:
             except evacuation.NotOrderedError as why:
                 if not why.passes:
                     raise
-                if str(why) not in said:
-                    said.add(str(why))
-                    self._say(f"It is not emptied yet: {why}")
+                say_once(f"It is not emptied yet: {why}")
                 await asyncio.sleep(RETRY_S)
             else:
                 return

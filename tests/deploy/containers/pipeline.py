@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.deploy.containers.composition import Composition
-from tests.deploy.containers.examples import BOOTSTRAP
+from tests.deploy.containers.groups import BOOTSTRAP
 from tests.deploy.containers.image import LOCKED_DOWN, told
 from tests.deploy.containers.play import NETWORK
 from tests.paths import ROOT
