@@ -6,11 +6,16 @@ group. Pure: `now_ms` is an argument.
 A member that is back has another member id, whether it is static or not, so a new id under one of its names says so,
 also where the old one is still counted: static members and threads of Kafka Streams do not leave when they stop. That
 is believed of a member that was empty or away before, or has nothing under its new id. One that has work under it has
-lost its session meanwhile, and is emptied further. A cooperative consumer of librdkafka that has nothing does not leave
-either (docs/reference/client-quirks.md): one that was empty is removed when it is back.
+lost its session meanwhile, and is emptied further.
+
+Threads of Kafka Streams, and cooperative consumers of librdkafka that have nothing, do not leave when they stop
+(docs/reference/client-quirks.md). The rebalance in which their successors join would wait for them until their sessions
+end, so one that was empty is removed then. The proof is the operator's word that it stops, and its successor under the
+same client id, which nobody else had. If it lives after all, it joins again and has lost nothing.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,8 +24,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, reported_process
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
-STABLE = "Stable"
-MOVING = ("PreparingRebalance", "CompletingRebalance")
+STABLE, PREPARING = "Stable", "PreparingRebalance"
+MOVING = (PREPARING, "CompletingRebalance")
 
 _STREAMS_CLIENT = re.compile(r".+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
@@ -46,7 +51,7 @@ def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, 
     ids = frozenset(member.member_id for member in present)
     new = ids - frozenset(known.members)
     if known.stage is not Stage.EMPTYING and new:
-        return Look(known, "it is back", remove=_left_behind(known, ids))
+        return Look(known, "it is back", remove=left_behind(order, known, answer))
     held = owned(answer, ids) if at_rest else None
     if held is None:
         return Look(before or (_seen(known, present, answer) if ids else None))
@@ -66,11 +71,19 @@ def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, 
     return Look(found, remove=found.members if removed else ())
 
 
-def _left_behind(known: Absence, present: frozenset[str]) -> tuple[str, ...]:
-    """The member itself, where it is listed still: it had nothing, and its successor is here. The rebalance would wait
-    for it until its session ends. Of several with one name nobody knows which one has a successor."""
-    one = known.stage is Stage.EMPTY and len(known.members) == 1
-    return known.members if one and present > set(known.members) else ()
+def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
+    """The members for which a rebalance waits although their successors have joined it: each thread of a process has a
+    successor of its own, and they join one after another. A member of a finished generation is alive."""
+    if answer.error or answer.state != PREPARING or known.stage is not Stage.EMPTY:
+        return ()
+    present = _present(order, known, answer)
+    old = [m for m in present if m.member_id in known.members]
+    new = {m.client_id for m in present if m.member_id not in known.members}
+    if len(known.members) == 1:
+        return tuple(m.member_id for m in old if new)
+    # Of several with one client id nobody knows which one has a successor.
+    called = Counter(m.client_id for m in old)
+    return tuple(m.member_id for m in old if m.client_id in new.intersection(known.names) and called[m.client_id] == 1)
 
 
 def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicPartition] | None:

@@ -4,17 +4,19 @@ seen."""
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control.absence import Look, look
+from bellwether_kafka.coordinator.control.absence import MOVING, Look, left_behind, look
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
-LOOK_S = 1.0
+# While the group waits, it may wait for a member whose successor is here.
+LOOK_S, MOVING_LOOK_S = 1.0, 0.25
 # Answers of large groups are large; such groups are looked at less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 
@@ -43,20 +45,29 @@ class AbsenceWatch:
         self._groups = groups
         self._wall_clock = wall_clock
         self._trouble: dict[str, str] = {}
+        self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: back in this rebalance
+        self._stirring = asyncio.Event()
+
+    def stir(self) -> None:
+        """A membership has said something: its group may have left its rest, because a member is back."""
+        self._stirring.set()
 
     async def run(self) -> None:
         while True:
             pause_s = LOOK_S
+            self._stirring.clear()
             try:
                 pause_s = await self.turn()
             except Exception:
                 log.exception("absences_not_watched")
-            await asyncio.sleep(pause_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stirring.wait(), pause_s)
 
     async def turn(self) -> float:
-        """One look at each group that has such an order; returns the seconds until the next."""
-        size = 0
-        for group in dict.fromkeys(order.target for order, _ in self._orders.absences()):
+        """One look at each group that has such an order, or in whose rebalance one has ended; returns the seconds until
+        the next."""
+        size, look_s = 0, LOOK_S
+        for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.absences())):
             try:
                 answer = await self._groups.describe_group(group)
                 await self._judge(group, answer)
@@ -65,19 +76,25 @@ class AbsenceWatch:
             else:
                 self._told_once(group, membership.name_of(answer.error) if answer.error else "")
                 size += sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-        return max(LOOK_S, size / BYTES_PER_SECOND_MAX)
+                look_s = MOVING_LOOK_S if answer.state in MOVING else look_s
+        return max(look_s, size / BYTES_PER_SECOND_MAX)
 
     async def _judge(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
-        for order, before in self._orders.absences():
-            if order.target != group:
-                continue
+        for order, known in [back for back in self._back.values() if back[0].target == group]:
+            await self._remove(order, left_behind(order, known, answer))
+            if answer.state not in MOVING:
+                del self._back[order.key]
+        for order, before in [one for one in self._orders.absences() if one[0].target == group]:
             found = look(order, before, answer, now_ms)
             self._orders.absence_seen(order, found)
-            if found.remove:
-                await self._remove(order, found.remove)
+            await self._remove(order, found.remove)
+            if found.ended and found.absence is not None:
+                self._back[order.key] = order, found.absence
 
     async def _remove(self, order: PlacementOrder, member_ids: Sequence[str]) -> None:
+        if not member_ids:
+            return
         answer = await self._groups.remove_from(order.target, dict.fromkeys(member_ids, order.sentence))
         codes = {answer.error, *answer.errors.values()} - {membership.Code.NONE, membership.Code.UNKNOWN_MEMBER_ID}
         if codes:

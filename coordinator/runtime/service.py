@@ -110,6 +110,7 @@ class Service:
         self._weights = weights
         self._control = control
         self._controller: Controller | None = None
+        self._absences: AbsenceWatch | None = None
         self._solvers = planning.Solvers()
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
@@ -183,7 +184,8 @@ class Service:
                 self._orders(self._control.topic), self._control, self.runners, on_control=hear_control
             )
             watching.append(asyncio.create_task(self._controller.run()))
-            watching.append(asyncio.create_task(AbsenceWatch(self._controller, transport).run()))
+            self._absences = AbsenceWatch(self._controller, transport)
+            watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
         self.connected = True
@@ -283,6 +285,8 @@ class Service:
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].stir()
+        if self._absences is not None:
+            self._absences.stir()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
 

@@ -5,6 +5,7 @@ import json
 import re
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,11 @@ from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
-from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, led, telling
+from tests.interop.support.streams_load import Load
 
 PARTITIONS = 6
 SESSION_MS = 120_000  # for this long a static member that is away is counted
@@ -138,3 +142,40 @@ def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_w
         after = {m.member_id for m in describe(kafka.bootstrap, group).members}
         assert not after & former
         assert [m.errors for m in members] == [[], [], []]
+
+
+@pytest.mark.timeout(600)
+def test_threads_of_an_emptied_application_with_a_client_id_are_not_waited_for_when_it_is_back(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """As with a preStop hook: nobody removes the members of the stopped process, and with client.id set no ghost is
+    proven. Under exactly-once a rebalance that waits for a session has the transactions of all instances aborted."""
+    control, session_ms = "restarted-app-control", 45_000
+    settings = {"threads": 2, "standbys": 1, "guarantee": "exactly_once_v2", "session_timeout_ms": session_ms}
+    common = application(kafka, "restarted-app", **settings)
+    with (
+        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        one, two = app.add("one"), app.add("two")
+        app.wait_settled(spread=1, limit_s=240)
+        load.start(100)
+        where = ["--bootstrap", kafka.bootstrap, "--topic", control]
+        evacuated = run_to_end(["evacuate", common.application_id, "member:one", "--wait", "60", *where])
+        assert evacuated.code == 0, evacuated.text
+        wait_until(lambda: two.running == common.tasks, 30, app.tell)
+        assert one.stop() == 0, app.tell()
+        former = {m.member_id for m in describe(kafka.bootstrap, common.application_id).members}
+        began = time.monotonic()
+        app.start("one")
+        wait_until(lambda: bool(one.running) and app.complete(), 240, app.tell)
+        took_s = time.monotonic() - began
+        print(f"its tasks were back {took_s:.1f} s after its start, with a session of {session_ms / 1000:.0f} s")
+        assert took_s < session_ms / 1000 / 2
+        after = {m.member_id for m in describe(kafka.bootstrap, common.application_id).members}
+        assert len(former - after) == common.threads, "the threads that it left behind are removed"
+        load.stop()
+        app.wait_counted(load.expected, limit_s=240)

@@ -1,7 +1,8 @@
 """Instances that are guarded, and that are emptied before they are restarted: two promises more.
 
 A live member is never removed: each process has a guard, which looks at the group while the process lives and removes
-its members when it has ended. What a guard takes for its own, the product says (`guard.members`).
+its members when it has ended. What a guard takes for its own, the product says (`guard.members`). Half of the processes
+that are emptied before a restart have none; the product says what they leave behind (`control.absence`).
 
 An emptied task always has a caught-up copy: processes of an application are restarted one after the other, each emptied
 before. What the order does to plans, and how far an absence has come, the product says (`stages.rules`,
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.absence import look
+from bellwether_kafka.coordinator.control.absence import MOVING, left_behind, look
 from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.membership import commands as c
@@ -59,13 +60,11 @@ class Guards:
         name = client_id.partition(".")[0]
         return f"pair-{int(name[1:]) // 2}" if self.shared and name[1:].isdigit() else name
 
-    def remove(self, member_ids: tuple[str, ...], by: str, *, may_err: bool) -> None:
-        """`may_err`: the operator's word is wrong, and nothing that the guard has seen says so."""
-        for member in self.world.members:
-            if member.running and member.member_id in member_ids and not may_err:
-                self.world.violate(f"the guard of {by} removes {member.member_id}, and {member.name} lives")
-        self.removed += len(member_ids)
-        self.world.tell(f"the guard of {by} removes {', '.join(member_ids)}")
+    def without(self, process: Process) -> None:
+        """Its guard is gone."""
+        guard = self._of.pop(process.name, None)
+        if guard is not None:
+            guard.end()
 
 
 class Guard:
@@ -100,8 +99,11 @@ class Guard:
             beside = self._member.member_id in alike and len(alike) > 1
             self._beside_another |= beside and answer.state in members.FINISHED
 
-    def process_ended(self) -> None:
+    def end(self) -> None:
         self._ended = True
+
+    def process_ended(self) -> None:
+        self.end()
         lived_s = self.world.clock.now - self._began
         ours = members.belonging(self._identity, self._seen, lived_s).member_ids
         if ours:
@@ -110,10 +112,8 @@ class Guard:
     def _remove(self, ours: tuple[str, ...]) -> None:
         named = self._identity.process_id is None
         may_err = named and self._guards.shared and not self._beside_another
-        self._guards.remove(ours, self._name, may_err=may_err)
-        at = self.world.broker.coordinator or 1
-        request = c.Evict(0, e.Node(at, "", 0), "g", 5_000, ours, "its process has ended")
-        self.world.send(f"guard-{self._name}.0", 9, at, request, 5.0, lambda _: None, lambda _: None)
+        self._guards.removed += len(ours)
+        remove(self.world, ours, f"the guard of {self._name}", may_err=may_err)
 
 
 class Evacuation:
@@ -136,9 +136,26 @@ class Evacuation:
     def seen(self) -> "Evacuation":
         """After one more look at the group."""
         if self.world.broker.at_work and not self.back:
-            found = look(self._order, self._absence, self.world.broker.group.describe(), self.world.our_wall_ms())
+            found = look(self._order, self._absence, self._listed(), self.world.our_wall_ms())
             self._absence, self.back = found.absence, bool(found.ended)
+            if self.back:
+                self._remove_left_behind()
         return self
+
+    def _listed(self) -> e.DescribeAnswer:
+        """With client ids as they are configured, which outlive a restart."""
+        answer = self.world.broker.group.describe()
+        members = tuple(replace(m, client_id=m.client_id.partition(".")[0]) for m in answer.members)
+        return replace(answer, members=members)
+
+    def _remove_left_behind(self) -> None:
+        """Until the rebalance in which it is back has ended."""
+        answer = self._listed()
+        left = left_behind(self._order, self._absence, answer) if self._absence is not None else ()
+        if left:
+            remove(self.world, left, f"the order to empty {self.process.name}")
+        if answer.state in MOVING:
+            self.world.clock.after(LOOK_S, self._remove_left_behind)
 
     def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
         """A thread gets tasks that it did not have. Those that the process ran which is being emptied, and which could
@@ -151,6 +168,17 @@ class Evacuation:
                 self.world.violate(
                     f"{task} leaves {self.process.name} for {thread.name}, which lacks {lag:.0f} records"
                 )
+
+
+def remove(world: "World", member_ids: tuple[str, ...], by: str, *, may_err: bool = False) -> None:
+    """`may_err`: the operator's word is wrong, and nothing that has been seen says so."""
+    for member in world.members:
+        if member.running and member.member_id in member_ids and not may_err:
+            world.violate(f"{by} removes {member.member_id}, and {member.name} lives")
+    world.tell(f"{by} removes {', '.join(member_ids)}")
+    at = world.broker.coordinator or 1
+    request = c.Evict(0, e.Node(at, "", 0), "g", 5_000, member_ids, by)
+    world.send("remover.0", 9, at, request, 5.0, lambda _: None, lambda _: None)
 
 
 def process_name(member: Member) -> str:
@@ -189,6 +217,8 @@ def restarted(world: "World", process: Process) -> None:
         world.violate(f"{process.name} is {evacuation.stage.value} {EMPTY_S:.0f} s after the order")
     world.tell(f"---- {process.name} is restarted ----")
     first = process.threads[0]
+    if world.guards is not None and world.more.random() < 0.5:
+        world.guards.without(process)
     first.crash() if world.more.random() < 0.5 else first.close()
     world.run_until(world.clock.now + world.more.uniform(0.0, 20.0), lambda: evacuation.seen() is None)
     first.start()

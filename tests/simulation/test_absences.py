@@ -43,6 +43,11 @@ def restart_all(seed: int) -> None:
         must_lead(world)
 
 
+def all_restarted(count: int) -> None:
+    for seed in applications(count):
+        restart_all(seed)
+
+
 def test_a_live_member_is_never_removed() -> None:
     assert all_lived_through(SEEDS) > SEEDS, "guards have had something to do"
 
@@ -77,6 +82,12 @@ def test_a_guard_that_looks_after_the_end_is_noticed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(absences.Guard, "process_ended", process_ended)
     with pytest.raises(ViolationError, match=r"the guard of .* removes"):
         all_lived_through(40)
+
+
+def test_an_order_that_removes_the_successors_too_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absences, "left_behind", lambda _order, _known, seen: tuple(m.member_id for m in seen.members))
+    with pytest.raises(ViolationError, match=r"the order to empty .* removes"):
+        all_restarted(8)
 
 
 def test_a_task_that_leaves_for_a_copy_that_lacks_state_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

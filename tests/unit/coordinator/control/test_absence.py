@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.control.absence import Look, look, owned
+from bellwether_kafka.coordinator.control.absence import Look, left_behind, look, owned
 from bellwether_kafka.coordinator.control.records import (
     Absence,
     PlacementKind,
@@ -111,6 +111,41 @@ def test_of_several_members_with_one_name_none_is_removed_when_another_comes() -
     story.shows(plain("a"), plain("b"))
     found = story.shows(plain("a"), plain("b"), plain("c"), state="PreparingRebalance")
     assert (found.ended, found.remove) == ("it is back", ())
+
+
+def named(member_id: str, number: int) -> DescribedMember:
+    """A thread of an application with client.id=orders-1."""
+    return replace(thread(member_id, P1, number), client_id=f"orders-1-StreamThread-{number}-consumer")
+
+
+def test_each_thread_that_was_empty_and_did_not_leave_is_removed_when_its_successor_joins() -> None:
+    """With client.id set no ghost is proven otherwise: a restart after a preStop hook waited for the session."""
+    story = Story(order("member:orders-1"), "stream")
+    story.shows(working(named("a1", 1)), working(named("a2", 2)))
+    story.shows(named("a1", 1), named("a2", 2))
+    old, known = (named("a1", 1), named("a2", 2)), story.last.absence
+    assert known is not None
+    found = story.shows(*old, named("b2", 2), state="PreparingRebalance")
+    assert (found.ended, found.remove) == ("it is back", ("a2",))
+    later = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "stream", (old[0], named("b2", 2), named("b1", 1)))
+    assert left_behind(story.order, known, later) == ("a1",)
+    assert left_behind(story.order, known, replace(later, state="Stable")) == (), "it came to this generation"
+
+
+def test_a_thread_that_still_had_work_is_not_removed() -> None:
+    story = Story(order("member:orders-1"), "stream")
+    story.shows(working(named("a1", 1)), named("a2", 2))
+    found = story.shows(named("a1", 1), named("a2", 2), named("b2", 2), state="PreparingRebalance")
+    assert (found.ended, found.remove) == ("", ())
+
+
+def test_a_thread_whose_client_id_others_have_too_is_not_removed() -> None:
+    story = Story(order(f"member:{P1}"), "stream")
+    twin = replace(thread("t", P2), client_id="orders-1-StreamThread-1-consumer")
+    story.shows(working(named("a1", 1)), working(named("a2", 2)), twin)
+    story.shows(named("a1", 1), named("a2", 2), twin)
+    found = story.shows(named("a1", 1), named("a2", 2), named("b1", 1), named("b2", 2), state="PreparingRebalance")
+    assert found.remove == ("a2",)
 
 
 def test_a_static_member_that_stays_in_the_group_is_back_under_another_id() -> None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.control import absence_watch
 from bellwether_kafka.coordinator.control.absence import Look
-from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
+from bellwether_kafka.coordinator.control.absence_watch import LOOK_S, MOVING_LOOK_S, AbsenceWatch
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.records import (
     Absence,
@@ -23,7 +25,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
-from tests.unit.coordinator.control.test_absence import OTHER, working
+from tests.unit.coordinator.control.test_absence import OTHER, named, working
 from tests.unit.coordinator.control.test_controller import Group
 from tests.unit.coordinator.ghosts.test_proof import plain
 
@@ -56,6 +58,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.members: tuple[DescribedMember, ...] = ()
+        self.state = "Stable"
         self.looks = 0
         self.removed: list[str] = []
         self.down = False
@@ -64,10 +67,11 @@ class Brokers:
         self.looks += 1
         if self.down:
             raise TransportError(Failure.DISCONNECTED, "no broker")
-        return DescribeAnswer(0, 0, "Stable", "consumer", "range", (*self.members, OTHER))
+        return DescribeAnswer(0, 0, self.state, "consumer", "range", (*self.members, OTHER))
 
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers:
         self.removed += reasons
+        self.members = tuple(m for m in self.members if m.member_id not in reasons)
         return RemovedMembers(0, dict.fromkeys(reasons, 0))
 
 
@@ -206,6 +210,54 @@ def test_what_was_seen_for_an_order_that_has_been_withdrawn_meanwhile_counts_for
     desk.controller._heard(ORDER.key, None)
     desk.controller.absence_seen(ORDER, Look(None, "it is back"))
     assert desk.topic.told == []
+
+
+def test_threads_that_join_one_after_another_all_end_the_waiting_for_their_predecessors() -> None:
+    desk = Desk()
+    desk.hears(replace(ORDER, where="member:orders-1"))
+    desk.looks_at(working(named("a1", 1)), working(named("a2", 2)))
+    desk.looks_at(named("a1", 1), named("a2", 2))
+    desk.brokers.state = "PreparingRebalance"
+    desk.looks_at(named("a1", 1), named("a2", 2), named("b1", 1))
+    assert desk.brokers.removed == ["a1"]
+    assert desk.group.ordered[-1].endswith(": it is back")
+    desk.looks_at(named("a2", 2), named("b1", 1), named("b2", 2))
+    assert desk.brokers.removed == ["a1", "a2"]
+    desk.brokers.state = "Stable"
+    desk.looks_at(named("b1", 1), named("b2", 2))
+    looks = desk.brokers.looks
+    desk.looks_at(named("b1", 1), named("b2", 2))
+    assert desk.brokers.looks == looks, "the rebalance is over, so nobody is waited for"
+
+
+def test_a_group_that_moves_is_looked_at_more_often_because_it_may_wait_for_a_member_that_is_back() -> None:
+    desk = Desk()
+    desk.hears(ORDER)
+    desk.brokers.members = (working(plain("a")),)
+    assert asyncio.run(desk.watch.turn()) == LOOK_S
+    desk.brokers.state = "PreparingRebalance"
+    assert asyncio.run(desk.watch.turn()) == MOVING_LOOK_S
+
+
+def test_a_group_is_looked_at_when_its_membership_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absence_watch, "LOOK_S", 600.0)
+    desk, looks = Desk(), asyncio.Queue[str]()
+    desk.hears(ORDER)
+
+    async def describe_group(group_id: str) -> DescribeAnswer:
+        looks.put_nowait(group_id)
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
+
+    monkeypatch.setattr(desk.brokers, "describe_group", describe_group)
+
+    async def story() -> None:
+        watching = asyncio.create_task(desk.watch.run())
+        await asyncio.wait_for(looks.get(), 60)
+        desk.watch.stir()
+        assert await asyncio.wait_for(looks.get(), 60) == "orders"
+        watching.cancel()
+
+    asyncio.run(story())
 
 
 def test_one_that_has_been_stopped_for_good_is_removed() -> None:
