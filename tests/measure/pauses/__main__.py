@@ -23,8 +23,8 @@ from tests.measure.pauses.table import markdown, read
 
 KEPT = EVIDENCE / "no-pause-speed.jsonl"
 GUARANTEES = ("at_least_once", "exactly_once_v2")
-# LEAVE_GROUP is for orders to close; one that is killed, or closes for an exception, leaves no group.
-LEAVES = ("restart", "scale-in")
+# Whoever is killed, or closes for an exception, leaves no group; an order is given before a restart.
+ONLY = {"java-leave": ("restart", "scale-in"), "bellwether-order": ("restart",)}
 
 
 def words(text: str) -> list[str]:
@@ -41,7 +41,7 @@ def measured(shape: str, options: argparse.Namespace) -> int:
         for run in range(1, options.runs + 1):
             for accident, heartbeat_ms, guarantee, leader in cells:
                 case = Case(leader, accident, shape, heartbeat_ms, guarantee, options.closing_s, options.per_second)
-                if leader == "java-leave" and accident not in LEAVES:
+                if accident not in ONLY.get(leader, ACCIDENTS):
                     continue
                 if accident == "out-of-memory" and not can_run_out_of_memory():
                     print("out-of-memory is left out: there is no memory cgroup to write to", file=sys.stderr)

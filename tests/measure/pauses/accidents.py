@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,15 +91,26 @@ class Lived:
     settled_ms: int
 
 
-def live_through(
-    app: StreamsApp, name: str, accident: Accident, *, guarded: bool, spread: int | None, limit_s: float
-) -> Lived:
-    """Settled is an instance that is back when tasks are spread evenly again, `spread` apart, if that is waited for.
-    Raises AssertionError where the application does not settle in time."""
-    instance, began_ms = app.instances[name], _now_ms()
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """How the instances of an application are run: with a guard each; emptied by an order before they are restarted;
+    by these settings. `spread`: how many tasks apart they are when one that is back has settled, None: any."""
+
+    guarded: bool
+    empty: Callable[[str], None] | None
+    settings: Mapping[str, str]
+    spread: int | None
+    limit_s: float
+
+
+def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances) -> Lived:
+    """Raises AssertionError where the application does not settle in time."""
+    instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
+    if accident.returns and how.empty is not None:
+        how.empty(name)
     accident.happens(app, name, guarded=guarded)
     if not accident.ends:
-        wait_until(lambda: instance.state == FAILED and app.complete(), limit_s, app.tell)
+        wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.tell)
         killed(app, name, guarded=guarded)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
     ended_ms = _now_ms()
@@ -107,15 +118,15 @@ def live_through(
     started_ms = 0
     if accident.returns:
         started_ms = _now_ms()
-        come_back(app, name, spread, limit_s)
+        come_back(app, name, how)
     else:
-        app.wait_settled(limit_s=limit_s)
+        app.wait_settled(limit_s=how.limit_s)
     return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
 
 
-def come_back(app: StreamsApp, name: str, spread: int | None, limit_s: float) -> None:
-    app.start(name, settings={"client.id": ""})
-    app.wait_settled(spread=spread, limit_s=limit_s)
+def come_back(app: StreamsApp, name: str, how: Instances) -> None:
+    app.start(name, settings=how.settings)
+    app.wait_settled(spread=how.spread, limit_s=how.limit_s)
 
 
 def _now_ms() -> int:

@@ -10,16 +10,18 @@ from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import RACKS, bellwether_options, check_leader, create_topics, write_topology
 from tests.interop.support.streams_timeline import STALL_MS, Timeline
-from tests.measure.pauses.accidents import ACCIDENTS, Lived, come_back, live_through
+from tests.measure.pauses.accidents import ACCIDENTS, Instances, Lived, come_back, live_through
 
-LEADERS = ("java", "java-leave", "bellwether")
+# The last one has no guards: each instance has a client.id, and is emptied by an order, as a preStop hook gives it.
+LEADERS = ("java", "java-leave", "bellwether", "bellwether-order")
+DEFAULT_CLIENT_ID = {"client.id": ""}
 SESSION_MS = 45_000  # Kafka's default
 LIMIT_S = 300.0
 KEYS = 60_300  # a multiple of the partitions of each shape
@@ -74,6 +76,14 @@ class Case:
         return self.leader == "bellwether"
 
     @property
+    def by_order(self) -> bool:
+        return self.leader == "bellwether-order"
+
+    @property
+    def led(self) -> bool:
+        return self.guarded or self.by_order
+
+    @property
     def commit_ms(self) -> int:
         return SHAPES[self.shape].commit_ms if self.guarantee == EXACTLY_ONCE else 1_000
 
@@ -120,6 +130,13 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
     name = f"pauses-{case.leader}-{case.accident}-{run}-{int(time.time())}"
     application = _application(name, case, shape)
     create_topics(cluster, application)
+    how = Instances(
+        guarded=case.guarded,
+        empty=partial(_emptied, cluster, name) if case.by_order else None,
+        settings={} if case.by_order else DEFAULT_CLIENT_ID,
+        spread=1 if case.led or shape.soon_even else None,
+        limit_s=LIMIT_S,
+    )
     with ExitStack() as stack:
         load = stack.enter_context(
             Load(cluster, application.topics[0], KEYS, partitions=shape.partitions if shape.in_turn else 0)
@@ -129,24 +146,23 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
         app = stack.enter_context(StreamsApp(cluster, application))
         for number in range(shape.instances):
             rack = RACKS[number % len(RACKS)]
-            app.add(f"app-{number + 1}", rack, {"client.id": ""}, _launcher(cluster, name, case))
+            app.add(f"app-{number + 1}", rack, how.settings, _launcher(cluster, name, case))
         app.wait_settled(spread=1, limit_s=LIMIT_S)
         app.wait_counted(load.expected, limit_s=LIMIT_S)
         load.start(case.per_second)
         time.sleep(2 * WARM_S)
         before = _timed_out(cluster)
-        spread = 1 if case.guarded or shape.soon_even else None
         lives = []
         for one in islice(cycle(list(app.instances)), times):
             for away in [instance.name for instance in app.instances.values() if not instance.alive]:
-                come_back(app, away, spread, LIMIT_S)
+                come_back(app, away, how)
                 time.sleep(WARM_S)
-            lives.append(live_through(app, one, accident, guarded=case.guarded, spread=spread, limit_s=LIMIT_S))
+            lives.append(live_through(app, one, accident, how))
             time.sleep(WARM_S)  # what comes late counts, too
         load.stop()
         exact_expected = case.guarantee == EXACTLY_ONCE
         totals = app.wait_counted(load.expected, exactly_once=exact_expected, limit_s=LIMIT_S)
-        check_leader(cluster, name, "java" if case.leader != "bellwether" else case.leader)
+        check_leader(cluster, name, "bellwether" if case.led else "java")
         line = app.timeline()
         assert line.overlaps() == [], line.overlaps()
         began_ms = lives[0].began_ms
@@ -210,9 +226,15 @@ def _launcher(cluster: KafkaCluster, group: str, case: Case) -> Callable[[Path],
     return lambda state: guard_command(cluster, group, "--state-dir", str(state), *options)
 
 
+def _emptied(cluster: KafkaCluster, group: str, name: str) -> None:
+    where = ["--bootstrap", cluster.bootstrap, "--topic", f"{group}-control"]
+    ended = run_to_end(["evacuate", group, f"member:{name}", "--wait", str(GRACE_S), *where])
+    assert ended.code == 0, ended.text
+
+
 @contextmanager
 def _leading(cluster: KafkaCluster, application: Application, case: Case) -> Iterator[None]:
-    if not case.guarded:
+    if not case.led:
         yield
         return
     group = application.application_id

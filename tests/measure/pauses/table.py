@@ -47,7 +47,7 @@ def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
     def both(field: str, most_s: float | None = None) -> str:
         values = [pause[field] for pause in pauses]
         text = f"{statistics.median(values):.1f} / {max(values):.1f}"
-        missed = case["leader"] == "bellwether" and most_s is not None and statistics.median(values) >= most_s
+        missed = case["leader"].startswith("bellwether") and most_s is not None and statistics.median(values) >= most_s
         return f"**{text}**" if missed else text
 
     def most(field: str, of: Sequence[dict[str, Any]]) -> str:
