@@ -7,5 +7,5 @@ exec java -Xmx256m -cp "/app/classes:/app/jars/*" bellwether.StreamsMain \
   bootstrap.servers=kafka-1:9092,kafka-2:9092,kafka-3:9092 \
   request.timeout.ms=10000 producer.delivery.timeout.ms=30000 \
   replication.factor=2 num.stream.threads=2 num.standby.replicas=1 state.dir=/home/app/state \
-  "consumer.client.rack=${CLIENT_RACK:-}" "client.tag.zone=${CLIENT_RACK:-}" \
+  ${CLIENT_RACK:+"consumer.client.rack=$CLIENT_RACK" "client.tag.zone=$CLIENT_RACK"} \
   rack.aware.assignment.strategy=min_traffic

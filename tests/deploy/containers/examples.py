@@ -1,8 +1,7 @@
 """What deploy/ ships beside the chart, played: the kustomize base, the guard as a sidecar of an application, and the
 other examples of deploy/no-pause (`instances`).
 
-podman plays no StatefulSet and fills in no field of a pod, so each becomes a Deployment of one pod, and the fields are
-written out. The example's application is a consumer of the brokers' image; everything about the guard is as it stands.
+The example's application is a consumer of the brokers' image; everything about the guard is as it stands.
 """
 
 import os
@@ -26,6 +25,7 @@ from tests.deploy.containers.play import (
     LEAD,
     leader,
     made_playable,
+    one_pod,
     played_manifests,
     shown,
     waited,
@@ -74,33 +74,26 @@ def base(made: Composition) -> tuple[str, bool]:
     return f"kustomize base: ready after {shown(ready_s)}, leads after {shown(leads_s)}", None not in (ready_s, leads_s)
 
 
-def guarded_application() -> list[dict[str, Any]]:
+def guarded_application() -> dict[str, Any]:
     """deploy/no-pause/sidecar.yaml as one pod."""
     (stateful,) = yaml.safe_load_all(SIDECAR.read_text())
     pod = stateful["spec"]["template"]["spec"]
     application, guard = pod["containers"]
     script = application["command"][-1]
-    application |= {"image": "docker.io/apache/kafka:4.3.0", "imagePullPolicy": "Never"}
+    application["image"] = "docker.io/apache/kafka:4.3.0"
     # Kubernetes lets everybody write to an emptyDir; podman gives it to the user of the container that comes first.
     application["securityContext"] = {"runAsUser": guard["securityContext"]["runAsUser"]}
     application["command"] = ["bash", "-c", re.sub(r"/opt/payments --client-id ", PROGRAM, script)]
-    guard |= {"image": f"{IMAGE}:latest", "imagePullPolicy": "Never"}
+    guard["image"] = f"{IMAGE}:latest"
     guard["args"] = [word.replace("$(POD_NAME)", POD) for word in guard["args"]]
-    for container in (application, guard):
-        told = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP, "POD_NAME": POD}
-        container["env"] = [{"name": v["name"], "value": told[v["name"]]} for v in container["env"]]
-    metadata = {"name": GROUP, "labels": {"app": GROUP}}
-    template = {"metadata": {"labels": {"app": GROUP}}, "spec": pod}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": GROUP}}, "template": template}
-    return [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
+    return one_pod(GROUP, pod, {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP, "POD_NAME": POD})
 
 
 def guarded(made: Composition) -> tuple[str, bool]:
     """The application is killed and starts again: with its guard it has its partitions long before the session ends."""
-    with played_manifests(made, GROUP, guarded_application()) as found:
+    with played_manifests(made, GROUP, [guarded_application()]) as found:
         (pod,) = found
-        guard = f"{pod.container.removesuffix('-bellwether')}-guard"
-        application = f"{pod.container.removesuffix('-bellwether')}-{GROUP}"
+        guard, application = pod.beside("guard"), pod.beside(GROUP)
         joined_s = waited(lambda: bool(owners(made, GROUP)))
         time.sleep(PROVEN_S)
         resident = resident_bytes(int(made.engine.state(guard)["Pid"]))

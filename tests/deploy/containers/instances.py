@@ -1,8 +1,7 @@
 """deploy/no-pause/app.Dockerfile, guard.yaml and prestop.yaml: built, and played with the composition's Streams
 application under a Bellwether that leads it.
 
-podman plays no StatefulSet and fills in no field of a pod, so each instance becomes a Deployment of one pod, and the
-fields are written out. It runs neither a start-up probe nor a hook, so both are run from outside, as a kubelet does.
+podman runs neither a start-up probe nor a hook, so both are run from outside, as a kubelet does.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ import yaml
 from tests.deploy.containers.composition import PROJECT, Composition
 from tests.deploy.containers.engine import Engine, EngineError
 from tests.deploy.containers.groups import BOOTSTRAP, owners
-from tests.deploy.containers.play import COMMON, IMAGE, played, played_manifests, shown, waited
+from tests.deploy.containers.play import COMMON, IMAGE, one_pod, played, played_manifests, shown, waited
 from tests.paths import ROOT
 
 NO_PAUSE = ROOT / "deploy" / "no-pause"
@@ -90,26 +89,17 @@ def manifest(file: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...], tu
         container |= {"command": named(container["command"]), "args": run}
     else:
         container |= {"command": run}
-    told = {"POD_NAME": name, "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP}
-    container["env"] = [{"name": v["name"], "value": told.get(v["name"], v.get("value"))} for v in container["env"]]
-    container["env"].append({"name": "CLIENT_RACK", "value": "az1"})  # which the script wants
-    container |= {"name": "app", "image": GUARDED, "imagePullPolicy": "Never"}
+    container |= {"name": "app", "image": GUARDED}
     container["volumeMounts"] = [{"name": f"{name}-state", "mountPath": "/state"}]
     pod["volumes"] = [{"name": f"{name}-state", "emptyDir": {}}]  # for podman the name of a volume of all pods
-    spec = {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": name}},
-        "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
-    }
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
-    return deployment, tuple(probe), tuple(hook)
+    told = {"POD_NAME": name, "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP}
+    return one_pod(name, pod, told), tuple(probe), tuple(hook)
 
 
 def bellwether() -> str:
-    """The composition's configuration for the application, with a topic for orders."""
+    """The composition's configuration for the application alone."""
     text = (COMPOSE / "bellwether.toml").read_text().replace("/etc/bellwether/counts", "/etc/bellwether/config/counts")
-    brokers, counts = text.partition("[events]")[0], text[text.index('[[groups]]\nname = "counts"') :]
-    return f'control_topic = "bellwether-control"\n{brokers}{counts}'
+    return text.partition("[events]")[0] + text[text.index('[[groups]]\nname = "counts"') :]
 
 
 @contextlib.contextmanager
@@ -124,8 +114,7 @@ def instances(made: Composition) -> Iterator[list[Instance]]:
             deployment, probe, hook = manifest(file, name)
             stack.callback(_forget_state, made, name)
             (pod,) = stack.enter_context(played_manifests(made, name, [deployment]))
-            container = pod.container.replace("-bellwether", "-app")
-            found.append(Instance(made.engine, container, name, probe, hook))
+            found.append(Instance(made.engine, pod.beside("app"), name, probe, hook))
         yield found
 
 
@@ -144,7 +133,7 @@ def no_pause(made: Composition) -> tuple[str, bool]:
         ready = [waited(each.ready) for each in found]
         first = f"app.Dockerfile, guard.yaml, prestop.yaml: all have tasks after {shown(joined_s)}"
         outcomes = [(first, None not in (joined_s, *ready))]
-        outcomes += [restarted(made, each) for each in found]
+        outcomes += [stopped_by_hook(made, each) if each.hook else stopped_by_guard(made, each) for each in found]
         outcomes.append(killed(made, found[0]))
         held = all(well for _, well in outcomes)
         if not held:
@@ -152,26 +141,34 @@ def no_pause(made: Composition) -> tuple[str, bool]:
     return "\n".join(line for line, _ in outcomes), held
 
 
-def restarted(made: Composition, instance: Instance) -> tuple[str, bool]:
-    """It has nothing left when it ends, and its probe succeeds when it is back."""
-    before = len(made.engine.logs(instance.container))
+def stopped_by_hook(made: Composition, instance: Instance) -> tuple[str, bool]:
+    """It has nothing left when its hook ends, which comes before SIGTERM."""
     began = time.monotonic()
-    if instance.hook:
-        made.engine.run("exec", instance.container, *instance.hook, limit_s=STOP_S)
-        empty = not any(member.startswith(f"{instance.name}-") for member in owners(made, GROUP))
-        how = "Empty after its preStop hook." if empty else "Not empty after its preStop hook."
+    made.engine.run("exec", instance.container, *instance.hook, limit_s=STOP_S)
+    empty = not any(member.startswith(f"{instance.name}-") for member in owners(made, GROUP))
+    line, held = restarted(made, instance, began)
+    return f"{line} {'Empty' if empty else 'Not empty'} after its preStop hook.", held and empty
+
+
+def stopped_by_guard(made: Composition, instance: Instance) -> tuple[str, bool]:
+    """The guard empties it before it passes SIGTERM on, and removes its members when it has ended."""
+    before = len(made.engine.logs(instance.container))
+    line, held = restarted(made, instance, time.monotonic())
+    said = made.engine.logs(instance.container)[before:]
+    found = [match[0] for match in (EMPTY.search(said), REMOVED.search(said)) if match]
+    return f"{line} {' '.join(found) or 'The guard has said nothing.'}", held and len(found) == 2
+
+
+def restarted(made: Composition, instance: Instance, began: float) -> tuple[str, bool]:
+    """SIGTERM, and a start; its probe succeeds when it is back, for which no session is waited for."""
     made.engine.run("stop", "--time", str(STOP_S), instance.container, limit_s=STOP_S + 30)
     stopped_s, code = time.monotonic() - began, int(made.engine.state(instance.container)["ExitCode"])
-    if not instance.hook:
-        said = made.engine.logs(instance.container)[before:]
-        found = [match[0] for match in (EMPTY.search(said), REMOVED.search(said)) if match]
-        empty, how = len(found) == 2, " ".join(found) or "The guard has said nothing."
     made.engine.run("start", instance.container)
     ready_s = waited(instance.ready)
     line = (
         f"  {instance.name} restarted: stopped after {stopped_s:.1f} s, exit code {code}, ready {shown(ready_s)} later."
     )
-    return f"{line} {how}", empty and ready_s is not None and code == CLOSED
+    return line, ready_s is not None and ready_s < SESSION_S and code == CLOSED
 
 
 def killed(made: Composition, instance: Instance) -> tuple[str, bool]:

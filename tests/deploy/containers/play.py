@@ -92,6 +92,10 @@ class Pod:
     container: str
     address: str
 
+    def beside(self, name: str) -> str:
+        """Another container of the same pod."""
+        return f"{self.container.removesuffix('-bellwether')}-{name}"
+
     def get(self, path: str) -> str:
         """Raises OSError."""
         with urllib.request.urlopen(f"http://{self.address}:{PORT}{path}", timeout=3) as answer:
@@ -143,6 +147,21 @@ def made_playable(pod: dict[str, Any]) -> None:
     for volume in pod["volumes"]:
         if "secret" in volume:
             volume["secret"]["optional"] = False
+
+
+def one_pod(name: str, pod: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+    """A Deployment of one pod in the place of a StatefulSet, which podman does not play. Variables that are in `told`
+    have that value, where podman fills in no field of a pod."""
+    containers = []
+    for container in pod["containers"]:
+        variables = [{"name": v["name"], "value": told.get(v["name"], v.get("value"))} for v in container["env"]]
+        containers.append({**container, "env": variables, "imagePullPolicy": "Never"})
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {**pod, "containers": containers}},
+    }
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
 def played(made: Composition, name: str, values: Values) -> contextlib.AbstractContextManager[list[Pod]]:
