@@ -89,7 +89,8 @@ def unprovable(members: Iterable[DescribedMember], group_id: str) -> str:
 def unprovable_sentence(client_id: str) -> str:
     return (
         f"the application sets client.id ('{client_id}'), so that its ghosts cannot be proven and keep their tasks"
-        " until their sessions end; set client_ids_unique = true if no two live members on a host share a client id"
+        " until their sessions end; run its instances under bellwether guard, empty each before a restart (bellwether"
+        " evacuate), or set client_ids_unique = true if no two live members on a host share a client id"
     )
 
 

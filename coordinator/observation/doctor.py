@@ -216,7 +216,10 @@ def _proofs(facts: Facts) -> list[Check]:
     vouched = facts.ghosts is not None and facts.ghosts.client_ids_unique
     if odd and not vouched:
         said = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
-        remedy = "Set client_ids_unique = true if no two live members on a host share a client id."
+        remedy = (
+            "Run its instances under bellwether guard, empty each before a restart (bellwether evacuate), or set"
+            " client_ids_unique = true if no two live members on a host share a client id."
+        )
         return [Check("ghosts", Verdict.WARN, said, remedy)]
     return [Check("ghosts", Verdict.PASS, "Ghosts of restarted processes can be proven.")]
 
