@@ -49,7 +49,7 @@ class AbsenceWatch:
         self._stirring = asyncio.Event()
 
     def stir(self) -> None:
-        """A membership has said something: its group may have left its rest, because a member is back."""
+        """A rebalance has begun, perhaps because a member is back."""
         self._stirring.set()
 
     async def run(self) -> None:

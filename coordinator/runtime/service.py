@@ -285,7 +285,7 @@ class Service:
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].stir()
-        if self._absences is not None:
+        if self._absences is not None and note.kind is membership.NoteKind.REJOINING:
             self._absences.stir()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
