@@ -19,7 +19,7 @@ from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_com
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, led, telling
+from tests.interop.support.streams_led import application, obeying
 from tests.interop.support.streams_load import Load
 
 SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
@@ -194,12 +194,7 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
     control = "guard-control"
     common = application(kafka, "guard-stop", standbys=1, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=1_000)
     launcher = under_guard(kafka, common.application_id, "--topic", control, "--grace", "60")
-    with (
-        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
-        StreamsApp(kafka, common) as app,
-        Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
-    ):
+    with obeying(kafka, common, tmp_path, control) as (lead, app, load):
         load.produce(1_000)
         app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
         app.add("two", settings=DEFAULT_CLIENT_ID)

@@ -16,7 +16,7 @@ from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
-from tests.interop.support.streams_led import application, failures, led, strangers, telling
+from tests.interop.support.streams_led import application, failures, obeying, strangers
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_timeline import Happening, Span, Timeline
 from tests.pipeline.topics import decoded, read_until
@@ -142,12 +142,7 @@ def counting(
 ) -> Iterator[tuple[Application, Bellwether, StreamsApp, Load]]:
     """An application whose policy carries out orders, without instances yet; its next tick is ten minutes away."""
     common = application(kafka, name, probing_interval_ms=600_000, session_timeout_ms=30_000)
-    with (
-        led(kafka, common, folder, control_topic=control, policy="streams-ha") as lead,
-        StreamsApp(kafka, common) as app,
-        Load(kafka, common.topics[0], keys=300) as load,
-        telling(lead, app),
-    ):
+    with obeying(kafka, common, folder, control, keys=300) as (lead, app, load):
         yield common, lead, app, load
 
 

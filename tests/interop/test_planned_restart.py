@@ -15,9 +15,7 @@ from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
-from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, led, telling
-from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_led import application, obeying
 
 PARTITIONS = 6
 SESSION_MS = 120_000  # for this long a static member that is away is counted
@@ -153,12 +151,7 @@ def test_threads_of_an_emptied_application_with_a_client_id_are_not_waited_for_w
     control, session_ms = "restarted-app-control", 45_000
     settings = {"threads": 2, "standbys": 1, "guarantee": "exactly_once_v2", "session_timeout_ms": session_ms}
     common = application(kafka, "restarted-app", **settings)
-    with (
-        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
-        StreamsApp(kafka, common) as app,
-        Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
-    ):
+    with obeying(kafka, common, tmp_path, control) as (_, app, load):
         load.produce(1_000)
         one, two = app.add("one"), app.add("two")
         app.wait_settled(spread=1, limit_s=240)

@@ -17,6 +17,7 @@ from tests.interop.support.groups import until_unrivalled
 from tests.interop.support.raw import GroupMember
 from tests.interop.support.rounds import Round, rounds
 from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_load import Load
 
 PARTITIONS = 4
 RETURNED = "came back to its group without a rebalance"
@@ -120,6 +121,20 @@ def telling(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
     except AssertionError as error:
         said = lead.said_of(app.application.application_id, 60)
         raise AssertionError(f"{error}\nbellwether:\n{said}\ninstances:\n{app.tell()}") from error
+
+
+@contextmanager
+def obeying(
+    cluster: KafkaCluster, app: Application, folder: Path, control_topic: str, keys: int = 100
+) -> Iterator[tuple[Bellwether, StreamsApp, Load]]:
+    """Bellwether, with a policy that carries out orders; the application's instances, none yet; a load for them."""
+    with (
+        led(cluster, app, folder, control_topic=control_topic, policy="streams-ha") as lead,
+        StreamsApp(cluster, app) as instances,
+        Load(cluster, app.topics[0], keys=keys) as load,
+        telling(lead, instances),
+    ):
+        yield lead, instances, load
 
 
 def strangers(cluster: KafkaCluster, group: str) -> list[Round]:
