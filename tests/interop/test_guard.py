@@ -18,7 +18,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_command
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
-from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_led import application, obeying
 from tests.interop.support.streams_load import Load
 
@@ -30,7 +30,6 @@ ALLOWED_S = OWNED_AGAIN_S * 3
 
 
 SETTLE_S = 240
-DEFAULT_CLIENT_ID = {"client.id": ""}
 RESIDENT_KB_MAX = 40_000
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.bellwether import Bellwether, ordered, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
@@ -26,11 +26,6 @@ SETTLE_S = 240
 RECORDS = 3_000
 
 Owners = Mapping[TopicPartition, Member]
-
-
-def order(kafka: KafkaCluster, topic: str, *arguments: str) -> None:
-    ended = run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", topic])
-    assert ended.code == 0, ended.text
 
 
 def moves_planned(kafka: KafkaCluster, folder: Path, group: str, **settings: Any) -> int:
@@ -63,17 +58,17 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
             wait_until(settled, 90, lambda: f"{what}\n{lead.said_of(group)}")
 
         wait_settled(members, expected, spread=0, limit_s=120)
-        order(kafka, control, "pin", group, f"{group}-0", "rack:az3")
+        ordered(kafka, control, "pin", group, f"{group}-0", "rack:az3")
         wait_for("0 is pinned to az3", lambda owned: owned[group, 0] is members[2])
-        order(kafka, control, "pin", group, f"{group}-0", "rack:az1")
+        ordered(kafka, control, "pin", group, f"{group}-0", "rack:az1")
         wait_for("0 is pinned to az1", lambda owned: owned[group, 0] is members[0])
-        order(kafka, control, "ban", group, group, "rack:az2")
+        ordered(kafka, control, "ban", group, group, "rack:az2")
         wait_for("az2 may have nothing", lambda owned: members[1] not in owned.values())
         assert moves_planned(kafka, tmp_path, group, control_topic=control) == 0, (
             "a plan follows what stands, as leaders do"
         )
         assert moves_planned(kafka, tmp_path, group) > 0
-        order(kafka, control, "unpin", group, group)
+        ordered(kafka, control, "unpin", group, group)
         wait_for("az2 may have some again", lambda owned: members[1] in owned.values())
         assert [m.errors for m in members] == [[], [], []]
 
@@ -158,9 +153,7 @@ def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, t
         app.wait_counted(load.expected)
         leaving, began = app.instances["one"], time.monotonic()
         assert leaving.running
-        where = ["--bootstrap", kafka.bootstrap, "--topic", control]
-        evacuated = run_to_end(["evacuate", common.application_id, "rack:az1", "--wait", "150", *where])
-        assert evacuated.code == 0, evacuated.text
+        evacuated = ordered(kafka, control, "evacuate", common.application_id, "rack:az1", "--wait", "150")
         wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
         took_s = time.monotonic() - began
         print(f"empty after {took_s:.1f} s, where the tick would have come after 600 s\n{evacuated.text}")
@@ -186,7 +179,7 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         leaving, began_ms = app.instances["one"], app.timeline().ordered[-1].t_ms
         held = leaving.running
         assert held
-        order(kafka, control, "evacuate", common.application_id, "rack:az1", "--reason", "new disks")
+        ordered(kafka, control, "evacuate", common.application_id, "rack:az1", "--reason", "new disks")
         wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
         app.wait_settled(limit_s=SETTLE_S)
         load.stop()
@@ -203,7 +196,7 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         assert warmed, "tasks with state have moved without a warm-up"
         assert strangers(kafka, common.application_id) == []
         assert failures(app) == []
-        order(kafka, control, "unpin", common.application_id, "*")
+        ordered(kafka, control, "unpin", common.application_id, "*")
         wait_until(lambda: bool(leaving.running), SETTLE_S, app.tell)
 
 

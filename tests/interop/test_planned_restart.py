@@ -11,7 +11,7 @@ import pytest
 
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
-from tests.interop.support.bellwether import Bellwether, Ended, run_to_end
+from tests.interop.support.bellwether import Bellwether, Ended, ordered, run_to_end
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
@@ -156,9 +156,7 @@ def test_threads_of_an_emptied_application_with_a_client_id_are_not_waited_for_w
         one, two = app.add("one"), app.add("two")
         app.wait_settled(spread=1, limit_s=240)
         load.start(100)
-        where = ["--bootstrap", kafka.bootstrap, "--topic", control]
-        evacuated = run_to_end(["evacuate", common.application_id, "member:one", "--wait", "60", *where])
-        assert evacuated.code == 0, evacuated.text
+        ordered(kafka, control, "evacuate", common.application_id, "member:one", "--wait", "60")
         wait_until(lambda: two.running == common.tasks, 30, app.tell)
         assert one.stop() == 0, app.tell()
         former = {m.member_id for m in describe(kafka.bootstrap, common.application_id).members}

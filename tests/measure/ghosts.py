@@ -31,7 +31,7 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawMember, describe
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, check_leader, write_topology
 
@@ -42,7 +42,6 @@ KEYS = 5_000
 RECORDS = 20_000
 QUIET_S = 3.0
 LIMIT_S = 150.0
-DEFAULT_CLIENT_ID = {"client.id": ""}
 CAME = r"joins group {group} in Stable state"
 PLANNED = r"Assignment received from leader \S+ for group {group} for generation"
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d\.\d{3}) ")

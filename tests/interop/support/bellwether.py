@@ -57,6 +57,13 @@ def run_to_end(
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
+def ordered(cluster: KafkaCluster, topic: str, *arguments: str) -> Ended:
+    """An operator's order by way of this control topic, which must succeed."""
+    ended = run_to_end([*arguments, "--bootstrap", cluster.bootstrap, "--topic", topic])
+    assert ended.code == 0, ended.text
+    return ended
+
+
 def toml(kafka: Mapping[str, str], groups: Sequence[Mapping[str, Any]], **settings: Any) -> str:
     """A configuration file. JSON's strings, numbers, booleans and lists are TOML's too. `settings` that are mappings
     are tables."""

@@ -26,6 +26,7 @@ from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 RUNNING = "RUNNING"
+DEFAULT_CLIENT_ID = {"client.id": ""}  # for settings: Kafka Streams makes it from the process id, not from the name
 SUBTOPOLOGIES = 3
 OPTIONS = (
     "-Xmx192m",

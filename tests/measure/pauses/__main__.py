@@ -23,7 +23,7 @@ from tests.measure.pauses.table import markdown, read
 
 KEPT = EVIDENCE / "no-pause-speed.jsonl"
 GUARANTEES = ("at_least_once", "exactly_once_v2")
-# Whoever is killed, or closes for an exception, leaves no group; an order is given before a restart.
+# A process that is killed, or closes after an exception, does not leave its group. Orders come before restarts only.
 ONLY = {"java-leave": ("restart", "scale-in"), "bellwether-order": ("restart",)}
 
 

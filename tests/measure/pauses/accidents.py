@@ -106,7 +106,7 @@ class Instances:
 def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances) -> Lived:
     """Raises AssertionError where the application does not settle in time."""
     instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
-    if accident.returns and how.empty is not None:
+    if how.empty is not None:
         how.empty(name)
     accident.happens(app, name, guarded=guarded)
     if not accident.ends:

@@ -10,10 +10,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.support.bellwether import Bellwether, run_to_end
+from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import RACKS, bellwether_options, check_leader, create_topics, write_topology
 from tests.interop.support.streams_timeline import STALL_MS, Timeline
@@ -21,7 +21,6 @@ from tests.measure.pauses.accidents import ACCIDENTS, Instances, Lived, come_bac
 
 # The last one has no guards: each instance has a client.id, and is emptied by an order, as a preStop hook gives it.
 LEADERS = ("java", "java-leave", "bellwether", "bellwether-order")
-DEFAULT_CLIENT_ID = {"client.id": ""}
 SESSION_MS = 45_000  # Kafka's default
 LIMIT_S = 300.0
 KEYS = 60_300  # a multiple of the partitions of each shape
@@ -227,9 +226,7 @@ def _launcher(cluster: KafkaCluster, group: str, case: Case) -> Callable[[Path],
 
 
 def _emptied(cluster: KafkaCluster, group: str, name: str) -> None:
-    where = ["--bootstrap", cluster.bootstrap, "--topic", f"{group}-control"]
-    ended = run_to_end(["evacuate", group, f"member:{name}", "--wait", str(GRACE_S), *where])
-    assert ended.code == 0, ended.text
+    ordered(cluster, f"{group}-control", "evacuate", group, f"member:{name}", "--wait", str(GRACE_S))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Proxy, honest
 from tests.interop.support.raw import RawError, describe
 from tests.interop.support.rounds import rounds
-from tests.interop.support.streams_app import Application, Instance, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, Instance, StreamsApp
 from tests.interop.support.streams_led import settings_of
 from tests.interop.support.streams_load import Load
 from tests.measure.faults.scene import HEAP_MB, NODES, ProxiedCluster
@@ -45,7 +45,6 @@ CLOSING = ("PENDING_SHUTDOWN", "NOT_RUNNING", "DEAD")
 EXACTLY_ONCE = "exactly_once_v2"
 # A restoring thread waits so long for a broker that has died, 60 s by default: docs/reference/client-quirks.md.
 ADMIN = {"admin.request.timeout.ms": "2000", "admin.default.api.timeout.ms": "5000"}
-OWN_CLIENT_ID = {"client.id": ""}
 GUARD = "bellwether guard: "
 
 
@@ -99,9 +98,9 @@ class Scene:
 
     def start(self, name: str) -> None:
         if name in self.app.instances:
-            self.app.start(name, settings=OWN_CLIENT_ID)
+            self.app.start(name, settings=DEFAULT_CLIENT_ID)
         else:
-            self.app.add(name, settings=OWN_CLIENT_ID, launcher=self._launcher)
+            self.app.add(name, settings=DEFAULT_CLIENT_ID, launcher=self._launcher)
         pid = self.app.instances[name].pid
         self.jvm[name] = child_of(pid) if self.setting.guarded else pid
 
