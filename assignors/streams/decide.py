@@ -149,11 +149,11 @@ def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
     seen, hidden, tasks = inputs.seen, None, inputs.tasks
     memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
     if inputs.view.lags_known and work.policy == STREAMS_HA:
-        lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
+        configs, durable = work.configs, work.assignors.durable
         seen, hidden = members.use_hidden_state(
-            seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
+            seen, memory, work.decoded, process_map, tasks, now_ms, configs, durable=durable
         )
-        asks = hidden.asks(now_ms, TaskLags.of(seen.view, lag))
+        asks = hidden.asks(now_ms, TaskLags.of(seen.view, configs.acceptable_recovery_lag))
         seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=asks))
     homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)

@@ -103,9 +103,9 @@ class StreamsView:
     process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
     not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
-    before it stopped, so nearly all of its copies are on its disk; () for none. `copies` are the ascending codes of
-    (process, task) that processes run or keep by the last plan that they took part in. `expected[t]` copies are with
-    processes that were emptied, went a moment ago and are expected back, the first of them until `expected_until_ms`
+    before it stopped, or had just died, so nearly all of its copies are on its disk; () for none. `copies` are the
+    ascending codes of (process, task) that processes run or keep by the last plan that they took part in. `expected[t]`
+    copies are with processes that went a moment ago and are expected back, the first of them until `expected_until_ms`
     (epoch; None where there is none); () for none. Process p has been emptied and is expected to stop until
     `closes_until_ms[p]`; `now_ms` or () where it is not. `destination[t]` is the process where the last plan meant task
     t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks that run stay where they

@@ -14,10 +14,10 @@ What is remembered of a process that restarted:
   a crash leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back
   at once, in the rebalance in which the process returns. If the process does not report within RETURNING_MS that it
   has it, or reports that it is far behind, the next rebalance gives the task to a process that has caught up.
-* resumed: a process that had been emptied before it restarted (an order to restart it without a pause). Its copies need
-  little to catch up, so it gets all of them at once; as warm-ups they would return `max.warmup.replicas` at a time, at
-  two rebalances for each few.
-* expected: an emptied process that is about to stop, or went a moment ago (see `expected`).
+* resumed: a process that had been emptied before it restarted (an order to restart it without a pause), or that is back
+  from its death while it is expected. Its copies need little to catch up, so it gets all of them at once; as warm-ups
+  they would return `max.warmup.replicas` at a time, at two rebalances for each few.
+* expected: an emptied process that is about to stop, or any that went a moment ago (see `expected`).
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
@@ -47,6 +47,7 @@ from bellwether_kafka.assignors.shared import (
 )
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
+    AssignmentConfigs,
     StreamsPlan,
     StreamsView,
     TaskLags,
@@ -54,7 +55,13 @@ from bellwether_kafka.assignors.streams.application import (
     has_state,
     is_caught_up,
 )
-from bellwether_kafka.assignors.streams.members.expected import HeldBy, closes_until, existing_tasks, expected_copies
+from bellwether_kafka.assignors.streams.members.expected import (
+    HeldBy,
+    back_until_ms,
+    closes_until,
+    existing_tasks,
+    expected_copies,
+)
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
@@ -111,13 +118,13 @@ def use_hidden_state(
     process_map: ProcessMap,
     tasks: TaskMap,
     now_ms: int,
-    acceptable_lag: int,
+    configs: AssignmentConfigs,
     *,
     durable: bool = False,
 ) -> tuple[TimestampedView, HiddenState]:
     """The view in which what is remembered counts as far as it may, and what is remembered. `durable`: stores survive
     the restart of their process."""
-    view = seen.view
+    view, acceptable_lag = seen.view, configs.acceptable_recovery_lag
     # Who was sent what in the last plan, and what is remembered of each process that is here.
     sent = _sent_to(memory, process_map, tasks)
     known = _known(memory, process_map, now_ms)
@@ -139,7 +146,7 @@ def use_hidden_state(
         promised_to=promised_to,
         ran_before_restart=_ran_before_restart(view, restarts),
         lost_by=_lost_by(view, tasks, going_on, sent),
-        away=_away(memory, process_map, now_ms),
+        away=_away(memory, process_map, now_ms, standbys=configs.num_standby_replicas > 0),
         had=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
         emptied_ms={p: held.emptied_ms for p, held in known.items() if held.emptied_ms is not None},
     )
@@ -251,18 +258,29 @@ class _Restart:
 def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, Held]:
     """What processes of this rebalance held, unless they were away so long that Streams has deleted it."""
     held = [(p, memory.held.get(process.process_id)) for p, process in enumerate(process_map.processes)]
-    return {p: known for p, known in held if known is not None and not _too_old(known, now_ms)}
+    return {p: _returned(known, now_ms) for p, known in held if known is not None and not _too_old(known, now_ms)}
 
 
-def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> HeldBy:
-    """What processes held that went not long ago. Once there is a process that was never seen, nobody waits for those
-    that were emptied: it may be what came instead of one."""
+def _returned(held: Held, now_ms: int) -> Held:
+    """One that died and is late has been replaced: it warms up as others do."""
+    return replace(held, emptied_ms=None) if held.died and back_until_ms(held, now_ms) is None else held
+
+
+def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> HeldBy:
+    """What processes held that went not long ago. Once there is a process that was never seen, nobody waits for any of
+    them: it may be what came instead of one."""
     here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
+    since = {p: _missed(held, now_ms, standbys) if held.went_ms is None else held for p, held in gone.items()}
     if here - memory.held.keys():
-        gone = {p: replace(held, emptied_ms=None) for p, held in gone.items()}
-    since = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
+        since = {p: replace(held, emptied_ms=None) for p, held in since.items()}
     return {p: held for p, held in since.items() if not _too_old(held, now_ms)}
+
+
+def _missed(held: Held, now_ms: int, standbys: bool) -> Held:
+    """Missing for the first time. Where there are standbys, others take over now what no order let them take before."""
+    died = standbys and held.emptied_ms is None
+    return replace(held, went_ms=now_ms, emptied_ms=now_ms if died else held.emptied_ms, died=died)
 
 
 def _too_old(held: Held, now_ms: int) -> bool:

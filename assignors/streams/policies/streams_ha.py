@@ -57,9 +57,12 @@ class StreamsHighAvailability(placing.HighAvailability):
         )
 
     def _expected_until_ms(self) -> int | None:
-        """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or to
-        come back; None where there are none, and while another one is being emptied."""
+        """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or
+        that are to come back; None where there are none, and while another one is being emptied. What is alone has
+        nothing to wait with."""
         view, emptied = self.steps.view, self.steps.emptied
+        if view.size == 1:
+            return None
         if not emptied.any():
             return view.expected_until_ms
         if not len(view.closes_until_ms):

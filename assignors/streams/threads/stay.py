@@ -39,6 +39,8 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
         return dealt
     touched[plan.active[here | beside]] = True
     mine: BoolArray = placed & look_up(touched, plan.active, False)
+    if view.expected_until_ms is not None:  # a process is back soon, and these threads are even again
+        mine &= ~here & ~beside
     stateful = view.tasks.stateful
     _Threads(view, plan, wanted, here, beside, mine & stateful, counted=stateful).even()
     _Threads(view, plan, wanted, here, beside, mine & ~stateful, counted=np.ones_like(stateful)).deal()

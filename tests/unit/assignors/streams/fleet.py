@@ -5,6 +5,7 @@ It is the application of docs/evidence/streams-vs-java.md: stateless tasks, larg
 if not told otherwise, one copy of each partition in one of three racks, one standby, two warm-ups at a time.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,9 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.coordinator.triggers.probing import QUIET_MS
+from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 RACKS = ("az1", "az2", "az3")
@@ -114,14 +117,17 @@ class Fleet:
         self.behind = frozenset()
         return decision
 
+    def asked_ms(self) -> int:
+        """When the first thread is to join again."""
+        return min(sent(self.decision, name)[1].next_rebalance_ms for name in self.threads)
+
     def rest(self) -> None:
         """Rounds until the operator may go on."""
         for _ in range(12):
-            decision = self.round()
-            asked_ms = min(sent(decision, name)[1].next_rebalance_ms for name in self.threads)
-            if asked_ms > self.now_ms + PATIENCE_MS:
+            self.round()
+            if self.asked_ms() > self.now_ms + PATIENCE_MS:
                 return
-            self.now_ms = max(self.now_ms, asked_ms)
+            self.now_ms = max(self.now_ms, self.asked_ms())
         raise AssertionError("it never comes to rest")
 
     def settle(self) -> None:
@@ -141,3 +147,38 @@ class Fleet:
             for task in set(sent(self.decision, name)[1].active_tasks) if self.decision is not None else ():
                 found[str(task)] = thread.process - 1
         return found
+
+
+class Copies:
+    """Who has a copy of which stateful task, running or not, and who gave one up."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.of: dict[str, set[TaskId]] = {}
+        self.given_up: list[tuple[str, TaskId]] = []
+        fleet.each_round = self.see
+
+    def see(self, decision: Decision[TaskPlan]) -> None:
+        now = {}
+        for name in self.fleet.threads:
+            info = sent(decision, name)[1]
+            now[name] = {t for t in (*info.active_tasks, *(t for t, _ in info.standby_tasks)) if t.subtopology}
+        self.given_up += [(name, t) for name, had in self.of.items() if name in now for t in sorted(had - now[name])]
+        self.of = now
+
+    def of_process(self, process: int) -> set[TaskId]:
+        return {t for name, mine in self.of.items() if self.fleet.threads[name].process == process + 1 for t in mine}
+
+    @property
+    def short(self) -> set[TaskId]:
+        """Tasks without a standby."""
+        found = Counter(task for mine in self.of.values() for task in mine)
+        return {task for task, copies in found.items() if copies < 2}
+
+
+def seen(strategy: str, instances: int = 3, partitions: int = 6) -> tuple[Fleet, Copies]:
+    fleet = Fleet(STREAMS_HA, strategy, instances=instances, partitions=partitions)
+    fleet.settle()
+    copies = Copies(fleet)
+    fleet.round()
+    return fleet, copies

@@ -9,50 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.decide import Assignors, stock
-from bellwether_kafka.assignors.streams.members.expected import EXPECTED_MS
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
-from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet
-from tests.unit.assignors.streams.world import sent
+from bellwether_kafka.protocol.primitives.types import ProcessId
+from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet, seen
 
 AWAY_MS = 20_000
 
 
 def emptied(*processes: int) -> Assignors:
     return stock(StageConfigs(rules=tuple(Rule("ban", "*", f"member:{ProcessId(0, p + 1)}") for p in processes)))
-
-
-class Copies:
-    """Who has a copy of which stateful task, running or not, and who gave one up."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.of: dict[str, set[TaskId]] = {}
-        self.given_up: list[tuple[str, TaskId]] = []
-        fleet.each_round = self.see
-
-    def see(self, decision: Decision[TaskPlan]) -> None:
-        now = {}
-        for name in self.fleet.threads:
-            info = sent(decision, name)[1]
-            now[name] = {t for t in (*info.active_tasks, *(t for t, _ in info.standby_tasks)) if t.subtopology}
-        self.given_up += [(name, t) for name, had in self.of.items() if name in now for t in sorted(had - now[name])]
-        self.of = now
-
-    def of_process(self, process: int) -> set[TaskId]:
-        return {t for name, mine in self.of.items() if self.fleet.threads[name].process == process + 1 for t in mine}
-
-    @property
-    def short(self) -> set[TaskId]:
-        """Tasks without a standby."""
-        found = Counter(task for mine in self.of.values() for task in mine)
-        return {task for task, copies in found.items() if copies < 2}
 
 
 def stop_emptied(fleet: Fleet, process: int) -> None:
@@ -62,14 +32,6 @@ def stop_emptied(fleet: Fleet, process: int) -> None:
     fleet.stop(process)
     fleet.assignors = usual
     fleet.rest()
-
-
-def seen(strategy: str, instances: int = 3, partitions: int = 6) -> tuple[Fleet, Copies]:
-    fleet = Fleet(STREAMS_HA, strategy, instances=instances, partitions=partitions)
-    fleet.settle()
-    copies = Copies(fleet)
-    fleet.round()
-    return fleet, copies
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
@@ -148,7 +110,7 @@ def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
     assert fleet.owners() == away
     assert not decision.plan.withheld.any()
     assert copies.of_process(0) == had
-    assert asked_ms(fleet) <= fleet.now_ms + PATIENCE_MS
+    assert fleet.asked_ms() <= fleet.now_ms + PATIENCE_MS
     fleet.rest()
     assert fleet.owners() == before
 
@@ -158,8 +120,8 @@ def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
     fleet, copies = seen(strategy)
     stop_emptied(fleet, 0)
     assert len(copies.short) == 8, "it had a copy of each of these"
-    assert asked_ms(fleet) == fleet.now_ms + EXPECTED_MS
-    fleet.now_ms = asked_ms(fleet)
+    assert fleet.asked_ms() == fleet.now_ms + EXPECTED_MS
+    fleet.now_ms = fleet.asked_ms()
     fleet.settle()
     assert copies.short == set()
 
@@ -198,11 +160,13 @@ def test_others_even_out_only_where_one_that_is_emptied_still_waits_for_warm_ups
 
 
 def uneven(emptied_one: int) -> Fleet:
-    """Instances of which two restarted by themselves, and another one has just been emptied: its copies are not spread
+    """Instances of which two were away for long, and another one has just been emptied: its copies are not spread
     evenly, so neither are its tasks now."""
     fleet, _ = seen(NO_STRATEGY)
     for other in (emptied_one, (emptied_one + 2) % 3):
         fleet.stop(other)
+        fleet.settle()
+        fleet.now_ms += DIED_MS
         fleet.settle()
         fleet.start(other)
         fleet.settle()
@@ -211,10 +175,6 @@ def uneven(emptied_one: int) -> Fleet:
     fleet.rest()
     assert emptied_one not in fleet.owners().values()
     return fleet
-
-
-def asked_ms(fleet: Fleet) -> int:
-    return min(sent(fleet.decision, name)[1].next_rebalance_ms for name in fleet.threads)
 
 
 def test_nothing_moves_while_an_emptied_one_closes_its_stores() -> None:
@@ -231,8 +191,8 @@ def test_nothing_moves_while_an_emptied_one_closes_its_stores() -> None:
 def test_tasks_are_evened_out_once_an_emptied_one_has_stayed_too_long() -> None:
     fleet = uneven(2)
     before = fleet.owners()
-    assert asked_ms(fleet) == fleet.now_ms + EXPECTED_MS
-    fleet.now_ms = asked_ms(fleet)
+    assert fleet.asked_ms() == fleet.now_ms + EXPECTED_MS
+    fleet.now_ms = fleet.asked_ms()
     fleet.settle()
     assert fleet.owners() != before
     assert Counter(fleet.owners().values()) == {0: 9, 1: 9}
@@ -266,10 +226,3 @@ def test_nobody_waits_once_another_process_has_come_instead() -> None:
     fleet.settle()
     assert copies.short == set()
     assert sum(owner == 3 for owner in fleet.owners().values()) == 6
-
-
-def test_what_was_not_emptied_is_replaced_at_once() -> None:
-    fleet, copies = seen(NO_STRATEGY)
-    fleet.stop(0)
-    fleet.settle()
-    assert copies.short == set()

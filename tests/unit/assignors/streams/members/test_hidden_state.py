@@ -12,6 +12,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, stock
+from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.plan import TaskPlan
@@ -256,13 +257,26 @@ class TestEmptiedBefore:
         story.round()
         assert len(story.stateful("b")[0]) == 2
 
-    def test_one_that_was_not_emptied_warms_up_as_others_do(self) -> None:
+    @staticmethod
+    def died(away_ms: int) -> Story:
+        """It went without an order, and is in the group again after this time."""
         story = Story(most_warmups=1)
+        story.round("b")
+        story.now_ms += away_ms
         story.round("b")
         while story.last.followup or story.last.plan.target.probing:
             story.round("b")
         story.restart("b")
         story.round()
+        return story
+
+    def test_one_that_died_and_is_back_soon_gets_all_its_copies_at_once(self) -> None:
+        story = self.died(DIED_MS - 1)
+        assert len(story.stateful("b")[1]) == 4
+        assert story.last.plan.view.resumed.any()
+
+    def test_one_that_died_and_is_late_warms_up_as_others_do(self) -> None:
+        story = self.died(DIED_MS)
         assert story.last.plan.target.warmup.sum() == 1
         assert not story.last.plan.view.resumed.any()
 
