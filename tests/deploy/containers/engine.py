@@ -100,7 +100,11 @@ class Engine:
         address = f"unix://{path}"
         log = (self.home / "service.log").open("w")
         process = subprocess.Popen(
-            ["podman", "system", "service", "--time=0", address], env=self.environment, stdout=log, stderr=log
+            ["podman", "system", "service", "--time=0", address],
+            cwd=self.home,  # where it leaves an empty file `oom` when the memory of a container runs out
+            env=self.environment,
+            stdout=log,
+            stderr=log,
         )
         try:
             _wait_for_socket(path, process)
