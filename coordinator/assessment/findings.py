@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import LagVerdict, Observation
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings, quoted
@@ -16,7 +16,6 @@ UNEVEN = 1.1
 COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
 CALM = 'policy = "sticky-min-churn"'
-STATES_AT_REST = ("Stable", "Empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def _not_led(facts: Facts) -> Iterator[Finding]:
 def _stuck(facts: Facts) -> Iterator[Finding]:
     stuck_ms = max((period.stuck_ms for period in facts.periods), default=0)
     seen = facts.seen
-    if seen.kind == "classic" and seen.state not in STATES_AT_REST:
+    if seen.kind == "classic" and seen.state not in AT_REST:
         lasted = f" for {stuck_ms / 1000:.0f} s at least" if stuck_ms else ""
         yield Finding(
             "stuck rebalance",

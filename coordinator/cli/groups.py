@@ -35,14 +35,12 @@ from bellwether_kafka.coordinator.cli.output import (
     repeated,
 )
 from bellwether_kafka.coordinator.kafka import ListedGroup
-from bellwether_kafka.coordinator.membership import DescribeAnswer, MembershipConfig, is_sidecar
+from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_sidecar
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Sources, as_document, short_ids
-from bellwether_kafka.coordinator.planning import STABLE
 from bellwether_kafka.coordinator.settings import Settings
 
 LAGS_SHOWN = 20
 REBALANCING = "rebalancing"  # brokers tell what members have when the group is at rest again
-EMPTY = "Empty"
 
 
 def groups(
@@ -142,7 +140,7 @@ async def listed_with_assignors(sources: Sources, config: MembershipConfig) -> l
 
 def _must_be_asked(group: ListedGroup) -> bool:
     """Who assigns shows in its members: its type says it of a broker, its state of nobody."""
-    return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != EMPTY
+    return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != GroupState.EMPTY
 
 
 def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: MembershipConfig) -> str:
@@ -150,7 +148,7 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
         return f"{BROKER} ({group.type})"
     if group.protocol_type not in LISTED_TYPES:
         return MEMBER
-    if group.state == EMPTY:
+    if group.state == GroupState.EMPTY:
         return NOBODY
     if answer is None or answer.error:
         return MEMBER  # a group that cannot be looked at now
@@ -247,5 +245,5 @@ def _has(member: ObservedMember, seen: Observation) -> str:
     parts = [f"{t}: {ranges(sorted(p for topic, p in member.owned if topic == t))}" for t in topics]
     tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
     tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
-    at_rest = seen.kind != "classic" or seen.state == STABLE
+    at_rest = seen.kind != "classic" or seen.state == GroupState.STABLE
     return member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
-from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
+from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     Observation,
@@ -36,7 +36,6 @@ LOOKS_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
-REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 

@@ -20,11 +20,12 @@ import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import REBALANCING, Placed, look
+from bellwether_kafka.coordinator.cli.look import Placed, look
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.observation import Observation
 
 DEFAULT_TOPIC = "bellwether-control"

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document
 from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
+from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
     Learned,
     learn_live,
@@ -119,7 +120,7 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
             answer = await sources.transport.describe_group(group)
             if answer.error:
                 raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
-            if answer.state != "Stable" or answer.protocol != "stream":
+            if answer.state != GroupState.STABLE or answer.protocol != "stream":
                 raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
             described = [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
             found = await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)

@@ -20,12 +20,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, reported_process
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
-
-STABLE, PREPARING = "Stable", "PreparingRebalance"
-MOVING = (PREPARING, "CompletingRebalance")
 
 _STREAMS_CLIENT = re.compile(r".+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
@@ -43,9 +40,9 @@ class Look:
 def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, now_ms: int) -> Look:
     """The absence of an order that ends with one, after this answer. While the group moves it does not show what its
     members are and have; only a member that is back is seen then."""
-    if answer.error or answer.state not in (STABLE, *MOVING):
+    if answer.error or answer.state not in {GroupState.STABLE, *REBALANCING}:
         return Look(before)
-    at_rest = answer.state == STABLE
+    at_rest = answer.state == GroupState.STABLE
     known = before or _begun(order, answer, now_ms)
     present = _present(order, known, answer)
     ids = frozenset(member.member_id for member in present)
@@ -74,7 +71,7 @@ def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, 
 def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
     """The members for which a rebalance waits although their successors have joined it: each thread of a process has a
     successor of its own, and they join one after another. A member of a finished generation is alive."""
-    if answer.error or answer.state != PREPARING or known.stage is not Stage.EMPTY:
+    if answer.error or answer.state != GroupState.PREPARING or known.stage is not Stage.EMPTY:
         return ()
     present = _present(order, known, answer)
     old = [m for m in present if m.member_id in known.members]
@@ -89,7 +86,7 @@ def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -
 def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicPartition] | None:
     """The partitions of these members, of an application its active tasks' partitions; None while the group is not at
     rest, or an assignment cannot be read."""
-    if answer.error or answer.state != STABLE:
+    if answer.error or answer.state != GroupState.STABLE:
         return None
     wanted = set(member_ids)
     try:
@@ -114,7 +111,7 @@ def handed_over(had: Iterable[TopicPartition], answer: DescribeAnswer, member_id
 def _begun(order: PlacementOrder, answer: DescribeAnswer, now_ms: int) -> Absence:
     """Before the first look: one that is not there then is away already."""
     begun = Absence(order.target, order.where, order.at_ms, order.expires_ms, Stage.EMPTYING, now_ms)
-    there = answer.state != STABLE or any(_is_meant(m, order, answer.protocol) for m in answer.members)
+    there = answer.state != GroupState.STABLE or any(_is_meant(m, order, answer.protocol) for m in answer.members)
     return begun if there else replace(begun, stage=Stage.AWAY)
 
 

@@ -10,10 +10,10 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control.absence import MOVING, Look, left_behind, look
+from bellwether_kafka.coordinator.control.absence import Look, left_behind, look
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
-from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 
 # While the group waits, it may wait for a member whose successor is here.
 LOOK_S, MOVING_LOOK_S = 1.0, 0.25
@@ -76,14 +76,14 @@ class AbsenceWatch:
             else:
                 self._told_once(group, membership.name_of(answer.error) if answer.error else "")
                 size += sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-                look_s = MOVING_LOOK_S if answer.state in MOVING else look_s
+                look_s = MOVING_LOOK_S if answer.state in REBALANCING else look_s
         return max(look_s, size / BYTES_PER_SECOND_MAX)
 
     async def _judge(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
         for order, known in [back for back in self._back.values() if back[0].target == group]:
             await self._remove(order, left_behind(order, known, answer))
-            if answer.state not in MOVING:
+            if answer.state not in REBALANCING:
                 del self._back[order.key]
         for order, before in [one for one in self._orders.absences() if one[0].target == group]:
             found = look(order, before, answer, now_ms)

@@ -17,7 +17,7 @@ import structlog
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.long_round import LongRounds
-from bellwether_kafka.coordinator.ghosts.proof import STABLE, Ghost, GhostFinder, GhostOptions, Proof
+from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 
@@ -29,7 +29,6 @@ BYTES_PER_SECOND_MAX = 1_000_000
 INTERVAL_S_MAX = 5.0
 TROUBLE_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_MS = 5_000
-WAITING = ("PreparingRebalance", "CompletingRebalance")
 
 RemovalObserver = Callable[[str, Proof], None]
 
@@ -107,7 +106,7 @@ class GhostWatch:
             )
             return INTERVAL_S_MAX
         await self._act(seen)
-        self._generation_seen = settled if seen.state == STABLE else None
+        self._generation_seen = settled if seen.state == membership.GroupState.STABLE else None
         return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
     async def _stirred(self) -> None:
@@ -230,7 +229,7 @@ def _why(answer: object, group_id: str) -> str:
 
 
 def _interval_s(seen: DescribeAnswer) -> float:
-    if seen.state in WAITING:
+    if seen.state in membership.REBALANCING:
         return WAITING_INTERVAL_S
     size = sum(len(m.metadata) + len(m.assignment) for m in seen.members)
     return min(max(RESTING_INTERVAL_S, size / BYTES_PER_SECOND_MAX), INTERVAL_S_MAX)

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from bellwether_kafka.coordinator.ghosts.proof import STABLE
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -42,7 +41,7 @@ class Conversion:
 
 def conversion(seen: DescribeAnswer) -> Conversion | None:
     """None while the group is not Stable: nothing can be said of an unfinished rebalance."""
-    if seen.error or seen.state != STABLE:
+    if seen.error or seen.state != GroupState.STABLE:
         return None
     if seen.protocol_type != PROTOCOL_TYPE:
         return Conversion((f"it is of type '{seen.protocol_type}', not '{PROTOCOL_TYPE}'",))
@@ -114,10 +113,10 @@ class WedgeFinder:
     def look(self, seen: DescribeAnswer, doubt_since: float | None, now: float) -> Wedged | None:
         if seen.error:
             return None
-        if seen.state == STABLE:
+        if seen.state == GroupState.STABLE:
             self._at_rest = frozenset(m.member_id for m in seen.members)
             return None
-        if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != "PreparingRebalance":
+        if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != GroupState.PREPARING:
             return None
         known = self._at_rest
         new = () if known is None else tuple(m for m in seen.members if m.member_id not in known)

@@ -9,8 +9,7 @@ What is known: who was there when the group last rested, and who has come since.
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.ghosts.coexistence import named
-from bellwether_kafka.coordinator.ghosts.proof import STABLE
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, GroupState
 
 TRANSACTION_TIMEOUT_S = 10.0
 
@@ -51,7 +50,7 @@ class LongRounds:
         Bellwether's waits."""
         if seen.error:
             return None
-        if seen.state == STABLE or not seen.members:
+        if seen.state == GroupState.STABLE or not seen.members:
             self._at_rest = tuple(m.member_id for m in seen.members)
             self._since, self._told = None, False
             return None

@@ -22,13 +22,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-STABLE = "Stable"
-# In these states every dynamic member has come back for the generation: who is listed was alive a moment ago.
-FINISHED = (STABLE, "CompletingRebalance")
 # A live member that was removed is told so by its next heartbeat (3 s unless configured) and joins at its next poll;
 # a process that restarts needs seconds too, but one that restarts twice in this time only waits for his session.
 RETURN_S = 15.0
@@ -133,7 +130,7 @@ class GhostFinder:
             self._miss(client_id, members, now)
             if seen.state in FINISHED and len(members) > 1:
                 self._bar(client_id)
-            if seen.state == STABLE:
+            if seen.state == GroupState.STABLE:
                 self._doubted.pop(client_id, None)
                 self._at_rest |= dict.fromkeys(m.member_id for m in members)
                 self._prove(client_id, members[0])
@@ -179,7 +176,7 @@ class GhostFinder:
             )
 
     def _warn_of_unprovable(self, seen: DescribeAnswer) -> None:
-        if self._unprovable_told or self._client_ids_unique or seen.state != STABLE:
+        if self._unprovable_told or self._client_ids_unique or seen.state != GroupState.STABLE:
             return
         client_id = unprovable(seen.members, self._group_id)
         if client_id:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
@@ -16,7 +15,7 @@ from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, Removal
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
-from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 
 # Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
 UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
@@ -100,7 +99,7 @@ class Attendance:
             await asyncio.sleep(pause_s)
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
-        settled = answer.state == members.STABLE and bool(self._own.now().member_ids)
+        settled = answer.state == GroupState.STABLE and bool(self._own.now().member_ids)
         size = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
         return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), LOOK_S_MAX)
 

@@ -18,12 +18,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import reported_process
 
-STABLE = "Stable"
-# In these states every dynamic member has come back for the generation: who is listed was alive a moment ago.
-FINISHED = (STABLE, "CompletingRebalance")
 # A process that ends sooner may never have joined, as one that crashes while it starts.
 SETTLED_S = 10.0
 

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
 from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
-from bellwether_kafka.coordinator.membership import Code, name_of
+from bellwether_kafka.coordinator.membership import Code, GroupState, name_of
 
 # Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
 # up to EMPTYING_LOOK_S later. With each interval they are a little later.
@@ -64,7 +64,7 @@ class Removal:
         if empty_at is None or not self._options.fence:
             return
         answer = await self._link.describe()
-        if answer is not None and answer.state == members.STABLE:
+        if answer is not None and answer.state == GroupState.STABLE:
             await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - empty_at))
 
     def producers(self, process_id: str | None, ours: members.Belonging) -> set[str]:

@@ -30,6 +30,9 @@ from bellwether_kafka.coordinator.membership.config import (
 )
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
+    AT_REST,
+    FINISHED,
+    REBALANCING,
     ActiveRoleChanged,
     Answer,
     ComparisonFailed,
@@ -41,6 +44,7 @@ from bellwether_kafka.coordinator.membership.events import (
     DescribedMember,
     Event,
     Failure,
+    GroupState,
     HeartbeatAnswer,
     JoinAnswer,
     JoinedMember,

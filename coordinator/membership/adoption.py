@@ -121,7 +121,7 @@ class Adoption:
             return
         core, config = self.core, self.core.config
         core.trouble_is_over()
-        state = "Dead" if rules.is_missing(answer) else answer.state
+        state = events.GroupState.DEAD if rules.is_missing(answer) else answer.state
         core.sighting.seen(state, others=any(not rules.is_ours(m, config) for m in answer.members))
         obstacle = rules.unfit(answer, config)
         if obstacle is not None:

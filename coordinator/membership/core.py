@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
@@ -54,7 +54,7 @@ class Sighting:
     def seen(self, state: str, *, others: bool) -> None:
         self.state = state
         self.others = others
-        self.known = self.known or others or state == "Empty"
+        self.known = self.known or others or state == GroupState.EMPTY
 
     def heard(self, *, others: bool) -> None:
         """What answers tell a member of the group about others in it."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.events import GroupState
 from bellwether_kafka.coordinator.membership.joining_leaving import Leaving
 from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle, Role
-from bellwether_kafka.coordinator.membership.takeover_policy import PREPARING
 from bellwether_kafka.coordinator.membership.transitions import State
 
 WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader goes by itself"}
@@ -75,7 +75,7 @@ class CurrentRole:
             return Obstacle(NotLeading.LEADER_STAYS, text + since)
         if self.core.takeovers.obstacle is not None:
             return self.core.takeovers.obstacle
-        if sighting.state == PREPARING:
+        if sighting.state == GroupState.PREPARING:
             return Obstacle(NotLeading.REBALANCING, "the group rebalances, and is taken over when it is at rest")
         return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
 

@@ -5,7 +5,24 @@ Answers carry the `request_id` of the command that asked; the machine ignores an
 """
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
+
+
+class GroupState(StrEnum):
+    """The state of a classic group, by the broker's words."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+REBALANCING = frozenset({GroupState.PREPARING, GroupState.COMPLETING})
+# Every dynamic member has come back for the generation: who is listed was alive a moment ago.
+FINISHED = frozenset({GroupState.STABLE, GroupState.COMPLETING})
+AT_REST = frozenset({GroupState.STABLE, GroupState.EMPTY})
+VACANT = frozenset({GroupState.EMPTY, GroupState.DEAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +68,7 @@ class CoordinatorAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAnswer(Answer):
-    """`state` is the broker's word: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
+    """`state` is one of GroupState, and a word of its own for a group of KIP-848."""
 
     state: str = ""
     protocol_type: str = ""

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, NOT_LEADING, Code, fatal_sentence
-from bellwether_kafka.coordinator.membership.events import JoinAnswer
+from bellwether_kafka.coordinator.membership.events import VACANT, JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
-EMPTY_STATES = ("Empty", "Dead")
 JOIN_SHARE = 0.75  # of Bellwether's session: so long a JoinGroup may be parked before it is sent again
 
 
@@ -54,7 +53,7 @@ class Joining:
         self._into_empty = False
 
     def begin(self, reason: str) -> None:
-        self._into_empty = self.core.sighting.state in EMPTY_STATES and not (self.slot_taken or self.core.is_member)
+        self._into_empty = self.core.sighting.state in VACANT and not (self.slot_taken or self.core.is_member)
         self.core.go(State.JOINING)
         self.core.reason = reason
         self.send()

@@ -4,7 +4,7 @@ import zlib
 
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.messages import (
@@ -222,7 +222,7 @@ class JoinPolicy:
             return ""
         if ours:
             return "its instance is still a member"
-        empty = is_missing(answer) or answer.state in ("Empty", "Dead") or not answer.members
+        empty = is_missing(answer) or answer.state in VACANT or not answer.members
         return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
 
 

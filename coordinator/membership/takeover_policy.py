@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.membership.broker_order import Table, grown, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
@@ -22,7 +22,6 @@ PROVEN_FROM = (3, 9)  # see tests/measure/succession
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0
 ATTEMPTS_WITHIN_S = 3_600.0
-STABLE, PREPARING = "Stable", "PreparingRebalance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,11 @@ class TakeoverPolicy:
         if not answer.members or holds_instance(answer, self._config) or not self.eager:
             return None
         known = tables([m.member_id for m in answer.members])
-        if answer.state == STABLE:
+        if answer.state == GroupState.STABLE:
             self._fragile = _fails_beside_us(answer)
-        if answer.state == PREPARING and self._fragile is None and waited_s >= WAITING_S:
+        if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
             return TakeoverAttempt(0, answer.members, known)
-        if answer.state != STABLE or self._config.adopt != "take-over":
+        if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
             return None
         self.obstacle = self._obstacle(answer, known, now)
         return None if self.obstacle else TakeoverAttempt(self._config.evictions_max, answer.members, known)
@@ -125,7 +124,7 @@ class TakeoverPolicy:
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """For how long the same members have been in an open rebalance."""
         present = frozenset(m.member_id for m in answer.members)
-        if answer.state != PREPARING:
+        if answer.state != GroupState.PREPARING:
             self._waiting_since = None
         elif self._waiting_since is None or present != self._waiting_for:
             self._waiting_since, self._waiting_for = now, present

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, GroupState, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.observation.observation import (
 )
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
-from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
+from bellwether_kafka.coordinator.planning import Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -163,7 +163,7 @@ class GroupObserver:
         seen = await self._with_lags(seen, described)
         if not answer.members:
             return seen
-        if by_broker is None and answer.state != STABLE:
+        if by_broker is None and answer.state != GroupState.STABLE:
             return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
         return await self._with_shadow(seen, described, by_broker)
 
@@ -173,7 +173,7 @@ class GroupObserver:
         ours = {m.member_id for m in answer.members if classic and membership.is_sidecar(m, config)}
         obstacle = self._obstacle(kind, answer)
         seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, sidecars=ours)
-        at_rest = kind != "classic" or seen.state == STABLE or not seen.members
+        at_rest = kind != "classic" or seen.state == GroupState.STABLE or not seen.members
         return Described(
             seen=seen,
             answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours)),
@@ -282,12 +282,12 @@ def _summary(seen: Observation) -> dict[str, object]:
 
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:
     """Older brokers say Dead of a group that they keep in another protocol."""
-    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == "Dead"
+    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == GroupState.DEAD
 
 
 def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupType:
     if group is not None:
         return group.protocol
-    if answer.error or answer.state == "Dead":
+    if answer.error or answer.state == GroupState.DEAD:
         return "missing"
     return "classic" if answer.protocol_type in ("", "consumer") else "other"

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, GroupPlan, IntArray, Rule
+from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation.observation import Observation
 
-STABLE = "Stable"
 NAMES_SHOWN = 4
 
 
 def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     """What is missing until the member named by `where` ("member:ID") has everything that the plan gives it, and its
     state has caught up, as a sentence; "" where nothing is. `rules` are the operator's that stand."""
-    if seen.state != STABLE:
+    if seen.state != GroupState.STABLE:
         return f"The group is not at rest ({seen.state or 'it is not there'})."
     if seen.shadow is None:
         return f"Nothing is known of its plan: {seen.trouble or seen.obstacle or 'it has no members'}."

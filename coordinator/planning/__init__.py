@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
-from bellwether_kafka.coordinator.planning.planner import STABLE, Planner
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, RebuildMemory
+from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, GroupState, RebuildMemory
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
@@ -21,7 +21,6 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
 RESERVE_S = 0.1  # kept back for the way to the broker
-STABLE = "Stable"
 
 P = TypeVar("P", bound=GroupPlan)
 
@@ -152,7 +151,7 @@ class Planner(Generic[P]):
         """Keeps memory warm while a member leads: a sidecar that takes the lead over in the middle of a rebalance
         finds no group at rest to read, and members of most assignors claim nothing."""
         described = await self._dialect.described(described)
-        if described.state != STABLE:
+        if described.state != GroupState.STABLE:
             return
         turn = self._turn
         others = tuple(m for m in _members(described) if own_instance_id is None or m.instance_id != own_instance_id)
@@ -167,7 +166,7 @@ class Planner(Generic[P]):
 
     async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:
         """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
-        if described.state == STABLE:
+        if described.state == GroupState.STABLE:
             await self.kind.learn(_members(await self._dialect.described(described)))
         await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), described, "")
         return await self.compare(command)

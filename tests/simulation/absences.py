@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.absence import MOVING, left_behind, look
+from bellwether_kafka.coordinator.control.absence import left_behind, look
 from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.membership import commands as c
@@ -97,7 +97,7 @@ class Guard:
             self._seen = members.look(self._seen, replace(answer, members=listed))
             alike = [m.member_id for m in listed if m.client_id == self._guards.called(self._member.client)]
             beside = self._member.member_id in alike and len(alike) > 1
-            self._beside_another |= beside and answer.state in members.FINISHED
+            self._beside_another |= beside and answer.state in e.FINISHED
 
     def end(self) -> None:
         self._ended = True
@@ -154,7 +154,7 @@ class Evacuation:
         left = left_behind(self._order, self._absence, answer) if self._absence is not None else ()
         if left:
             remove(self.world, left, f"the order to empty {self.process.name}")
-        if answer.state in MOVING:
+        if answer.state in e.REBALANCING:
             self.world.clock.after(LOOK_S, self._remove_left_behind)
 
     def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
