@@ -58,8 +58,8 @@ class StreamsHighAvailability(placing.HighAvailability):
 
     def _expected_until_ms(self) -> int | None:
         """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or
-        that are to come back; None where there are none, and while another one is being emptied. What is alone has
-        nothing to wait with."""
+        that are to come back; None where there are none, and while another one is being emptied. One that is alone
+        waits for nobody: it has everything."""
         view, emptied = self.steps.view, self.steps.emptied
         if view.size == 1:
             return None

@@ -39,7 +39,7 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
         return dealt
     touched[plan.active[here | beside]] = True
     mine: BoolArray = placed & look_up(touched, plan.active, False)
-    if view.expected_until_ms is not None:  # a process is back soon, and these threads are even again
+    if plan.deadlines:  # until then everything stays: a process is expected back, and these threads are even again
         mine &= ~here & ~beside
     stateful = view.tasks.stateful
     _Threads(view, plan, wanted, here, beside, mine & stateful, counted=stateful).even()
@@ -67,7 +67,7 @@ def stay_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies
 
 def _is_settled(view: StreamsView, plan: StreamsPlan) -> bool:
     """No task that runs leaves its process, now or later, so copies may change their threads: nobody waits for it."""
-    if view.expected_until_ms is not None or plan.emptied.any() or plan.probing:
+    if plan.deadlines or plan.emptied.any() or plan.probing:
         return False
     process_of = np.repeat(np.arange(view.size), view.capacity)
     leaves = (view.running_on != NOBODY) & (look_up(process_of, view.running_on, NOBODY) != plan.active)

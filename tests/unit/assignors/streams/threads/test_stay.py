@@ -19,8 +19,8 @@ def view_of(capacities: list[int], running_on: list[int], stateful: int = 0) -> 
     return replace(application.view(), running_on=np.array(running_on, dtype=np.int32))
 
 
-def threads(view: StreamsView, active: list[int]) -> list[int]:
-    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), stays=True)
+def threads(view: StreamsView, active: list[int], deadlines: tuple[tuple[int, int], ...] = ()) -> list[int]:
+    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), stays=True, deadlines=deadlines)
     return spread(view, plan).active.tolist()
 
 
@@ -80,6 +80,13 @@ def test_a_task_that_is_taken_over_runs_on_the_thread_of_its_copy() -> None:
 def test_threads_are_even_even_so() -> None:
     view = view_with_copies([[0, 1, 2, 3], [], [0, 1, 2, 3], []])
     assert sorted(threads(view, [0, 0, 0, 0, 1, 1, 1, 1])[:4]) == [0, 0, 1, 1]
+
+
+def test_nothing_changes_its_thread_while_a_process_is_expected_back() -> None:
+    """Nor does a task leave the thread of its copy, or that which runs it: others are even again soon."""
+    view = view_with_copies([[0, 1, 2, 3], [], [4, 5, 6, 7], []])
+    assert threads(view, [0, 0, 0, 0, 1, 1, 1, 1], ((0, 1),)) == [0, 0, 0, 0, 2, 2, 2, 2]
+    assert threads(view_of([2], [0, 0, 0, NOBODY]), [0] * 4, ((0, 1),)) == [0, 0, 0, 1]
 
 
 def standby_threads(view: StreamsView, standbys: list[int], active: list[int] | None = None) -> list[int]:
