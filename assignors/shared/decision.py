@@ -220,7 +220,8 @@ class Decision(Generic[P_co]):
     """Everything about one decided rebalance.
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
-    policy says of its plan. `probing_at_ms` is when Bellwether should rejoin to promote warm-ups, None: no need.
+    policy says of its plan. `probing_at_ms` is when Bellwether should rejoin, to promote warm-ups or because a process
+    is expected back until then; None: no need.
     `called_at_ms` (epoch) is when the first members join again because the plan says so; None where it does not.
     `promised`: by item, the owner for whom the rebalance before withheld it, NOBODY for none; None where that rebalance
     is not known.

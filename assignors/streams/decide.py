@@ -237,9 +237,16 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         stages=plan.stages,
         warnings=(*work.warnings, *plan.notes),
         notes=plan.notes,
-        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
+        probing_at_ms=_probing_at_ms(work, plan),
         called_at_ms=sending.first_deadline(out.next_rebalance_ms),
     )
+
+
+def _probing_at_ms(work: _Round, plan: StreamsPlan) -> int | None:
+    """When Bellwether rejoins to see what has changed. Threads do so at a deadline by themselves; but stateful members
+    know of none, and the thread that was asked to may have gone."""
+    tick_ms = [work.now_ms + work.configs.probing_rebalance_interval_ms] if plan.probing else []
+    return min((*tick_ms, *(at_ms for _, at_ms in plan.deadlines)), default=None)
 
 
 def _without_work(work: _Round, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:

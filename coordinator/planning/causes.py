@@ -65,7 +65,7 @@ def cause(
         waiting = plan.words.items(int(previous.plan.withheld.sum()))
         return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out{obeying}")
     if previous.probing_at_ms is not None:
-        return Cause(CauseKind.PROBE, f"a probe, to see which warm-ups have caught up{obeying}")
+        return Cause(CauseKind.PROBE, f"a probe, to see what has caught up or come back{obeying}")
     return Cause(CauseKind.AGAIN, "a member joined again, nothing changed")
 
 

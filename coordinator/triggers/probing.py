@@ -52,8 +52,9 @@ class ReportedCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProbingFacts:
-    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted. `deferred`
-    tasks wait for nothing but their turn, `held` ones have caught up and wait for the next hand-over."""
+    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, or until when a process is expected back; None
+    for neither. `promotes`: something is to be promoted. `deferred` tasks wait for nothing but their turn, `held` ones
+    have caught up and wait for the next hand-over."""
 
     decided_at_ms: int
     probing_at_ms: int | None
@@ -63,6 +64,7 @@ class ProbingFacts:
     deferred: int = 0
     ordered: bool = False
     held: int = 0
+    promotes: bool = True
 
     @property
     def only_deferred(self) -> bool:
@@ -88,6 +90,7 @@ class ProbingFacts:
             decision.plan.target.deferred,
             ordered,
             decision.plan.target.held,
+            decision.plan.target.probing,
         )
 
 
@@ -173,7 +176,7 @@ class Prober:
         self._rates.learn(facts)
         if facts.probing_at_ms is None or _promoted(before, facts):
             self._early_used = 0
-        self._early_at_ms = self._early(facts) if facts.probing_at_ms is not None else None
+        self._early_at_ms = self._early(facts) if facts.probing_at_ms is not None and facts.promotes else None
 
     def forget(self) -> None:
         """Bellwether leads no more. Rates stay: they belong to the application and not to Bellwether's leading it."""
@@ -193,7 +196,7 @@ class Prober:
         if now_ms - facts.decided_at_ms < QUIET_MS:
             return None
         if facts.probing_at_ms is not None and now_ms >= facts.probing_at_ms:
-            return "probe: see which warm-ups have caught up"
+            return "probe: see which warm-ups have caught up" if facts.promotes else "a process is expected no more"
         if self._early_at_ms is not None and now_ms >= self._early_at_ms:
             self._early_at_ms = None
             if facts.only_deferred:

@@ -48,6 +48,8 @@ def test_what_does_not_come_back_is_replaced(strategy: str) -> None:
     fleet.settle()
     assert len(copies.short) == 8, "it had a copy of each of these"
     assert fleet.asked_ms() == fleet.now_ms + DIED_MS
+    assert fleet.decision is not None
+    assert fleet.decision.probing_at_ms == fleet.asked_ms(), "the leader asks, too"
     fleet.now_ms = fleet.asked_ms()
     fleet.settle()
     assert copies.short == set()

@@ -44,6 +44,14 @@ def test_nothing_to_promote_is_nothing_to_probe_for() -> None:
     assert probe.due(T0 + 10 * TICK) is None
 
 
+def test_a_process_that_is_expected_is_waited_for_and_no_copy_makes_it_sooner() -> None:
+    probe = prober()
+    probe.planned(replace(facts(T0, standby(0, 10_000, None)), promotes=False))
+    assert probe.next_at_ms == T0 + TICK
+    assert probe.due(T0 + TICK - 1) is None
+    assert probe.due(T0 + TICK) == "a process is expected no more"
+
+
 def test_without_rates_the_second_report_is_fetched_soon_and_then_it_is_known_when() -> None:
     probe = prober(lag=100)
     probe.planned(facts(T0, warmup(0, 10_000, None)))
