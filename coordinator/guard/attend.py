@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
 from bellwether_kafka.coordinator.guard.process import Guarded
-from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, Removal
+from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, Proof, Removal
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
@@ -26,6 +27,7 @@ RECORD_S = 0.25  # that SIGTERM waits until it is recorded that the process is e
 END_S = 5.0
 LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
+NOBODY = "It had no proven member, so none is removed."
 
 
 class Attendance:
@@ -120,13 +122,16 @@ class Attendance:
         ours = self._own.of_streams()
         try:
             async with asyncio.timeout(END_S):
-                if ours.member_ids:
-                    await self._removal.remove(ours, time.monotonic(), CLOSED, self._planned_stop.empty_at)
+                late = await self._remove_all(ours, time.monotonic(), CLOSED, self._is_closed)
         except TimeoutError:
             self._say_once(f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble}).")
         else:
-            self._closed_producers |= self._removal.producers(self._own.process_id, ours)
+            for belonging in (ours, late):
+                self._closed_producers |= self._removal.producers(self._own.process_id, belonging)
             self._own.forget_streams()
+
+    def _is_closed(self) -> bool:
+        return self._own.directory is not None and self._own.has_closed_streams(self._own.directory.lock())
 
     # ---- when it is gone ---------------------------------------------------------------------------------------------
 
@@ -145,16 +150,34 @@ class Attendance:
         ours = self._own.now()
         for doubt in ours.doubts:
             self._say(f"Not removed: {doubt}.")
-        if not (ours.member_ids or self._own.streams_closed):
-            self._say("It had no proven member, so none is removed.")
+        if not (ours.member_ids or self._own.process_id or self._own.streams_closed):
+            self._say(NOBODY)
         elif not await self._nothing_left():
             self._say("Something of it still runs, so none of its members is removed.")
         else:
             ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
-            empty_at = self._planned_stop.empty_at
-            removing = [self._removal.remove(ours, ended, ENDED, empty_at)] if ours.member_ids else []
             producers = self._closed_producers | self._removal.producers(self._own.process_id, ours)
-            await asyncio.gather(*removing, self._removal.fence(sorted(producers), self._own.is_unheld))
+            removing = self._remove_all(ours, ended, ENDED, self._own.is_unheld)
+            late, _ = await asyncio.gather(removing, self._removal.fence(sorted(producers), self._own.is_unheld))
+            more = self._removal.producers(self._own.process_id, late) - producers
+            await self._removal.fence(sorted(more), self._own.is_unheld)
+            if not (ours.member_ids or late.member_ids or self._own.streams_closed):
+                self._say(NOBODY)
+
+    async def _remove_all(
+        self, ours: members.Belonging, since: float, proof: Proof, is_over: Callable[[], bool]
+    ) -> members.Belonging:
+        """Removes these, and then those of Streams that have joined since the last look, which it returns. Of a live
+        process the state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
+        if ours.member_ids:
+            await self._removal.remove(ours, since, proof, self._planned_stop.empty_at)
+        answer = await self._link.describe() if self._own.process_id else None
+        if answer is None or not is_over():
+            return members.Belonging()
+        late = self._own.late(answer, ours)
+        if late.member_ids:
+            await self._removal.remove(late, since, proof, None)
+        return late
 
     async def _nothing_left(self) -> bool:
         until = time.monotonic() + LEFT_S

@@ -1,6 +1,8 @@
 """What the guard has seen of its process while it lived: which members of the group are the process' own, what they
 had, and whether Kafka Streams runs in it."""
 
+from dataclasses import replace
+
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import members, running_streams
 from bellwether_kafka.coordinator.guard.options import GuardOptions
@@ -55,9 +57,14 @@ class OwnMembers:
     def of_streams(self) -> members.Belonging:
         return self._belonging(())
 
-    def _belonging(self, client_ids: tuple[str, ...]) -> members.Belonging:
+    def late(self, answer: DescribeAnswer, known: members.Belonging) -> members.Belonging:
+        """Those of Streams in this answer that were not known before."""
+        found = self._belonging((), members.look(self._seen, answer))
+        return replace(found, member_ids=tuple(m for m in found.member_ids if m not in known.member_ids))
+
+    def _belonging(self, client_ids: tuple[str, ...], seen: members.Seen | None = None) -> members.Belonging:
         named = members.Identity(self._options.group_id, self.process_id, client_ids)
-        return members.belonging(named, self._seen, self._process.lived_s)
+        return members.belonging(named, self._seen if seen is None else seen, self._process.lived_s)
 
     def is_gone(self) -> bool:
         """Whether no process is left that could be one of its members. Of Streams the lock of its directory says so,

@@ -24,6 +24,49 @@ def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(h
     assert f"Fenced {GROUP}-{P1}-1." in said
 
 
+@pytest.mark.parametrize("seen", [("a",), ()], ids=["another thread was seen", "none was seen"])
+def test_a_thread_that_joined_after_the_last_look_is_removed_and_fenced_too(held: Held, seen: tuple[str, ...]) -> None:
+    """As one that lost its tasks and joined anew, or all of a process that fails while it starts."""
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        on.brokers.show(*(thread(name) for name in seen), thread("late", number=2), thread("c", P2))
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, *(thread(name) for name in seen), thread("c", P2))
+    on.play(crashed)
+    assert on.brokers.removed == [*seen, "late"]
+    assert f"{GROUP}-{P1}-2" in on.brokers.fenced
+
+
+def test_one_that_never_joined_is_reported(held: Held) -> None:
+    options, lock = held
+    on = stage(options, thread("c", P2))
+    assert on.play(crash(lock))[-1] == "It had no proven member, so none is removed."
+    assert not on.brokers.removed
+
+
+def test_a_thread_of_a_successor_that_holds_the_directory_is_not(held: Held) -> None:
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None
+        on.brokers.before = lambda _: succeeded(on)
+        on.process.end()
+
+    def succeeded(on: Stage) -> None:
+        lock["holder"] = HOLDER + 1
+        on.brokers.before = lambda _: None
+        on.brokers.show(thread("a"), thread("next"))
+
+    on = stage(options, thread("a"))
+    on.play(crashed)
+    assert on.brokers.removed == ["a"]
+
+
 def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(held: Held) -> None:
     options, lock = held
     empty_at, removed_at = [], []
