@@ -167,8 +167,9 @@ class Attendance:
     async def _remove_all(
         self, ours: members.Belonging, since: float, proof: Proof, is_over: Callable[[], bool]
     ) -> members.Belonging:
-        """Removes these, and then those of Streams that have joined since the last look, which it returns. Of a live
-        process the state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
+        """Removes these, and then those of Streams that joined after the last look, which it returns: a thread that
+        is fenced leaves and joins anew (docs/reference/client-quirks.md#java-streams-threads). Of a live process the
+        state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
         if ours.member_ids:
             await self._removal.remove(ours, since, proof, self._planned_stop.empty_at)
         answer = await self._link.describe() if self._own.process_id else None
