@@ -40,7 +40,6 @@ from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.settings import Settings
 
 LAGS_SHOWN = 20
-REBALANCING = "rebalancing"  # brokers tell what members have when the group is at rest again
 
 
 def groups(
@@ -246,4 +245,5 @@ def _has(member: ObservedMember, seen: Observation) -> str:
     tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
     tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
     at_rest = seen.kind != "classic" or seen.state == GroupState.STABLE
-    return member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)
+    # Brokers tell what members have when the group is at rest again.
+    return member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else "rebalancing")

@@ -96,10 +96,10 @@ class HiddenState:
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
         """Whether a process has come back in this rebalance that can take over more once it has said what it has.
-        After a planned restart that is anything: it opens its stores first, and small ones are no exception."""
+        Where others took its tasks over that is anything: it opens its stores first, also small ones."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
-        planned = np.isin(process, list(self.emptied_ms))
-        unsaid = planned | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
+        taken_over = np.isin(process, list(self.emptied_ms))
+        unsaid = taken_over | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
         return bool((unsaid & (self.restarted_ms[process] == now_ms)).any())
 
     def homes(self, affinity: IntArray) -> IntArray:

@@ -74,7 +74,7 @@ def _racks(
 
 
 def _with_owners_back(view: StreamsView, owner: IntArray) -> IntArray:
-    """These owners, and the processes that have just come back after an order had emptied them."""
+    """These owners, and the resumed processes, which have their tasks back."""
     if not view.resumed.any():
         return owner
     back = view.resumed[view.home] & (view.home != NOBODY)
