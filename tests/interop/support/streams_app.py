@@ -200,8 +200,12 @@ class Instance:
         """SIGKILL."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        self._heard({"event": "killed", "t_ms": _now_ms()})
+        self.gone()
         self._finish()
+
+    def gone(self) -> None:
+        """Its process has ended, whatever its launcher still does."""
+        self._heard({"event": "killed", "t_ms": _now_ms()})
 
     def dump(self, limit_s: float = 20.0) -> Mapping[str, Any] | None:
         """What its active stores hold, see StreamsMain; None when a task moved meanwhile."""

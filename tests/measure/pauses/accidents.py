@@ -1,9 +1,11 @@
 """What happens to one instance, and whether it comes back: a table of restarts, crashes and a scale-in."""
 
 import os
+import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,10 +110,11 @@ def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances)
     instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
     if how.empty is not None:
         how.empty(name)
-    accident.happens(app, name, guarded=guarded)
-    if not accident.ends:
-        wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.tell)
-        killed(app, name, guarded=guarded)
+    with _watched(app, instance, guarded=guarded):
+        accident.happens(app, name, guarded=guarded)
+        if not accident.ends:
+            wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.tell)
+            killed(app, name, guarded=guarded)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
     ended_ms = _now_ms()
     instance.stop()  # its pipes
@@ -122,6 +125,19 @@ def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances)
     else:
         app.wait_settled(limit_s=how.limit_s)
     return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
+
+
+@contextmanager
+def _watched(app: StreamsApp, instance: Instance, *, guarded: bool) -> Iterator[None]:
+    """Waits until the application's process has ended, and notes when. Its guard lives a little longer, and the others
+    may have its tasks by then. Raises AssertionError where it does not end."""
+    descriptor = os.pidfd_open(application_pid(instance, guarded=guarded))
+    try:
+        yield
+        assert select.select([descriptor], [], [], ENDED_LIMIT_S)[0], app.tell()
+    finally:
+        os.close(descriptor)
+    instance.gone()
 
 
 def come_back(app: StreamsApp, name: str, how: Instances) -> None:
