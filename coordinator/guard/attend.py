@@ -126,8 +126,7 @@ class Attendance:
         except TimeoutError:
             self._say_once(f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble}).")
         else:
-            for belonging in (ours, late):
-                self._closed_producers |= self._removal.producers(self._own.process_id, belonging)
+            self._closed_producers |= self._removal.producers(self._own.process_id, ours, late)
             self._own.forget_streams()
 
     def _is_closed(self) -> bool:

@@ -67,11 +67,12 @@ class Removal:
         if answer is not None and answer.state == GroupState.STABLE:
             await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - empty_at))
 
-    def producers(self, process_id: str | None, ours: members.Belonging) -> set[str]:
+    def producers(self, process_id: str | None, *found: members.Belonging) -> set[str]:
         """The transactional ids of its threads that are to be fenced."""
         if not self._options.fence or process_id is None:
             return set()
-        return {transactional_id(self._options.group_id, process_id, thread) for thread in ours.threads}
+        threads = {thread for ours in found for thread in ours.threads}
+        return {transactional_id(self._options.group_id, process_id, thread) for thread in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
         """`may_go_on` is asked before every request. Limit it by a timeout."""

@@ -257,9 +257,22 @@ class TestEmptiedBefore:
         story.round()
         assert len(story.stateful("b")[0]) == 2
 
+    def test_what_takes_longer_counts_as_a_warm_up_again(self) -> None:
+        story = Story(most_warmups=1)
+        self.back(story)
+        assert story.last.plan.view.resumed.any()
+        story.now_ms += RETURNING_MS + 1
+        story.threads["b"] = replace(story.threads["b"], sums=dict.fromkeys(story.threads["b"].sums, 1))
+        story.round()
+        assert story.last.plan.target.warmup.sum() <= 1
+
+
+class TestDiedBefore:
+    """It went without an order."""
+
     @staticmethod
-    def died(away_ms: int) -> Story:
-        """It went without an order, and is in the group again after this time."""
+    def back_after(away_ms: int) -> Story:
+        """It is in the group again."""
         story = Story(most_warmups=1)
         story.round("b")
         story.now_ms += away_ms
@@ -270,24 +283,15 @@ class TestEmptiedBefore:
         story.round()
         return story
 
-    def test_one_that_died_and_is_back_soon_gets_all_its_copies_at_once(self) -> None:
-        story = self.died(DIED_MS - 1)
+    def test_one_that_is_back_soon_gets_all_its_copies_at_once(self) -> None:
+        story = self.back_after(DIED_MS - 1)
         assert len(story.stateful("b")[1]) == 4
         assert story.last.plan.view.resumed.any()
 
-    def test_one_that_died_and_is_late_warms_up_as_others_do(self) -> None:
-        story = self.died(DIED_MS)
+    def test_one_that_is_late_warms_up_as_others_do(self) -> None:
+        story = self.back_after(DIED_MS)
         assert story.last.plan.target.warmup.sum() == 1
         assert not story.last.plan.view.resumed.any()
-
-    def test_what_takes_longer_counts_as_a_warm_up_again(self) -> None:
-        story = Story(most_warmups=1)
-        self.back(story)
-        assert story.last.plan.view.resumed.any()
-        story.now_ms += RETURNING_MS + 1
-        story.threads["b"] = replace(story.threads["b"], sums=dict.fromkeys(story.threads["b"].sums, 1))
-        story.round()
-        assert story.last.plan.target.warmup.sum() <= 1
 
 
 class TestAskingAgain:
