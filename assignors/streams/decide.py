@@ -332,7 +332,7 @@ def _called_back(
         rows |= set(process_map.member.tolist())
     if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
-        look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
+        look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, inputs.view.capacity, work.now_ms)
         if look_again_ms is not None and look_again_ms >= destinations.next_hand_over_ms(work.now_ms):
             later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)

@@ -69,6 +69,7 @@ from bellwether_kafka.assignors.streams.members.views import TimestampedView
 REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
 ASK_MS = 500  # at first; then when it has been here twice as long
+OPENING_MS = 50  # of a thread, for each store (docs/reference/client-quirks.md#java-streams-threads)
 LONG_AGO = -(2**62)
 
 
@@ -201,10 +202,13 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
     return held | dict(state.away)
 
 
-def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_ms: int) -> int | None:
+def asks_again_at_ms(
+    state: HiddenState, lags: TaskLags, plan: StreamsPlan, capacity: IntArray, now_ms: int
+) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
     has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow. A copy that has
-    more than half to restore is not a store that was only hidden: it is probed for when it should have caught up."""
+    more than half to restore is not a store that was only hidden: it is probed for when it should have caught up.
+    `capacity` are the threads of each process."""
     away_ms = now_ms - state.restarted_ms
     process, task = np.divmod(state.trusted, max(1, lags.tasks))
     waited_for = [away_ms[process[plan.active[task] == process]]]
@@ -218,7 +222,17 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
     if plan.held and state.asks(now_ms, lags):
         waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
-    return now_ms + max(ASK_MS, int(ages.min())) if len(ages) else None
+    return now_ms + max(_opening_ms(state, plan, capacity, now_ms), int(ages.min())) if len(ages) else None
+
+
+def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_ms: int) -> int:
+    """How long to leave processes that came back in this rebalance alone, because their threads open one store after
+    the other. A thread that is called meanwhile joins when it is done with all, and until then nobody commits anything
+    under exactly-once."""
+    back = state.restarted_ms == now_ms
+    copies = np.bincount(plan.standby_process, minlength=len(back))
+    of_a_thread = -(-copies[back] // capacity[back])
+    return min(max(ASK_MS, OPENING_MS * int(of_a_thread.max(initial=0))), RETURNING_MS // 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
