@@ -25,6 +25,7 @@ from bellwether_kafka.assignors.streams.report import ID_CHARS, alternatives, re
 from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
 from bellwether_kafka.protocol.primitives import TaskId
 
+STANDING_STILL = "while a process is emptied or expected back"
 TASKS = shared.Words("streams", "task", "process", "processes", ("process ", "processes "), ID_CHARS)
 NAMES_SHOWN = 4
 
@@ -182,8 +183,10 @@ class TaskPlan:
         stage = self._refined_by(item, stages)
         if stage:
             return stage
-        keeps = int(self.owner[item]) == int(self.before[item])
-        return f"placement by {policy}: its owner keeps it" if keeps else f"placement by {policy}"
+        if int(self.owner[item]) != int(self.before[item]):
+            return f"placement by {policy}"
+        stands_still = f", as all do {STANDING_STILL}" if self.target.stands_still else ""
+        return f"placement by {policy}: its owner keeps it{stands_still}"
 
     def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
         """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks

@@ -233,7 +233,7 @@ class StreamsPlan:
     `stages` tell what each configured stage did; `deferred` tasks wait for a later rebalance because of one of them.
     `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
     now and wait for others, so that all leave their processes at once. `emptied[p]`: an order empties process p; ()
-    where there is none."""
+    where there is none. `stands_still`: nothing is evened out, because a process hands all over or is expected back."""
 
     active: IntArray
     standby_task: IntArray
@@ -248,6 +248,7 @@ class StreamsPlan:
     held: int = 0
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     emptied: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    stands_still: bool = False
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

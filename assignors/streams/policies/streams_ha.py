@@ -49,6 +49,7 @@ class StreamsHighAvailability(placing.HighAvailability):
             probing=plan.probing or steps.deferred > 0 or self._held > 0,
             destination=self._target,
             emptied=steps.emptied,
+            stands_still=self._stands_still,
             deadlines=() if self._waits_until_ms is None else ((self._stays_here(), self._waits_until_ms),),
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
