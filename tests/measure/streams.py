@@ -82,7 +82,7 @@ class Scenario:
     name: str
     instances: int
     disturb: Callable[[StreamsApp], None]
-    spread: int | None
+    spread: int
     restarts: bool = False
 
     def suits(self, leader: str) -> bool:

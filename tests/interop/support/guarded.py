@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,6 +41,18 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def child_of(pid: int, what: Callable[[], str]) -> int:
+    """The child of a guard, once it has one. AssertionError with `what` says why there is none."""
+    found: list[int] = []
+
+    def started() -> bool:
+        found[:] = children(pid)
+        return bool(found)
+
+    wait_until(started, 30, what)
+    return found[0]
+
+
 class Guarded:
     """A guard with its command, if it has one; a context manager that ends both."""
 
@@ -63,14 +75,7 @@ class Guarded:
 
     @property
     def child(self) -> int:
-        found: list[int] = []
-
-        def started() -> bool:
-            found[:] = children(self.process.pid)
-            return bool(found)
-
-        wait_until(started, 30, self.said)
-        return found[0]
+        return child_of(self.process.pid, self.said)
 
     def said(self) -> str:
         return Path(self._log.name).read_text()

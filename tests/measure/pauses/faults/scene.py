@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.control.topic import TopicDesk
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, PortLease
-from tests.interop.support.guarded import children, guard_command
+from tests.interop.support.guarded import child_of, guard_command
 from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Proxy, honest
 from tests.interop.support.raw import RawError, describe
@@ -102,7 +102,7 @@ class Scene:
         else:
             self.app.add(name, settings=DEFAULT_CLIENT_ID, launcher=self._launcher)
         pid = self.app.instances[name].pid
-        self.jvm[name] = child_of(pid) if self.setting.guarded else pid
+        self.jvm[name] = child_of(pid, self.tell) if self.setting.guarded else pid
 
     def terminate(self, name: str) -> None:
         """As a service manager ends it: SIGTERM to the guard, or to what the guard has left."""
@@ -263,17 +263,6 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-def child_of(pid: int) -> int:
-    found: list[int] = []
-
-    def started() -> bool:
-        found[:] = children(pid)
-        return bool(found)
-
-    wait_until(started, LIMIT_S, lambda: f"the guard {pid} has no child")
-    return found[0]
 
 
 def _bellwether(cluster: ProxiedCluster, application: Application, setting: Setting, folder: Path) -> Bellwether:
