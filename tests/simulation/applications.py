@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from tests.simulation.topics import Sizes
+from tests.simulation.brokers.topics import Sizes
 
 INPUT, OTHER, MIDDLE = "t", "u", "g-mid-repartition"
 STORE, FIRST, SECOND = "g-store-changelog", "g-a-changelog", "g-b-changelog"

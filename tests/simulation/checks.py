@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.simulation.group_model import COMPLETING, STABLE
+from tests.simulation.brokers.group_model import COMPLETING, STABLE
+from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.members import Member
 from tests.simulation.role_checks import RoleChecks
 from tests.simulation.streams import Thread
-from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -25,9 +25,9 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.coordinator.membership.errors import Code
 from tests.interop.support.raw import find_coordinator
-from tests.simulation.broker import serve
+from tests.simulation.brokers.broker import serve
+from tests.simulation.brokers.group_model import EMPTY, PREPARING, Group, Hooks
 from tests.simulation.clock import Clock
-from tests.simulation.group_model import EMPTY, PREPARING, Group, Hooks
 
 NODE = e.Node(1, "broker1", 9092)
 CLIENT_ID = "duel"

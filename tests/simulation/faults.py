@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.applications import INPUT, OTHER
-from tests.simulation.broker import NODES
+from tests.simulation.brokers.broker import NODES
 from tests.simulation.members import Member
 from tests.simulation.sidecar import Sidecar
 

@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.simulation.broker import NODES, node
-from tests.simulation.topics import Sizes
+from tests.simulation.brokers.broker import NODES, node
+from tests.simulation.brokers.topics import Sizes
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
-from tests.simulation.topics import Sizes, partitions_of
+from tests.simulation.brokers.topics import Sizes, partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.transitions import State
-from tests.simulation.group_model import PREPARING, STABLE
+from tests.simulation.brokers.group_model import PREPARING, STABLE
 
 if TYPE_CHECKING:
     from tests.simulation.sidecar import Sidecar

@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT
+from tests.simulation.brokers.group_model import COMPLETING, EMPTY, PREPARING, STABLE
 from tests.simulation.duel import Duel, MismatchError, Person
-from tests.simulation.group_model import COMPLETING, EMPTY, PREPARING, STABLE
 
 Protocols = tuple[tuple[str, bytes], ...]
 Script = Callable[[Duel], None]

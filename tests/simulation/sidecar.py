@@ -18,9 +18,9 @@ from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
-from tests.simulation.broker import addressed
+from tests.simulation.brokers.broker import addressed
+from tests.simulation.brokers.network import Call
 from tests.simulation.desks import Desk
-from tests.simulation.network import Call
 from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
 
 if TYPE_CHECKING:

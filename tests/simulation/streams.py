@@ -24,8 +24,8 @@ from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, Assi
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
 from tests.simulation.applications import RACKS, RECORDS
+from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.members import NO_GENERATION, Kind, Member
-from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.membership import events as e

@@ -11,16 +11,16 @@ from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, Memb
 from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.membership.transitions import Edge
 from tests.simulation.applications import Application
-from tests.simulation.broker import Broker
+from tests.simulation.brokers.broker import Broker
+from tests.simulation.brokers.network import Call, Network
+from tests.simulation.brokers.topics import Topics
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
 from tests.simulation.desks import ControlLog
 from tests.simulation.hostile import Hostile
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
-from tests.simulation.network import Call, Network
 from tests.simulation.sidecar import Sidecar
 from tests.simulation.streams import EPOCH_MS, STREAMS, Process
-from tests.simulation.topics import Topics
 
 if TYPE_CHECKING:
     from tests.simulation.absences import Evacuation, Guards

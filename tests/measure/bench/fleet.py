@@ -21,10 +21,10 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, RECORD_SHARE
 from tests.measure.bench.report import Figures, save_live, stamp
+from tests.simulation.brokers.topics import Topics
 from tests.simulation.clock import Clock
 from tests.simulation.members import COOPERATIVE, Member
 from tests.simulation.sidecar import Sidecar
-from tests.simulation.topics import Topics
 from tests.simulation.world import SIDECAR, TOPIC, World
 
 GROUPS, MEMBERS, PARTITIONS = 500, 3, 30

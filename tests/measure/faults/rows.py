@@ -77,7 +77,7 @@ KINDS = {
     "metadata": Kind(
         "Topics vanish, appear and grow between Bellwether's JoinGroup and its SyncGroup",
         "one read per plan, then a follow-up: everything that exists gets its owner",
-        "`tests/interop/test_lead_life.py`, `make sim`",
+        "`tests/interop/lead/test_lead_life.py`, `make sim`",
     ),
     "size": Kind(
         "A group record too large for the broker",
@@ -92,7 +92,7 @@ KINDS = {
     "follower": Kind(
         "Bellwether is not the leader, or loses the lead",
         "Bellwether gets no partitions and does not stay",
-        "`tests/interop/test_adoption.py`; Streams: `tests/interop/streams/test_streams_adoption.py`",
+        "`tests/interop/lead/test_adoption.py`; Streams: `tests/interop/streams/test_streams_adoption.py`",
     ),
     "topology": Kind(
         "A wrong topology file",

@@ -20,8 +20,8 @@ from bellwether_kafka.coordinator.membership.events import (
     SyncAnswer,
 )
 from bellwether_kafka.protocol.primitives.codec import java_string_hash
+from tests.simulation.brokers.seats import Record, Reply, Seat, Table
 from tests.simulation.clock import Clock, Handle
-from tests.simulation.seats import Record, Reply, Seat, Table
 
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 NEW_MEMBER_S = 300.0

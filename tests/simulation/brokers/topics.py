@@ -10,7 +10,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.simulation.broker import NODES
+from tests.simulation.brokers.broker import NODES
 from tests.simulation.clock import Clock
 
 Sizes = dict[str, int]

@@ -16,9 +16,9 @@ from bellwether_kafka.coordinator.membership.events import (
     Node,
     SyncAnswer,
 )
+from tests.simulation.brokers.group_model import Group, Hooks
+from tests.simulation.brokers.seats import Record, Reply
 from tests.simulation.clock import Clock
-from tests.simulation.group_model import Group, Hooks
-from tests.simulation.seats import Record, Reply
 
 NODES = (1, 2, 3)
 
