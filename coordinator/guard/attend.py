@@ -43,6 +43,7 @@ class Attendance:
         self._planned_stop = PlannedStop(process, options, self._link, self._own, say)
         self._removal = Removal(options, self._link, say)
         self._closed_producers: set[str] = set()  # the transactional ids of a Streams that closed before the end
+        self._ending_closed: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         process.changed = self._changed.set
 
@@ -113,7 +114,8 @@ class Attendance:
                 whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
                 self._say_once(f"The state directory {directory.path} is in use by {whose}, not by the guarded one.")
             elif self._own.has_closed_streams(lock):
-                await self._end_closed()
+                self._ending_closed = asyncio.create_task(self._end_closed())
+                await asyncio.shield(self._ending_closed)
             await asyncio.sleep(DIRECTORY_LOOK_S)
 
     async def _end_closed(self) -> None:
@@ -137,6 +139,9 @@ class Attendance:
     async def _end_memberships(self) -> None:
         try:
             async with asyncio.timeout(END_S):
+                # A process that is killed gives its lock back a moment before its end is known.
+                if self._ending_closed is not None:
+                    await self._ending_closed
                 await self._remove()
         except TimeoutError:
             why = f" ({self._link.trouble})" if self._link.trouble else ""

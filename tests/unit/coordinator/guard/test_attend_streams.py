@@ -7,6 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S
+from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import HOLDER, WORK, Held, Holding, Stage, beat, crash, killed, ordered, stage
@@ -158,6 +159,26 @@ def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_
     said = on.play(failed)
     assert said[0].startswith("Removed 2 of its 2 members, ")
     assert said[0].endswith(" ms after Kafka Streams closed in it.")
+    assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
+
+
+def test_members_are_told_as_removed_where_the_process_ends_before_the_brokers_have_answered(held: Held) -> None:
+    """As one that is killed: it gives the lock of its directory back a moment before its end is known."""
+    options, lock = held
+
+    def asked(request: object) -> None:
+        if isinstance(request, RemoveMembers):
+            on.process.end()
+
+    async def killed(on: Stage) -> None:
+        await on.looked(4)
+        lock.update(holder=None, heartbeats=0)
+
+    on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    on.brokers.before, on.brokers.answers_after_s = asked, 0.1
+    said = on.play(killed)
+    assert sorted(on.brokers.removed) == ["a", "b"]
+    assert said[0].startswith("Removed 2 of its 2 members, ")
     assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 

@@ -37,7 +37,7 @@ GONE = 25  # UNKNOWN_MEMBER_ID
 class Brokers:
     """`request` and `ask` of the transport. `down`: nobody answers. `codes` are answered in front of the good one, by
     kind of request. The next request of the kind `loses_answer_to` is carried out, but its answer is lost. `before` is
-    called with each request of `ask`."""
+    called with each request of `ask`. Removals are carried out `answers_after_s` before they are answered."""
 
     group: DescribeAnswer = field(default_factory=lambda: DescribeAnswer(0, 0, "Empty"))
     down: bool = False
@@ -49,6 +49,7 @@ class Brokers:
     asked: list[Any] = field(default_factory=list)
     loses_answer_to: type | None = None
     before: Callable[[Any], object] = lambda _: None
+    answers_after_s: float = 0.0
 
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
         self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
@@ -75,7 +76,9 @@ class Brokers:
         code = self._code(type(request))
         match request:
             case RemoveMembers():
-                return RemovedMembers(code, {} if code else {name: self._remove(name) for name, _ in request.members})
+                answer = RemovedMembers(code, {} if code else {name: self._remove(name) for name, _ in request.members})
+                await asyncio.sleep(self.answers_after_s)
+                return answer
             case FindTransactionCoordinator():
                 return CoordinatorAnswer(0, code, None if code else NODE)
             case FenceProducer():
