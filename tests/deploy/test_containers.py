@@ -12,7 +12,7 @@ import yaml
 from tests.deploy.containers import engine as engines
 from tests.deploy.containers.bases import BASES, HERE
 from tests.deploy.containers.engine import MissingEngineError, engine
-from tests.deploy.containers.failures import FAILURES, Row, healthy
+from tests.deploy.containers.failures import FAILURES, Row, differences, healthy
 from tests.deploy.containers.image import bill_of_materials, components, unlocked
 from tests.deploy.containers.play import SHAPES, rendered
 from tests.deploy.test_kubernetes import TOOLS
@@ -46,6 +46,24 @@ def test_healthy_is_stable_complete_and_consumed(told: dict[str, Any], *, expect
 @pytest.mark.parametrize(("healthy_s", "leads_s", "passed"), [(9.0, 8.0, True), (91.0, 8.0, False), (9.0, None, False)])
 def test_a_row_passes_within_its_bound_and_led(healthy_s: float, leads_s: float | None, *, passed: bool) -> None:
     assert Row("killed", "bellwether", healthy_s, leads_s).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("changed", "written_late", "wrong"),
+    [
+        ({}, 0, []),
+        ({"seen": 12, "late": 1}, 0, []),
+        ({"distinct": 9, "missing": 1, "digest": 5}, 0, ["distinct", "missing", "digest"]),
+        ({"seen": 9}, 0, ["records were lost"]),
+        ({}, 1, ["counts were written late"]),
+    ],
+)
+def test_records_may_be_counted_twice_or_late_but_not_lost(
+    changed: dict[str, int], written_late: int, wrong: list[str]
+) -> None:
+    records = {"keys": 2, "records": 10, "distinct": 10, "missing": 0, "digest": 77}
+    found = {"keys": 2, "seen": 10, "distinct": 10, "missing": 0, "digest": 77, "late": 0}
+    assert differences(records, found | changed, written_late) == wrong
 
 
 def test_every_service_that_lasts_is_hurt_and_nothing_else() -> None:

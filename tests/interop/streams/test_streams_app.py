@@ -122,11 +122,11 @@ def test_a_timeline_takes_only_long_pauses_for_stalls() -> None:
 
 
 def test_totals_tell_lost_from_doubled() -> None:
-    right = Totals(keys=2, seen=10, distinct=10, missing=0, digest=77, windowed=10)
+    right = Totals(keys=2, seen=10, distinct=10, missing=0, digest=77, late=0, windowed=10)
     assert right.complaint(right, exactly_once=True) is None
     doubled = replace(right, seen=11, windowed=12)
     assert doubled.complaint(right, exactly_once=False) is None
     assert "twice" in (doubled.complaint(right, exactly_once=True) or "")
     assert "lost" in (replace(right, windowed=9).complaint(right, exactly_once=False) or "")
-    for wrong in (replace(right, missing=1), replace(right, digest=78), replace(right, keys=1)):
+    for wrong in (replace(right, missing=1), replace(right, digest=78), replace(right, keys=1), replace(right, late=1)):
         assert "counts per key" in (wrong.complaint(right, exactly_once=False) or "")

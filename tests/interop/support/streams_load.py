@@ -23,7 +23,8 @@ TICK_S = 0.02
 class Totals:
     """Sums over the stores. `seen` and `windowed` count records that came twice twice; `distinct` does not.
 
-    `missing` counts numbers below a key's highest that never came. `digest` binds every key to its distinct count.
+    `missing` counts numbers below a key's highest that never came, `late` those that came after a higher one. `digest`
+    binds every key to its distinct count.
     """
 
     keys: int
@@ -31,6 +32,7 @@ class Totals:
     distinct: int
     missing: int
     digest: int
+    late: int
     windowed: int
 
     @classmethod
@@ -39,8 +41,8 @@ class Totals:
         dumped = list(dumps)
         counts = [partition for dump in dumped for partition in dump["counts"].values()]
         windows = [partition for dump in dumped for partition in dump["windowed"].values()]
-        keys, seen, distinct, missing, digest = (sum(p[field] for p in counts) for field in range(5))
-        return cls(keys, seen, distinct, missing, digest, windowed=sum(p[1] for p in windows))
+        keys, seen, distinct, missing, digest, late = (sum(p[field] for p in counts) for field in range(6))
+        return cls(keys, seen, distinct, missing, digest, late, windowed=sum(p[1] for p in windows))
 
     def __add__(self, other: "Totals") -> "Totals":
         """Of two loads with different keys."""
@@ -49,12 +51,8 @@ class Totals:
 
     def complaint(self, expected: "Totals", *, exactly_once: bool) -> str | None:
         """What is not as it should be, or None. Without `exactly_once` a record may be counted again after a crash."""
-        if (self.keys, self.distinct, self.missing, self.digest) != (
-            expected.keys,
-            expected.distinct,
-            0,
-            expected.digest,
-        ):
+        counted = (self.keys, self.distinct, self.missing, self.digest, self.late)
+        if counted != (expected.keys, expected.distinct, 0, expected.digest, 0):
             return f"counts per key are {self}, not {expected}"
         if exactly_once and (self.seen, self.windowed) != (expected.seen, expected.windowed):
             return f"records were counted twice or lost: {self}, not {expected}"
@@ -123,7 +121,7 @@ class Load:
             count = rounds + (number < rest)
             digest += zlib.crc32(key + b"=%d" % count) if count else 0
         keys = len(self._keys) if rounds else rest
-        return Totals(keys, self.produced, self.produced, 0, digest, self.produced)
+        return Totals(keys, self.produced, self.produced, 0, digest, 0, self.produced)
 
     def _pause(self) -> None:
         self._stopping.set()

@@ -325,8 +325,8 @@ public final class StreamsMain {
         Dump sums = new Dump();
         try (KeyValueIterator<String, byte[]> all = store.all()) {
             all.forEachRemaining(entry -> {
-                ByteBuffer tally = ByteBuffer.wrap(entry.value);
-                sums.add(entry.key, tally.getLong(), tally.getLong(), tally.getLong());
+                Tally tally = new Tally(entry.value);
+                sums.add(entry.key, tally.seen, tally.last, tally.missing.size(), tally.late);
             });
         }
         return sums;
@@ -338,7 +338,7 @@ public final class StreamsMain {
                 .withPartition(partition));
         Dump sums = new Dump();
         try (KeyValueIterator<Windowed<String>, Long> all = store.all()) {
-            all.forEachRemaining(entry -> sums.add(entry.key.key(), entry.value, entry.value, 0));
+            all.forEachRemaining(entry -> sums.add(entry.key.key(), entry.value, entry.value, 0, 0));
         }
         return sums;
     }
@@ -350,12 +350,14 @@ public final class StreamsMain {
         private long distinct;
         private long missing;
         private long digest;
+        private long late;
 
-        private void add(String key, long raw, long last, long gaps) {
+        private void add(String key, long raw, long last, long gaps, long afterwards) {
             keys++;
             seen += raw;
             distinct += last - gaps;
             missing += gaps;
+            late += afterwards;
             CRC32 checksum = new CRC32();
             checksum.update((key + "=" + (last - gaps)).getBytes(StandardCharsets.UTF_8));
             digest += checksum.getValue();
@@ -365,25 +367,48 @@ public final class StreamsMain {
             return dumps.entrySet().stream().map(entry -> {
                 Dump dump = entry.getValue();
                 return "\"" + entry.getKey() + "\":[" + dump.keys + "," + dump.seen + "," + dump.distinct + ","
-                    + dump.missing + "," + dump.digest + "]";
+                    + dump.missing + "," + dump.digest + "," + dump.late + "]";
             }).collect(Collectors.joining(",", "{", "}"));
         }
     }
 
-    /** A key's value in "counts": how often it was seen, its highest number, how many numbers below it never came. */
+    /**
+     * A key's value in "counts": the numbers that have not come although higher ones have, how often the key was seen,
+     * its highest number, and how many numbers came after a higher one.
+     */
     private static final class Tally {
         private static final int BYTES = 3 * Long.BYTES;
 
-        private static byte[] add(byte[] before, long number) {
-            ByteBuffer old = ByteBuffer.wrap(before);
-            long seen = old.getLong() + 1;
-            long last = old.getLong();
-            long gaps = old.getLong();
-            if (number > last) {
-                gaps += number - last - 1;
-                last = number;
+        private final List<Long> missing = new ArrayList<>();
+        private long seen;
+        private long last;
+        private long late;
+
+        private Tally(byte[] value) {
+            ByteBuffer from = ByteBuffer.wrap(value);
+            while (from.remaining() > BYTES) {
+                missing.add(from.getLong());
             }
-            return ByteBuffer.allocate(BYTES).putLong(seen).putLong(last).putLong(gaps).array();
+            seen = from.getLong();
+            last = from.getLong();
+            late = from.getLong();
+        }
+
+        private static byte[] add(byte[] before, long number) {
+            Tally tally = new Tally(before);
+            tally.seen++;
+            for (long skipped = tally.last + 1; skipped < number; skipped++) {
+                tally.missing.add(skipped);
+            }
+            tally.last = Math.max(tally.last, number);
+            tally.late += tally.missing.remove((Long) number) ? 1 : 0;
+            return tally.value();
+        }
+
+        private byte[] value() {
+            ByteBuffer into = ByteBuffer.allocate(missing.size() * Long.BYTES + BYTES);
+            missing.forEach(into::putLong);
+            return into.putLong(seen).putLong(last).putLong(late).array();
         }
     }
 
