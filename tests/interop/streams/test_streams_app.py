@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import STREAMS_39, STREAMS_39_VERSION
+from tests.interop.support.members import wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load, Totals
 from tests.interop.support.streams_timeline import Happening, Timeline
@@ -70,6 +72,30 @@ def test_a_3_9_application_counts_as_well_and_subscribes_by_pattern(kafka: Kafka
         app.wait_settled()
         app.wait_counted(load.expected)
         assert app.instances["one"].version == STREAMS_39_VERSION
+
+
+def test_a_number_that_comes_after_a_higher_one_is_missing_until_then_and_late_afterwards(kafka: KafkaCluster) -> None:
+    common = application(kafka, "streams-late")
+    producer = Producer(kafka.client_config("admin", "admin"))
+    with StreamsApp(kafka, common) as app:
+        app.add("one")
+        app.wait_settled()
+
+        def wait_counted(*numbers: int, seen: int, missing: int, late: int) -> None:
+            for number in numbers:
+                producer.produce(common.topics[0], key="key", value=str(number))
+            assert producer.flush(30) == 0
+
+            def counted() -> bool:
+                found = app.totals()
+                expected = (seen, seen, missing, late)
+                return found is not None and (found.seen, found.distinct, found.missing, found.late) == expected
+
+            wait_until(counted, 30, lambda: f"{app.totals()}\n{app.tell()}")
+
+        wait_counted(1, 2, 5, seen=3, missing=2, late=0)
+        wait_counted(4, seen=4, missing=1, late=1)
+        wait_counted(3, 6, seen=6, missing=0, late=2)
 
 
 def _told(t_ms: int, instance: str, event: str, **said: object) -> Happening:
