@@ -79,19 +79,24 @@ def records(topic: str) -> Iterator[Message]:
 
 
 def tally(topic: str) -> dict[str, int]:
-    """The sums that the application's store must hold, and how many records there are."""
+    """The sums that the application's stores must hold."""
     numbers: dict[bytes, set[int]] = {}
-    count = 0
+    highest: dict[bytes, int] = {}
+    seen = after_a_higher_one = 0
     for message in records(topic):
-        numbers.setdefault(message.key(), set()).add(int(message.value()))
-        count += 1
+        key, number = message.key(), int(message.value())
+        seen += 1
+        after_a_higher_one += number < highest.get(key, 0) and number not in numbers[key]
+        numbers.setdefault(key, set()).add(number)
+        highest[key] = max(number, highest.get(key, 0))
     distinct = {key: len(found) for key, found in numbers.items()}
     return {
         "keys": len(numbers),
-        "records": count,
+        "seen": seen,
         "distinct": sum(distinct.values()),
-        "missing": sum(max(found) - len(found) for found in numbers.values()),
+        "missing": sum(highest.values()) - sum(distinct.values()),
         "digest": sum(zlib.crc32(key + b"=%d" % count) for key, count in distinct.items()),
+        "late": after_a_higher_one,
     }
 
 
