@@ -57,8 +57,8 @@ AnyOrder = control.Order | control.PlacementOrder
 @dataclass(frozen=True, slots=True)
 class OrdersTopic:
     """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
-    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. All methods raise
-    ControlTopicError."""
+    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. Where no
+    broker answers, it is read again for `patience_s`. All methods raise ControlTopicError."""
 
     desk: control.TopicDesk | control.LocalDesk
     name: str
@@ -68,6 +68,7 @@ class OrdersTopic:
     bootstrap: str | None = None
     config: Path | None = None
     local: bool = False
+    patience_s: float = 0.0
 
     def or_local(self, group: str | None) -> "OrdersTopic":
         """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
@@ -76,7 +77,14 @@ class OrdersTopic:
         return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        return self.desk.read()
+        limit = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return self.desk.read()
+            except control.SilentTopicError:
+                if time.monotonic() >= limit:
+                    raise
+            time.sleep(LOOK_S)
 
     def withdraw(self, key: str) -> None:
         self.desk.write(key.encode(), None)
@@ -251,6 +259,8 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
 
     def to_the_end(to: OrdersTopic, **given: Any) -> None:
         group = given.get("group")
+        # A command that waits for the group waits for brokers, too: a hook that gives up leaves its instance unemptied.
+        to = replace(to, patience_s=given.get("wait", 0.0))
         try:
             command(to=to.or_local(group) if local else to, **given)
         except control.NoControlTopicError as error:

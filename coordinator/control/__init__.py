@@ -30,7 +30,7 @@ _HEAVY = {
     "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
     "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes"),
-    "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "TopicDesk", "read_all"),
+    "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "SilentTopicError", "TopicDesk", "read_all"),
 }
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ControlTopic,
         ControlTopicError,
         NoControlTopicError,
+        SilentTopicError,
         TopicDesk,
         read_all,
     )

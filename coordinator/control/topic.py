@@ -29,6 +29,15 @@ TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleana
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
 
+# No broker has answered, which may pass.
+SILENT = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001 - so the library spells its constants
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+    }
+)
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
@@ -45,6 +54,10 @@ class ControlTopicError(Exception):
 
 class NoControlTopicError(ControlTopicError):
     """There is no such topic on the cluster."""
+
+
+class SilentTopicError(ControlTopicError):
+    """No broker has answered; one may later."""
 
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
@@ -72,7 +85,8 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
         if _exists(admin, topic):
             return
     except KafkaException as failed:
-        raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+        kind = SilentTopicError if failed.args[0].code() in SILENT else ControlTopicError
+        raise kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
     raise NoControlTopicError(
         f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"
         f' one whose settings have control_topic = "{topic}", which creates it.'
@@ -225,7 +239,7 @@ def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[
         while True:
             message = consumer.poll(max(0.0, limit - time.monotonic()))
             if message is None:
-                raise ControlTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.")
+                raise SilentTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.")
             trouble = message.error()
             if trouble is None:
                 _keep(found, message)

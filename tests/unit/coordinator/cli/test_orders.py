@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.look import left_alone
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
@@ -34,7 +35,7 @@ from bellwether_kafka.coordinator.control.records import (
     Until,
     encode,
 )
-from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -239,6 +240,39 @@ def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
     assert "of orders: not in effect within --wait" in said
     for command in (orders.rebalance, orders.drain):
         assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in said
+
+
+@dataclass
+class SilentDesk:
+    """Brokers that answer nothing so often."""
+
+    left: int
+
+    def read(self) -> dict[str, Record]:
+        self.left -= 1
+        if self.left >= 0:
+            raise SilentTopicError("The control topic 'orders' cannot be reached.")
+        return {}
+
+
+def test_a_command_that_waits_reads_again_where_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a preStop hook: one that gave up at once left its instance with its tasks."""
+    monkeypatch.setattr(ordering.time, "sleep", lambda _: None)
+    desk: Any = SilentDesk(2)
+    to = ordering.OrdersTopic(desk, "orders", True, "broker:9092", Output.TABLE)
+    with pytest.raises(SilentTopicError):
+        to.read()
+    assert replace(to, patience_s=30).read() == {}
+    desk.left = 1_000_000
+    with pytest.raises(SilentTopicError):
+        replace(to, patience_s=0.05).read()
+
+
+def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
+    with pytest.raises(SilentTopicError):
+        read_all({"bootstrap.servers": "127.0.0.1:1"}, "orders", LIMIT_S)
+    with pytest.raises(NoControlTopicError):
+        read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
 
 def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
