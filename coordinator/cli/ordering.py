@@ -58,7 +58,7 @@ AnyOrder = control.Order | control.PlacementOrder
 class OrdersTopic:
     """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
     there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. Where no
-    broker answers, it is read again for `patience_s`. All methods raise ControlTopicError."""
+    broker answers, `read` tries again for `patience_s`. All methods raise ControlTopicError."""
 
     desk: control.TopicDesk | control.LocalDesk
     name: str

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
-from bellwether_kafka.coordinator.kafka import DENIED, IRRELEVANT_TO_READERS, Renewed, grant, with_remedy
+from bellwether_kafka.coordinator.kafka import DENIED, IRRELEVANT_TO_READERS, SILENCE, Renewed, grant, with_remedy
 
 POLL_S = 0.2
 RETRY_S = 1.0
@@ -29,15 +29,6 @@ TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleana
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
 
-# No broker has answered, which may pass.
-SILENT = frozenset(
-    {
-        KafkaError._TRANSPORT,  # noqa: SLF001 - so the library spells its constants
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-        KafkaError._RESOLVE,  # noqa: SLF001
-    }
-)
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
@@ -85,7 +76,7 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
         if _exists(admin, topic):
             return
     except KafkaException as failed:
-        kind = SilentTopicError if failed.args[0].code() in SILENT else ControlTopicError
+        kind = SilentTopicError if failed.args[0].code() in SILENCE else ControlTopicError
         raise kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
     raise NoControlTopicError(
         f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"

@@ -1,4 +1,4 @@
-"""What to grant when a broker denies a right: the one part of a sentence that every feature uses."""
+"""What an error of a broker means: a right that is denied, and what to grant then; silence, which may pass."""
 
 from confluent_kafka import KafkaError
 
@@ -14,6 +14,8 @@ DENIED = frozenset(
 IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
+# No broker has answered, which may pass. librdkafka's own errors are public names that begin with an underscore.
+SILENCE = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})  # noqa: SLF001
 
 
 def grant(operations: str, resource: str, name: str) -> str:
