@@ -122,6 +122,7 @@ class Attendance:
         """Nothing of Streams can be a member any more, although the process lives on. Its producers are fenced with the
         process' end, because their successors, if it opens Streams again, have the same ids."""
         ours = self._own.of_streams()
+        self._doubt(ours)
         try:
             async with asyncio.timeout(END_S):
                 late = await self._remove_all(ours, time.monotonic(), CLOSED, self._is_closed)
@@ -152,8 +153,7 @@ class Attendance:
 
     async def _remove(self) -> None:
         ours = self._own.now()
-        for doubt in ours.doubts:
-            self._say(f"Not removed: {doubt}.")
+        self._doubt(ours)
         if not (ours.member_ids or self._own.process_id or self._own.streams_closed):
             self._say(NOBODY)
         elif not await self._nothing_left():
@@ -167,6 +167,10 @@ class Attendance:
             await self._removal.fence(sorted(more), self._own.is_unheld)
             if not (ours.member_ids or late.member_ids or self._own.streams_closed):
                 self._say(NOBODY)
+
+    def _doubt(self, ours: members.Belonging) -> None:
+        for doubt in ours.doubts:
+            self._say(f"Not removed: {doubt}.")
 
     async def _remove_all(
         self, ours: members.Belonging, since: float, proof: Proof, is_over: Callable[[], bool]

@@ -5,7 +5,7 @@ Two things tell a process' members from others:
 process id  of Kafka Streams: in a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`) and in
             its subscription. It was read from a state directory while the process held the lock of that directory, so
             no other process has it, unless the directory was copied; then its members come from several hosts, or two
-            threads of one name are in one generation, and none is the guarded one.
+            threads of one name and process id are in one generation, and none is the guarded one.
 client id   that the operator has named as this process' own. Other members with it, from another host or in the same
             finished generation, prove that it is not, and none is the guarded one. One that was there at first may be
             another process': it counts when the guarded process has lived for long enough to be in its place.
@@ -15,8 +15,8 @@ Static members are nobody's: they replace themselves.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import reported_process
@@ -51,11 +51,13 @@ class SeenMember:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The fold over all answers so far: members of the last one, and client ids that several members had in one
-    finished generation."""
+    finished generation (`shared`), with the same process id in their subscriptions (`copied`). A member that died while
+    it waited for a generation is in it: where the application sets `client.id`, its successor shares that alone."""
 
     looks: int = 0
     members: Mapping[str, SeenMember] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
+    copied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,15 @@ def look(seen: Seen, answer: DescribeAnswer) -> Seen:
     if answer.error:
         return seen
     members = {m.member_id: _as_seen(m, seen) for m in answer.members}
-    counted = Counter(m.client_id for m in members.values() if not m.static)
-    twice = {client_id for client_id, count in counted.items() if count > 1} if answer.state in FINISHED else set()
-    return replace(seen, looks=seen.looks + 1, members=members, shared=seen.shared | twice)
+    rivals = [m for m in members.values() if not m.static] if answer.state in FINISHED else []
+    shared = _twice((m.client_id, "") for m in rivals)
+    copied = _twice((m.client_id, m.process_id) for m in rivals if m.process_id is not None)
+    return Seen(seen.looks + 1, members, seen.shared | shared, seen.copied | copied)
+
+
+def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
+    """The client ids of what is there more than once."""
+    return {client_id for (client_id, _), count in Counter(clients).items() if count > 1}
 
 
 def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
@@ -119,7 +127,7 @@ def _named(client_id: str, named: tuple[str, ...]) -> bool:
 
 def _unless_copied(members: list[SeenMember], seen: Seen, doubts: list[str]) -> list[SeenMember]:
     hosts = sorted({m.client_host for m in members})
-    twice = sorted({m.client_id for m in members} & seen.shared)
+    twice = sorted({m.client_id for m in members} & seen.copied)
     if len(hosts) > 1:
         doubts.append(f"members with the process id come from several hosts ({', '.join(hosts)}): {_COPIED}")
     elif twice:

@@ -58,8 +58,10 @@ class OwnMembers:
         return self._belonging(())
 
     def late(self, answer: DescribeAnswer, known: members.Belonging) -> members.Belonging:
-        """Those of Streams in this answer that were not known before."""
-        found = self._belonging((), members.look(self._seen, answer))
+        """Those of Streams in this answer that were not known before. Where a client id was ever shared there is none:
+        it may be that of another process, which has just come back."""
+        seen = members.look(self._seen, answer)
+        found = self._belonging((), replace(seen, copied=seen.shared))
         return replace(found, member_ids=tuple(m for m in found.member_ids if m not in known.member_ids))
 
     def _belonging(self, client_ids: tuple[str, ...], seen: members.Seen | None = None) -> members.Belonging:

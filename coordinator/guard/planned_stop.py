@@ -47,8 +47,11 @@ class PlannedStop:
         """Orders that it be emptied, and waits for that: for `grace_s`, a second SIGTERM, or its end."""
         if not self._options.grace_s:
             return
-        if not self._own.now().member_ids:
+        own = self._own.now()
+        if not own.member_ids:
             self._say("It has no proven member, so there is nothing to empty; it is stopped at once.")
+            for doubt in own.doubts:
+                self._say(f"Not emptied: {doubt}.")
             return
         began = time.monotonic()
         try:

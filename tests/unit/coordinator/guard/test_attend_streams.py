@@ -162,6 +162,20 @@ def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_
     assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 
+def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(held: Held) -> None:
+    options, lock = held
+
+    async def failed(on: Stage) -> None:
+        await closed(on, lock)
+        await on.until(lambda: bool(on.said))
+        on.process.end()
+
+    on = stage(options, thread("a"), thread("b"))
+    (said, *_) = on.play(failed)
+    assert said.startswith("Not removed: several members have the client id ")
+    assert not on.brokers.removed
+
+
 def test_members_are_told_as_removed_where_the_process_ends_before_the_brokers_have_answered(held: Held) -> None:
     """As one that is killed: it gives the lock of its directory back a moment before its end is known."""
     options, lock = held

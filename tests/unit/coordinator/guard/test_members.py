@@ -70,6 +70,15 @@ def test_two_threads_of_one_name_in_one_generation_free_nobody() -> None:
     assert "state directory is a copy" in ours.doubts[0]
 
 
+def test_a_successor_with_a_client_id_and_a_state_of_its_own_is_no_copy() -> None:
+    """Its predecessor died while it waited for the generation in which both are. Without a volume that outlives a pod
+    only the client id is the same; the guard of such a pod knew none of its members as long as it lived."""
+    ghost, ours = (replace(thread(m, p), client_id="shop-StreamThread-1-consumer") for m, p in (("a", P2), ("b", P1)))
+    completing = answer(ghost, ours, state="CompletingRebalance")
+    assert found(STREAMS, answer(ghost), completing, answer(ghost, ours)).member_ids == ("b",)
+    assert found(Identity(GROUP, client_ids=("shop",)), completing, answer(ours)).member_ids == ()
+
+
 def test_a_restarted_thread_beside_its_former_self_is_no_copy() -> None:
     """While the group waits a dead member and its successor are both listed, and both are of this process."""
     ours = found(STREAMS, answer(thread("a")), answer(thread("a"), thread("b"), state="PreparingRebalance"))

@@ -122,6 +122,16 @@ def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_said(
     assert on.brokers.removed == ["a"]
 
 
+def test_it_is_said_why_nothing_is_known_to_be_its_own() -> None:
+    """Otherwise it stops with its tasks, its members wait for their sessions, and nobody learns of it."""
+    on = stage(NAMED, plain("a"), plain("b"))
+    on.brokers.say(beat())
+    nothing, *doubts = on.play(stopped)
+    assert nothing == "It has no proven member, so there is nothing to empty; it is stopped at once."
+    assert [doubt.partition(": ")[0] for doubt in doubts[:2]] == ["Not emptied", "Not emptied"]
+    assert any(doubt.startswith("Not removed: several members have the client id 'app-1'") for doubt in doubts)
+
+
 def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() -> None:
     on = led(grace_s=0.2)
     said = on.play(stopped)
