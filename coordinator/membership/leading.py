@@ -224,7 +224,7 @@ class Leading:
         if leadership.returned:
             core.note(NoteKind.LEADING, "came back to its group without a rebalance")
         else:
-            core.note(NoteKind.LEADING, f"{len(leadership.members)} members beside Bellwether")
+            core.note(NoteKind.LEADING, f"{len(leadership.members) - 1} members beside Bellwether")
         if core.alone:
             self._settle_alone()
             return

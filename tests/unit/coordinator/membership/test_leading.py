@@ -12,6 +12,11 @@ ILLEGAL_GENERATION = 22
 REBALANCE_IN_PROGRESS = 27
 
 
+def test_the_members_beside_it_are_counted_without_itself() -> None:
+    play = Play().deciding(1, "a", "b").planned().synced()
+    assert (NoteKind.LEADING, "2 members beside Bellwether") in play.notes()
+
+
 # ---- deadlines and doubts --------------------------------------------------------------------------------------------
 
 
