@@ -1,8 +1,9 @@
 """How commands read groups: connected for a while, as configured, joining nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -32,6 +33,8 @@ from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+LOOK_S = 1.0  # between two looks at a group, which take connections
+UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
 LOOKS_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
@@ -39,20 +42,48 @@ AT_MEMBER = "member:"  # how a place that is a member begins
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
-def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work; what a setting or a broker spoils ends the process with a sentence."""
+@contextmanager
+def in_a_sentence() -> Iterator[None]:
+    """What a setting or a broker spoils ends the process with a sentence."""
     try:
-        return asyncio.run(work)
+        yield
     except KafkaException as error:
         fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
-    except (
-        ApplicationError,
-        UnknownNameError,
-        kafka.ClientConfigError,
-        kafka.ClusterUnreachableError,
-        kafka.TransportError,
-    ) as error:
+    except (ApplicationError, UnknownNameError, kafka.ClientConfigError, *UNANSWERED) as error:
         fail(str(error))
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of the work, or the end with a sentence."""
+    with in_a_sentence():
+        return asyncio.run(work)
+
+
+def patiently(
+    ask: Callable[[], T],
+    patience_s: float,
+    *,
+    unanswered: tuple[type[Exception], ...] = (),
+    lacking: Callable[[T], str] = lambda _: "",
+) -> T:
+    """What it returns. Where brokers are silent it is asked again until the time is over, which is said once: by errors
+    of these kinds, which are raised then, or by what the answer lacks for it ("" for nothing)."""
+    limit, said = time.monotonic() + patience_s, False
+    while True:
+        over = time.monotonic() >= limit
+        try:
+            found = ask()
+            why = lacking(found)
+            if over or not why:
+                return found
+        except unanswered as error:
+            if over:
+                raise
+            why = str(error)
+        if not said:
+            typer.echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. It is asked again for {patience_s:g} s.", err=True)
+            said = True
+        time.sleep(LOOK_S)
 
 
 @asynccontextmanager
@@ -172,7 +203,8 @@ def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
 
 class Placed:
     """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
-    rebalance is ordered), `policy` is what the leader names, None where it says nothing.
+    rebalance is ordered), `policy` is what the leader names, None where it says nothing. While brokers are silent each
+    look is tried again for `patience_s`.
 
     Each look is taken anew, except for the one behind `doubt`.
     """
@@ -186,9 +218,10 @@ class Placed:
         policy: str | None,
         *,
         configured: bool,
+        patience_s: float,
     ) -> None:
         self._settings, self._group, self._rules, self._rule = settings, group, rules, rule
-        self._policy, self._configured = policy, configured
+        self._policy, self._configured, self._patience_s = policy, configured, patience_s
         self._doubted: str | None = None
         self._moved_from = 0
         self.rebalancing = False  # when it was looked at for `doubt`
@@ -266,7 +299,13 @@ class Placed:
                 leader = await asyncio.to_thread(self._leader, rules)
                 return await observer_for(self._settings, self._group, sources, leader).look()
 
-        return run_to_end(once())
+        with in_a_sentence():
+            return patiently(
+                lambda: asyncio.run(once()),
+                self._patience_s,
+                unanswered=UNANSWERED,
+                lacking=lambda seen: seen.trouble if seen.silent else "",
+            )
 
     def _leader(self, rules: tuple[Rule, ...]) -> Leader:
         """Without settings of the group, what its leader says of the policy."""

@@ -20,7 +20,7 @@ import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import Placed, look
+from bellwether_kafka.coordinator.cli.look import LOOK_S, Placed, look, patiently
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
@@ -30,7 +30,6 @@ from bellwether_kafka.coordinator.observation import Observation
 
 DEFAULT_TOPIC = "bellwether-control"
 POLL_S = 0.3
-LOOK_S = 1.0  # between two looks at a group, which take connections
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
 FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart where there is no control topic
 
@@ -58,7 +57,7 @@ AnyOrder = control.Order | control.PlacementOrder
 class OrdersTopic:
     """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
     there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. Where no
-    broker answers, `read` tries again for `patience_s`. All methods raise ControlTopicError."""
+    broker answers, all is tried again for `patience_s`. All methods raise ControlTopicError."""
 
     desk: control.TopicDesk | control.LocalDesk
     name: str
@@ -77,17 +76,15 @@ class OrdersTopic:
         return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        limit = time.monotonic() + self.patience_s
-        while True:
-            try:
-                return self.desk.read()
-            except control.SilentTopicError:
-                if time.monotonic() >= limit:
-                    raise
-            time.sleep(LOOK_S)
+        return patiently(self.desk.read, self.patience_s, unanswered=(control.SilentTopicError,))
 
     def withdraw(self, key: str) -> None:
-        self.desk.write(key.encode(), None)
+        self._write(key.encode(), None)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        """What was written before an answer was lost is written twice, and is the same."""
+        unanswered = (control.SilentTopicError,)
+        patiently(lambda: self.desk.write(key, value), self.patience_s, unanswered=unanswered)
 
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
         """Writes an order that can be carried out, and follows it for `wait_s`. Ends the process for any other."""
@@ -103,7 +100,7 @@ class OrdersTopic:
             assert placed is not None  # noqa: S101 - looked at above
             show_plan(*placed.planned(), self.output)
             return
-        self.desk.write(*control.encode(order))
+        self._write(*control.encode(order))
         if self.local and order.kind in FORGOTTEN:
             sentence += " So does a restart of the process: without control_topic orders are in its memory only."
         if sentence and not self.output.is_document:
@@ -122,7 +119,8 @@ class OrdersTopic:
         """A place as leaders know it, where people say it in short."""
         settings, named = settings_for(self.bootstrap, self.config, group)
         policy = None if named else control.policy_of(self.read(), group, now_ms())
-        return Placed(settings, group, (), None, policy, configured=named).in_full(where)
+        place = Placed(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
+        return place.in_full(where)
 
     def placed(self, group: str) -> Placed:
         """The group under the orders in force."""
@@ -155,7 +153,7 @@ class OrdersTopic:
         settings, named = settings_for(self.bootstrap, self.config, group)
         rules = tuple(one.rule for one in standing.placements(group, now_ms()))
         policy = control.policy_of(records, group, now_ms())
-        return Placed(settings, group, rules, rule, policy, configured=named)
+        return Placed(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
 
     def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
         """Whether the order is in effect before the time is over; says what is missing when that changes."""

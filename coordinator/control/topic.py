@@ -273,14 +273,15 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
     producer = _producer(properties, 10_000)
     producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
     producer.flush(15)
-    if outcome == [None]:
-        return
     refusal = outcome[0] if outcome else None
+    if outcome and refusal is None:  # by identity: a KafkaError that is compared with None leaves an exception behind
+        return
     if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         remedy = grant("WRITE", "Topic", topic)
         raise ControlTopicError(f"The order may not be written to the control topic '{topic}'; {remedy}.")
     why = refusal.str() if refusal is not None else "no answer"
-    raise ControlTopicError(f"The order could not be written to the control topic '{topic}': {why}.")
+    kind = SilentTopicError if refusal is None or refusal.code() in SILENCE else ControlTopicError
+    raise kind(f"The order could not be written to the control topic '{topic}': {why}.")
 
 
 def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:

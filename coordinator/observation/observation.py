@@ -58,7 +58,8 @@ class Observation:
     `members` are the application's, `sidecars` Bellwether's. `lags` has an entry per partition of subscribed topics,
     None where nothing is committed or known; a lag belongs to this moment, unlike what members of an application said
     of their state when they last joined. `group_lag` has more on them, None where they could not be read, and
-    `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why.
+    `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that is because
+    no broker answered, which may pass.
     """
 
     group_id: str
@@ -71,6 +72,7 @@ class Observation:
     obstacle: str = ""
     shadow: Shadow | None = None
     trouble: str = ""
+    silent: bool = False
     sidecars: tuple[ObservedMember, ...] = ()
     group_lag: GroupLag | None = None
     lag_notes: tuple[str, ...] = ()

@@ -240,7 +240,8 @@ class GroupObserver:
             shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held, compared.inputs))
             return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError) as error:
-            return replace(seen, trouble=f"no shadow plan: {error}")
+            silent = isinstance(error, ClusterUnreachableError)
+            return replace(seen, trouble=f"no shadow plan: {error}", silent=silent)
 
     async def _planned_from(self, described: Described) -> PlannedFrom | None:
         """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""

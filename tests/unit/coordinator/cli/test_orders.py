@@ -10,16 +10,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+import typer
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli import ordering, orders
+from bellwether_kafka.coordinator.cli import look, ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
-from bellwether_kafka.coordinator.cli.look import left_alone
+from bellwether_kafka.coordinator.cli.look import Placed, left_alone
+from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
@@ -247,6 +249,7 @@ class SilentDesk:
     """Brokers that answer nothing so often."""
 
     left: int
+    written: list[bytes] = field(default_factory=list)
 
     def read(self) -> dict[str, Record]:
         self.left -= 1
@@ -254,23 +257,63 @@ class SilentDesk:
             raise SilentTopicError("The control topic 'orders' cannot be reached.")
         return {}
 
+    def write(self, key: bytes, _value: bytes | None) -> None:
+        self.read()
+        self.written.append(key)
 
-def test_a_command_that_waits_reads_again_where_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As a preStop hook: one that gave up at once left its instance with its tasks."""
     monkeypatch.setattr(ordering.time, "sleep", lambda _: None)
     desk: Any = SilentDesk(2)
     to = ordering.OrdersTopic(desk, "orders", True, "broker:9092", Output.TABLE)
     with pytest.raises(SilentTopicError):
         to.read()
-    assert replace(to, patience_s=30).read() == {}
+    waiting = replace(to, patience_s=30)
+    assert waiting.read() == {}
+    assert capsys.readouterr().err == "The control topic 'orders' cannot be reached. It is asked again for 30 s.\n"
+    desk.left = 2
+    with pytest.raises(SilentTopicError):
+        to.withdraw("pin")
+    waiting.withdraw("pin")
+    assert desk.written == [b"pin"]
     desk.left = 1_000_000
     with pytest.raises(SilentTopicError):
         replace(to, patience_s=0.05).read()
 
 
+def test_a_command_that_waits_looks_again_where_no_broker_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a rolling restart: one that ended for a moment's silence left the others as they were."""
+    waited: list[float] = []
+    monkeypatch.setattr(look.time, "sleep", waited.append)
+    settings, _ = settings_for("127.0.0.1:1", None, "orders")
+    for patience_s, tried_again in ((0.0, False), (0.2, True)):
+        placed = Placed(settings, "orders", (), None, None, configured=False, patience_s=patience_s)
+        with pytest.raises(typer.Exit) as ended:
+            placed.seen()
+        said = capsys.readouterr().err
+        assert ended.value.exit_code == Exit.INPUT
+        assert (bool(waited), "It is asked again for 0.2 s." in said) == (tried_again, tried_again)
+        assert "127.0.0.1:1" in said
+
+
+def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look.time, "sleep", lambda _: None)
+    answers = ["no answer", "no answer", ""]
+    assert look.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
+    answers = ["no answer", ""]
+    assert look.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
+
+
 def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
     with pytest.raises(SilentTopicError):
         read_all({"bootstrap.servers": "127.0.0.1:1"}, "orders", LIMIT_S)
+    with pytest.raises(SilentTopicError):
+        write_now({"bootstrap.servers": "127.0.0.1:1"}, "orders", b"pin", None)
     with pytest.raises(NoControlTopicError):
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
