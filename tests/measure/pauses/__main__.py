@@ -4,6 +4,8 @@ Leaders take turns within each run, so that all of them meet the same machine. I
 instance in turn, so many times. A pause is the time in which a task processes nothing although records come. Runs are
 added to docs/evidence/no-pause-speed.jsonl, of which the table in docs/evidence/no-pause.md is made: median / worst.
 
+`bystander` is the control: nothing happens to the application but that another one starts beside it.
+
 For Java and what makes an instance go for good, `--runs 5 --times 1` is quicker than `--times 5`: nothing waits for
 probing rebalances. With `TMPDIR` in memory, no disk that is slow to write pauses a broker.
 """

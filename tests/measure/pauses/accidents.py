@@ -1,4 +1,4 @@
-"""What happens to one instance, and whether it comes back: a table of restarts, crashes and a scale-in."""
+"""What happens to one instance, and whether it comes back: a table of restarts, crashes, a scale-in and a control."""
 
 import os
 import select
@@ -6,17 +6,19 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.interop.support.guarded import children
 from tests.interop.support.members import wait_until
-from tests.interop.support.streams_app import Instance, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Instance, StreamsApp
+from tests.interop.support.streams_stage import create_topics
 
 ENDED_LIMIT_S = 180.0
 FAILED = "ERROR"  # of KafkaStreams
 MEMORY = Path("/sys/fs/cgroup/memory")
 MEMORY_LEFT_MB = 48
+BYSTANDER_S = 8.0  # about what the return of an instance takes with 201 tasks
 
 
 def application_pid(instance: Instance, *, guarded: bool) -> int:
@@ -62,14 +64,20 @@ def can_run_out_of_memory() -> bool:
     return (MEMORY / "cgroup.procs").exists() and os.access(MEMORY, os.W_OK)
 
 
+def untouched(app: StreamsApp, name: str, *, guarded: bool) -> None:
+    """Nothing happens to it."""
+    del app, name, guarded
+
+
 @dataclass(frozen=True, slots=True)
 class Accident:
     """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. A process that
-    it does not end is killed once the others have its tasks."""
+    it does not end is killed once the others have its tasks. `control`: another application starts instead."""
 
     happens: Callable[..., None]
     returns: bool = False
     ends: bool = True
+    control: bool = False
 
 
 ACCIDENTS = {
@@ -79,6 +87,7 @@ ACCIDENTS = {
     "exception": Accident(failed),
     "exception-stays": Accident(failed_and_stayed, ends=False),
     "out-of-memory": Accident(out_of_memory),
+    "bystander": Accident(untouched, returns=True, control=True),
 }
 
 
@@ -107,6 +116,8 @@ class Instances:
 
 def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances) -> Lived:
     """Raises AssertionError where the application does not settle in time."""
+    if accident.control:
+        return _stood_by(app)
     instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
     if how.empty is not None:
         how.empty(name)
@@ -125,6 +136,20 @@ def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances)
     else:
         app.wait_settled(limit_s=how.limit_s)
     return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
+
+
+def _stood_by(app: StreamsApp) -> Lived:
+    """An instance of another application starts on the same machine, with one task of each kind and no records. The
+    group does not learn of it: what pauses then pauses for want of a processor."""
+    began_ms = _now_ms()
+    name = f"{app.application.application_id}-bystander-{began_ms}"
+    other = replace(app.application, application_id=name, topics=(f"{name}-in",), output=f"{name}-out", partitions=1)
+    create_topics(app.cluster, other)
+    with StreamsApp(app.cluster, other) as bystander:
+        began_ms = _now_ms()
+        bystander.add("bystander", settings=DEFAULT_CLIENT_ID)
+        time.sleep(BYSTANDER_S)
+        return Lived(began_ms, began_ms, began_ms, _now_ms())
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def _key(case: dict[str, Any]) -> tuple[Any, ...]:
 
 def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
     pauses = [pause for run in runs for pause in run["pauses"]]
-    crash = case["accident"] not in ("restart", "scale-in")
-    goal_s = (CRASH_GOALS_S if crash else GOALS_S).get(case["heartbeat_ms"])
+    crash, control = case["accident"] not in ("restart", "scale-in"), ACCIDENTS[case["accident"]].control
+    goal_s = None if control else (CRASH_GOALS_S if crash else GOALS_S).get(case["heartbeat_ms"])
 
     def both(field: str, most_s: float | None = None) -> str:
         values = [pause[field] for pause in pauses]
@@ -65,7 +65,7 @@ def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
         f"{max(run['before_s_max'] for run in runs):.1f}" if all("before_s_max" in run for run in runs) else "-",
         both("away_s_max", goal_s),
         both("away_s_sum"),
-        both("back_s_max", goal_s) if case["accident"] == "restart" else "-",
+        both("back_s_max", goal_s) if ACCIDENTS[case["accident"]].returns else "-",
         both("whole_s_max"),
         both("whole_s_sum"),
         most("restored_max", pauses),
