@@ -5,7 +5,8 @@ Two things tell a process' members from others:
 process id  of Kafka Streams: in a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`) and in
             its subscription. It was read from a state directory while the process held the lock of that directory, so
             no other process has it, unless the directory was copied; then its members come from several hosts, or two
-            threads of one name and process id are in one generation, and none is the guarded one.
+            threads of one name and process id are in one generation, and none is the guarded one. Members that were
+            listed before it held the lock are others': of its predecessor, or of a process with a copy.
 client id   that the operator has named as this process' own. Other members with it, from another host or in the same
             finished generation, prove that it is not, and none is the guarded one. One that was there at first may be
             another process': it counts when the guarded process has lived for long enough to be in its place.
@@ -25,6 +26,7 @@ from bellwether_kafka.protocol.messages import reported_process
 SETTLED_S = 10.0
 
 _THREAD = re.compile(r"(?P<client>.+)-StreamThread-(?P<thread>\d+)-consumer")
+_OWN_ID = re.compile(r".+-(?P<process>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,18 @@ class SeenMember:
     static: bool
     process_id: str | None
     at_first: bool  # it was there at the first look
+    before: bool  # it was there before the process could join
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The fold over all answers so far: members of the last one, and client ids that several members had in one
-    finished generation (`shared`), with the same process id in their subscriptions (`copied`). A member that died while
-    it waited for a generation is in it: where the application sets `client.id`, its successor shares that alone."""
+    """The fold over all answers so far: members of the last one, client ids that several members had in one finished
+    generation (`shared`), and those of them with which several processes have one process id (`copied`).
+
+    A member that died while it waited for a generation is in it, beside its successor
+    (docs/reference/broker-behaviour.md#parked-requests). They share a client id, and what is no copy has another
+    process id, or was there before. Where a client id was ever shared, one more member that has it may be a copy's.
+    """
 
     looks: int = 0
     members: Mapping[str, SeenMember] = field(default_factory=dict)
@@ -70,14 +77,17 @@ class Belonging:
     doubts: tuple[str, ...] = ()
 
 
-def look(seen: Seen, answer: DescribeAnswer) -> Seen:
-    """What has been seen with this answer, which came while the process lived. An error tells nothing."""
+def look(seen: Seen, answer: DescribeAnswer, *, joins: bool = True) -> Seen:
+    """What has been seen with this answer, which came while the process lived. `joins`: the process may have joined
+    before it came. An error tells nothing."""
     if answer.error:
         return seen
-    members = {m.member_id: _as_seen(m, seen) for m in answer.members}
-    rivals = [m for m in members.values() if not m.static] if answer.state in FINISHED else []
+    members = {m.member_id: _as_seen(m, seen, joins=joins) for m in answer.members}
+    rivals = [m for m in members.values() if not m.static]
+    copied = _twice((m.client_id, process) for m in rivals if not m.before and (process := _process_of(m)))
+    if answer.state not in FINISHED:  # a dead member and its successor are both listed
+        return Seen(seen.looks + 1, members, seen.shared, seen.copied | (copied & seen.shared))
     shared = _twice((m.client_id, "") for m in rivals)
-    copied = _twice((m.client_id, m.process_id) for m in rivals if m.process_id is not None)
     return Seen(seen.looks + 1, members, seen.shared | shared, seen.copied | copied)
 
 
@@ -88,7 +98,7 @@ def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
 
 def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     """The members that belong to the process. `lived_s`: how long it lived, or has lived, in seconds."""
-    by_process = [m for m in seen.members.values() if identity.process_id and _is_of(m, identity)]
+    by_process = [m for m in seen.members.values() if identity.process_id and not m.before and _is_of(m, identity)]
     by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
     doubts: list[str] = []
     ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
@@ -96,7 +106,13 @@ def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts))
 
 
-def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
+def _process_of(member: SeenMember) -> str:
+    """As its subscription says, or its client id where the application sets none; "" where neither does."""
+    found = _OWN_ID.fullmatch(member.client_id)
+    return member.process_id or (found["process"] if found else "")
+
+
+def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:
     known = seen.members.get(member.member_id)
     reported = known.process_id if known is not None else None  # which a member never changes
     return SeenMember(
@@ -106,6 +122,7 @@ def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
         static=member.instance_id is not None,
         process_id=reported or reported_process(member.metadata),
         at_first=known.at_first if known is not None else seen.looks == 0,
+        before=known.before if known is not None else not joins,
     )
 
 

@@ -33,8 +33,14 @@ class OwnMembers:
 
     def take(self, answer: DescribeAnswer) -> None:
         if not self._process.ended:  # a member that joins later belongs to another process
-            self._seen = members.look(self._seen, answer)
+            self._seen = members.look(self._seen, answer, joins=self._may_have_joined())
             self.had = control.owned(answer, self.now().member_ids) or self.had
+
+    def _may_have_joined(self) -> bool:
+        """Whether it has members by now. `KafkaStreams` takes the lock of its state directory before it joins."""
+        if self.directory is None or self._streams is not None or self.streams_closed:
+            return True
+        return self.take_lock(self.directory, self.directory.lock())
 
     def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
         """The lock of the state directory; returns whether the guarded process has it."""

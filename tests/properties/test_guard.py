@@ -49,7 +49,7 @@ STEP = st.one_of(
 
 
 def played(steps: list[tuple[str, int, int]], ours: str, theirs: str, process: tuple[str | None, str | None]) -> tuple:
-    """The group, what the guard has seen, and whether it was looked at with each of them in it."""
+    """The group, and what the guard has seen. Its own process has joined as soon as one of its members is there."""
     group, seen = Group(), Seen()
     for what, number, host in steps:
         if what == "join ours":
@@ -59,7 +59,7 @@ def played(steps: list[tuple[str, int, int]], ours: str, theirs: str, process: t
         elif what == "drop" and group.members:
             del group.members[list(group.members)[number % len(group.members)]]
         elif what == "look":
-            seen = look(seen, group.shown(STATES[number]))
+            seen = look(seen, group.shown(STATES[number]), joins=OURS in group.owner.values())
     return group, seen
 
 
@@ -90,3 +90,16 @@ def test_a_client_id_that_others_visibly_have_frees_nobody(steps: list[tuple[str
         assert not found.member_ids
     if lived_s < SETTLED_S:
         assert not any(seen.members[m].at_first for m in found.member_ids)
+
+
+@given(st.lists(STEP, max_size=30))
+def test_a_process_id_that_others_visibly_have_frees_none_of_them(steps: list[tuple[str, int, int]]) -> None:
+    """Members of a dead predecessor, or of a process with a copy of the state directory. Who was there before is never
+    removed, and nobody whose client id two members had in one generation."""
+    threads = thread_id(P1).replace("-1-", "-{}-")
+    group, seen = played(steps, threads, threads, (P1, P1))
+    found = belonging(Identity(GROUP, P1), seen, 60.0)
+    assert not any(seen.members[m].before for m in found.member_ids)
+    theirs = [seen.members[m] for m in found.member_ids if group.owner[m] != OURS]
+    beside = {seen.members[m].client_id for m in found.member_ids if group.owner[m] == OURS}
+    assert not any(m.client_id in seen.shared and m.client_id in beside for m in theirs)

@@ -42,6 +42,23 @@ def test_a_thread_that_joined_after_the_last_look_is_removed_and_fenced_too(held
     assert f"{GROUP}-{P1}-2" in on.brokers.fenced
 
 
+def test_members_that_were_listed_before_the_directory_was_held_are_a_predecessors(held: Held) -> None:
+    """It died while it waited for the generation in which both are, with the same client ids and process id."""
+    options, lock = held
+    lock["holder"] = None
+
+    async def succeeded(on: Stage) -> None:
+        await on.looked()
+        lock["holder"] = HOLDER
+        on.brokers.show(thread("ghost"), thread("ours"))
+        await on.looked(4)
+        await crash(lock)(on)
+
+    on = stage(options, thread("ghost"))
+    on.play(succeeded)
+    assert on.brokers.removed == ["ours"]
+
+
 def test_one_that_never_joined_is_reported(held: Held) -> None:
     options, lock = held
     on = stage(options, thread("c", P2))

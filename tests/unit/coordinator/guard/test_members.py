@@ -79,6 +79,32 @@ def test_a_successor_with_a_client_id_and_a_state_of_its_own_is_no_copy() -> Non
     assert found(Identity(GROUP, client_ids=("shop",)), completing, answer(ours)).member_ids == ()
 
 
+def lived(*answers: tuple[DescribeAnswer, bool]) -> Belonging:
+    """Of the guarded Streams process, after answers that came before it could join or later."""
+    found = Seen()
+    for one, joins in answers:
+        found = look(found, one, joins=joins)
+    return belonging(STREAMS, found, LONG_S)
+
+
+def test_a_predecessor_that_died_in_a_rebalance_does_not_hide_its_successor() -> None:
+    """A pod was killed with its guard and started again on the same volume: the same client ids and process id."""
+    ghost, ours = thread("ghost"), thread("ours")
+    both = (answer(ghost, state="PreparingRebalance"), False), (answer(ghost, ours), True)
+    assert lived(*both).member_ids == ("ours",)
+    assert lived(*both, (answer(ours), True)).member_ids == ("ours",)
+
+
+def test_a_copy_that_was_there_before_is_never_ours_and_known_when_it_is_back() -> None:
+    """It may come back in the very moment in which the guarded process dies."""
+    copy, ours, back = thread("copy"), thread("ours"), thread("back")
+    began = (answer(copy), False), (answer(copy, ours), True), (answer(ours), True)
+    assert lived(*began).member_ids == ("ours",)
+    ended = lived(*began, (answer(ours, back, state="PreparingRebalance"), True))
+    assert ended.member_ids == ()
+    assert "state directory is a copy" in ended.doubts[0]
+
+
 def test_a_restarted_thread_beside_its_former_self_is_no_copy() -> None:
     """While the group waits a dead member and its successor are both listed, and both are of this process."""
     ours = found(STREAMS, answer(thread("a")), answer(thread("a"), thread("b"), state="PreparingRebalance"))
