@@ -24,7 +24,7 @@ REPLICAS_MAX = 3
 # A beat that could not be delivered at once would be a lie later.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
-READ_S = 10.0  # a command reads all of it
+READ_S = WRITE_S = 10.0  # of a command, which reads all of it and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
@@ -270,9 +270,9 @@ def _keep(found: dict[str, Record], message: Message) -> None:
 def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
     """Writes one record and waits until the brokers have it: for commands. Raises ControlTopicError."""
     outcome: list[KafkaError | None] = []
-    producer = _producer(properties, 10_000)
+    producer = _producer(properties, int(WRITE_S * 1000))
     producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
-    producer.flush(15)
+    producer.flush(WRITE_S + METADATA_TIMEOUT_S)
     refusal = outcome[0] if outcome else None
     if outcome and refusal is None:  # by identity: a KafkaError that is compared with None leaves an exception behind
         return

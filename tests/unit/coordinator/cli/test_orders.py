@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.look import Placed, left_alone
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.output import Exit, Output
+from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
@@ -310,10 +311,14 @@ def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(m
 
 
 def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
-    with pytest.raises(SilentTopicError):
-        read_all({"bootstrap.servers": "127.0.0.1:1"}, "orders", LIMIT_S)
-    with pytest.raises(SilentTopicError):
-        write_now({"bootstrap.servers": "127.0.0.1:1"}, "orders", b"pin", None)
+    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(control_topic, "METADATA_TIMEOUT_S", 0.5)
+        patched.setattr(control_topic, "WRITE_S", 0.5)
+        with pytest.raises(SilentTopicError):
+            read_all(nowhere, "orders", LIMIT_S)
+        with pytest.raises(SilentTopicError):
+            write_now(nowhere, "orders", b"pin", None)
     with pytest.raises(NoControlTopicError):
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
