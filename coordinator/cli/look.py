@@ -81,7 +81,7 @@ def patiently(
                 raise
             why = str(error)
         if not said:
-            typer.echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. It is asked again for {patience_s:g} s.", err=True)
+            typer.echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
             said = True
         time.sleep(LOOK_S)
 

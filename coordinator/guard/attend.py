@@ -170,7 +170,7 @@ class Attendance:
 
     def _doubt(self, ours: members.Belonging) -> None:
         for doubt in ours.doubts:
-            self._say(f"Not removed: {doubt}.")
+            self._say_once(f"Not removed: {doubt}.")
 
     async def _remove_all(
         self, ours: members.Belonging, since: float, proof: Proof, is_over: Callable[[], bool]

@@ -274,7 +274,7 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
         to.read()
     waiting = replace(to, patience_s=30)
     assert waiting.read() == {}
-    assert capsys.readouterr().err == "The control topic 'orders' cannot be reached. It is asked again for 30 s.\n"
+    assert capsys.readouterr().err == "The control topic 'orders' cannot be reached. Trying again for 30 s.\n"
     desk.left = 2
     with pytest.raises(SilentTopicError):
         to.withdraw("pin")
@@ -298,7 +298,7 @@ def test_a_command_that_waits_looks_again_where_no_broker_answers(
             placed.seen()
         said = capsys.readouterr().err
         assert ended.value.exit_code == Exit.INPUT
-        assert (bool(waited), "It is asked again for 0.2 s." in said) == (tried_again, tried_again)
+        assert (bool(waited), "Trying again for 0.2 s." in said) == (tried_again, tried_again)
         assert "127.0.0.1:1" in said
 
 
