@@ -224,7 +224,8 @@ class Leading:
         if leadership.returned:
             core.note(NoteKind.LEADING, "came back to its group without a rebalance")
         else:
-            core.note(NoteKind.LEADING, f"{len(leadership.members) - 1} members beside Bellwether")
+            others = sum(m.member_id != core.requests.member_id for m in leadership.members)
+            core.note(NoteKind.LEADING, f"{others} members beside Bellwether")
         if core.alone:
             self._settle_alone()
             return
