@@ -14,17 +14,14 @@ end, so one that was empty is removed then. The proof is the operator's word tha
 same client id, which nobody else had. If it lives after all, it joins again and has lost nothing.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, DescribedMember, GroupState
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, reported_process
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, process_in_client_id, reported_process
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
-
-_STREAMS_CLIENT = re.compile(r".+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +156,7 @@ def _is_meant(member: DescribedMember, order: PlacementOrder, protocol: str) -> 
 def _called(member: DescribedMember, protocol: str) -> set[str]:
     """Its names that outlive a restart. While the group moves the client id of a thread has the process id, unless
     `client.id` is set."""
-    thread = _STREAMS_CLIENT.fullmatch(member.client_id)
-    process = reported_process(member.metadata, protocol) or (thread[1] if thread is not None else None)
+    process = reported_process(member.metadata, protocol) or process_in_client_id(member.client_id)
     return {name for name in (member.instance_id, process, member.client_id) if name}
 
 

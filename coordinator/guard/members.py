@@ -20,13 +20,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages import reported_process
+from bellwether_kafka.protocol.messages import process_in_client_id, reported_process
 
 # A process that ends sooner may never have joined, as one that crashes while it starts.
 SETTLED_S = 10.0
 
 _THREAD = re.compile(r"(?P<client>.+)-StreamThread-(?P<thread>\d+)-consumer")
-_OWN_ID = re.compile(r".+-(?P<process>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,8 @@ def look(seen: Seen, answer: DescribeAnswer, *, joins: bool = True) -> Seen:
         return seen
     members = {m.member_id: _as_seen(m, seen, joins=joins) for m in answer.members}
     rivals = [m for m in members.values() if not m.static]
-    copied = _twice((m.client_id, process) for m in rivals if not m.before and (process := _process_of(m)))
+    known = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in rivals if not m.before]
+    copied = _twice((client_id, process) for client_id, process in known if process)
     if answer.state not in FINISHED:  # a dead member and its successor are both listed
         return Seen(seen.looks + 1, members, seen.shared, seen.copied | (copied & seen.shared))
     shared = _twice((m.client_id, "") for m in rivals)
@@ -104,12 +104,6 @@ def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
     threads = sorted({found["thread"] for m in ours if (found := _THREAD.fullmatch(m.client_id))}, key=int)
     return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts))
-
-
-def _process_of(member: SeenMember) -> str:
-    """As its subscription says, or its client id where the application sets none; "" where neither does."""
-    found = _OWN_ID.fullmatch(member.client_id)
-    return member.process_id or (found["process"] if found else "")
 
 
 def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:

@@ -6,7 +6,7 @@ from bellwether_kafka.protocol.messages.consumer import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from bellwether_kafka.protocol.messages.process_ids import reported_process
+from bellwether_kafka.protocol.messages.process_ids import process_in_client_id, reported_process
 from bellwether_kafka.protocol.messages.stateful import (
     PROTOCOL,
     STANDBY,

@@ -1,4 +1,6 @@
-"""Which process a member belongs to, as its subscription says."""
+"""Which process a member belongs to, as its subscription or its client id says."""
+
+import re
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import PROTOCOL, StatefulSubscription
@@ -6,6 +8,7 @@ from bellwether_kafka.protocol.messages.streams_subscription import Subscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 _NO_PROCESS = SubscriptionInfo().process_id
+_THREAD = re.compile(r".+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamThread-\d+-consumer")
 
 
 def reported_process(metadata: bytes, protocol: str = "") -> str | None:
@@ -21,6 +24,12 @@ def reported_process(metadata: bytes, protocol: str = "") -> str | None:
     except RemoteProtocolError:
         return None
     return None if info.future else _named(info)
+
+
+def process_in_client_id(client_id: str) -> str | None:
+    """The process id in the client id of a Kafka Streams thread, unless the application sets `client.id`; None then."""
+    thread = _THREAD.fullmatch(client_id)
+    return thread[1] if thread is not None else None
 
 
 def _named(subscription: SubscriptionInfo | StatefulSubscription) -> str | None:
