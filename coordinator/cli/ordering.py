@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.observation import Observation
 
+T = TypeVar("T")
 DEFAULT_TOPIC = "bellwether-control"
 POLL_S = 0.3
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
@@ -76,15 +77,17 @@ class OrdersTopic:
         return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        return patiently(self.desk.read, self.patience_s, unanswered=(control.SilentTopicError,))
+        return self._patiently(self.desk.read)
 
     def withdraw(self, key: str) -> None:
         self._write(key.encode(), None)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         """What was written before an answer was lost is written twice, and is the same."""
-        unanswered = (control.SilentTopicError,)
-        patiently(lambda: self.desk.write(key, value), self.patience_s, unanswered=unanswered)
+        self._patiently(lambda: self.desk.write(key, value))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, self.patience_s, unanswered=(control.SilentTopicError,))
 
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
         """Writes an order that can be carried out, and follows it for `wait_s`. Ends the process for any other."""
