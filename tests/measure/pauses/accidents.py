@@ -64,20 +64,19 @@ def can_run_out_of_memory() -> bool:
     return (MEMORY / "cgroup.procs").exists() and os.access(MEMORY, os.W_OK)
 
 
-def untouched(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """Nothing happens to it."""
-    del app, name, guarded
-
-
 @dataclass(frozen=True, slots=True)
 class Accident:
     """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. A process that
-    it does not end is killed once the others have its tasks. `control`: another application starts instead."""
+    it does not end is killed once the others have its tasks. In the control nothing happens: another application starts
+    instead."""
 
-    happens: Callable[..., None]
+    happens: Callable[..., None] | None
     returns: bool = False
     ends: bool = True
-    control: bool = False
+
+    @property
+    def control(self) -> bool:
+        return self.happens is None
 
 
 ACCIDENTS = {
@@ -87,7 +86,7 @@ ACCIDENTS = {
     "exception": Accident(failed),
     "exception-stays": Accident(failed_and_stayed, ends=False),
     "out-of-memory": Accident(out_of_memory),
-    "bystander": Accident(untouched, returns=True, control=True),
+    "bystander": Accident(None, returns=True),
 }
 
 
@@ -116,7 +115,7 @@ class Instances:
 
 def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances) -> Lived:
     """Raises AssertionError where the application does not settle in time."""
-    if accident.control:
+    if accident.happens is None:
         return _stood_by(app)
     instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
     if how.empty is not None:

@@ -41,7 +41,8 @@ def _key(case: dict[str, Any]) -> tuple[Any, ...]:
 
 def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
     pauses = [pause for run in runs for pause in run["pauses"]]
-    crash, control = case["accident"] not in ("restart", "scale-in"), ACCIDENTS[case["accident"]].control
+    accident = ACCIDENTS[case["accident"]]
+    crash, control = case["accident"] not in ("restart", "scale-in"), accident.control
     goal_s = None if control else (CRASH_GOALS_S if crash else GOALS_S).get(case["heartbeat_ms"])
 
     def both(field: str, most_s: float | None = None) -> str:
@@ -65,7 +66,7 @@ def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
         f"{max(run['before_s_max'] for run in runs):.1f}" if all("before_s_max" in run for run in runs) else "-",
         "-" if control else both("away_s_max", goal_s),
         "-" if control else both("away_s_sum"),
-        both("back_s_max", goal_s) if ACCIDENTS[case["accident"]].returns else "-",
+        both("back_s_max", goal_s) if accident.returns else "-",
         both("whole_s_max"),
         both("whole_s_sum"),
         most("restored_max", pauses),
