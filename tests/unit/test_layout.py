@@ -14,6 +14,7 @@ import pytest
 from tests.paths import ROOT
 
 PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
+MODULES_MAX = 25
 
 
 def modules() -> dict[str, Path]:
@@ -78,9 +79,9 @@ def test_no_folder_is_too_large_to_read() -> None:
         str(folder): count
         for name in PRODUCT
         for folder in (ROOT / name, *(ROOT / name).rglob("*"))
-        if folder.is_dir() and (count := sum(entry.suffix == ".py" for entry in folder.iterdir())) > 20
+        if folder.is_dir() and (count := sum(entry.suffix == ".py" for entry in folder.iterdir())) > MODULES_MAX
     }
-    assert not crowded
+    assert not crowded, "divide these folders by responsibility"
     assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
 
 
