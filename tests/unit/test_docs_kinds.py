@@ -30,8 +30,8 @@ def words(page: Path) -> int:
 def test_a_page_that_is_read_from_beginning_to_end_is_short(page: Path) -> None:
     count = words(page)
     assert count <= PAGE_WORDS_MAX, (
-        f"{page.relative_to(ROOT)} has {count} words, {count - PAGE_WORDS_MAX} too many: shorten it, move what is looked"
-        " up to docs/reference, or divide it by task and list the new page in mkdocs.yml."
+        f"{page.relative_to(ROOT)} has {count} words, {count - PAGE_WORDS_MAX} too many: shorten it, move what is"
+        " looked up to docs/reference, or divide it by task and list the new page in mkdocs.yml."
     )
 
 
