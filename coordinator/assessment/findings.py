@@ -1,6 +1,5 @@
 """What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
 
-import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +7,10 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.names import for_shell, for_toml
 from bellwether_kafka.coordinator.observation import LagVerdict, Observation
 from bellwether_kafka.coordinator.planning import listed
-from bellwether_kafka.coordinator.settings import GroupSettings, quoted
+from bellwether_kafka.coordinator.settings import GroupSettings
 
 UNEVEN = 1.1
 COMMENT_WIDTH = 120
@@ -194,7 +194,7 @@ _LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (_not_led, _stuck, _u
 
 def configuration(facts: Facts, found: Sequence[Finding]) -> str:
     """The lines of bellwether.toml to begin with: what to do about the findings, with the reason beside each line."""
-    seen, lines = facts.seen, ["[[groups]]", f"name = {quoted(facts.seen.group_id)}"]
+    seen, lines = facts.seen, ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}"]
     settings = {one.setting for one in found}
     if not seen.can_be_led:
         return _text([*lines, f"{OBSERVE}  # no client can lead it"])
@@ -212,7 +212,7 @@ def configuration(facts: Facts, found: Sequence[Finding]) -> str:
 def to_lead(facts: Facts) -> str:
     """The same for a group that its operator wants to lead, whatever was found. What only the operator knows of an
     application is commented out, so that the lines can be loaded as they are."""
-    lines = ["[[groups]]", f"name = {quoted(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
+    lines = ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
     return _text(lines + _by(facts, calm=False))
 
 
@@ -241,7 +241,7 @@ def _kind(facts: Facts) -> list[str]:
     name = facts.seen.group_id
     return [
         'kind = "streams"',
-        f"topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
+        f"topology = {for_toml(f'{name}.yaml')}  # {_learn(name)}",
     ]
 
 
@@ -257,7 +257,7 @@ def _undeclared(facts: Facts) -> list[str]:
         'kind = "streams"',
         "# Declare the next lines as the application has them, because its members do not send them.",
         *(_comment(f"Until then it is not taken over: {obstacle.sentence}.") if obstacle is not None else []),
-        f"#topology = {quoted(f'{name}.yaml')}  # {_learn(name)}",
+        f"#topology = {for_toml(f'{name}.yaml')}  # {_learn(name)}",
         "#topology_attested = true  # if every version of the application that may join has this topology",
         '#"processing.guarantee" = "at_least_once"  # or "exactly_once_v2"',
         '#stores = "persistent"  # or "in-memory"',
@@ -267,9 +267,8 @@ def _undeclared(facts: Facts) -> list[str]:
 
 
 def _learn(group_id: str) -> str:
-    """How to write the topology file, for a comment: a group id may hold anything, and a comment ends with its line."""
-    name = "".join(char if char.isprintable() else "?" for char in group_id)
-    return f"write it with: bellwether topology learn {shlex.quote(name)} > {shlex.quote(f'{name}.yaml')}"
+    """How to write the topology file, for a comment, which ends with its line."""
+    return f"write it with: bellwether topology learn {for_shell(group_id)} > {for_shell(f'{group_id}.yaml')}"
 
 
 def _comment(text: str) -> list[str]:

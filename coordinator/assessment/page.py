@@ -1,10 +1,10 @@
 """Assessments as one page to share: a single file without scripts and without anything to fetch. Pure."""
 
 from collections.abc import Sequence
-from html import escape
 
 from bellwether_kafka.coordinator.assessment.model import Assessment, Finding
 from bellwether_kafka.coordinator.assessment.tables import DASH, Grid, grids, headline, lines
+from bellwether_kafka.coordinator.names import for_html
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2126;--dim:#5c6670;--line:#d5dade;--back:#fff;--soft:#f3f5f7;--good:#0a6b3d}
@@ -28,13 +28,13 @@ pre{background:var(--soft);padding:.7rem;overflow-x:auto;font-size:.85rem;border
 
 def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
     """The whole document. `found` in the order in which it is to be shown."""
-    index = "".join(f"<li>{escape(headline(one))}: {len(one.findings)} found</li>" for one in found)
+    index = "".join(f"<li>{for_html(headline(one))}: {len(one.findings)} found</li>" for one in found)
     parts = "".join(_section(one) for one in found)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{escape(title)}</h1><p class=dim>{DASH} stands for what is not known; times are UTC.</p>"
+        f"<title>{for_html(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><h1>{for_html(title)}</h1><p class=dim>{DASH} stands for what is not known; times are UTC.</p>"
         f"<ul>{index}</ul>{parts}</body></html>\n"
     )
 
@@ -42,21 +42,21 @@ def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of co
 def _section(one: Assessment) -> str:
     tables = "".join(map(_grid, grids(one)))
     said = "".join(map(_finding, one.findings)) or "<dd>Nothing was found that costs.</dd>"
-    reasons = "".join(f"<li>{escape(line)}</li>" for line in lines(one))
+    reasons = "".join(f"<li>{for_html(line)}</li>" for line in lines(one))
     unknown = f"<h3>Not known</h3><ul class=dim>{reasons}</ul>" if reasons else ""
     return (
-        f"<section><h2>{escape(headline(one))}</h2>{tables}<h3>Found</h3><dl>{said}</dl>{unknown}"
-        f"<h3>To begin with</h3><pre>{escape(one.configuration)}</pre></section>"
+        f"<section><h2>{for_html(headline(one))}</h2>{tables}<h3>Found</h3><dl>{said}</dl>{unknown}"
+        f"<h3>To begin with</h3><pre>{for_html(one.configuration)}</pre></section>"
     )
 
 
 def _finding(one: Finding) -> str:
-    avoided = f'<dd class="good">Bellwether: {escape(one.avoided)}</dd>' if one.avoided else ""
-    cannot = f"<dd>It cannot: {escape(one.cannot)}</dd>" if one.cannot else ""
-    return f"<dt>{escape(one.about)}</dt><dd>{escape(one.said)}</dd>{avoided}{cannot}"
+    avoided = f'<dd class="good">Bellwether: {for_html(one.avoided)}</dd>' if one.avoided else ""
+    cannot = f"<dd>It cannot: {for_html(one.cannot)}</dd>" if one.cannot else ""
+    return f"<dt>{for_html(one.about)}</dt><dd>{for_html(one.said)}</dd>{avoided}{cannot}"
 
 
 def _grid(grid: Grid) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in grid.columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows)
-    return f'<h3>{escape(grid.title)}</h3><div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    head = "".join(f"<th>{for_html(name)}</th>" for name in grid.columns)
+    body = "".join("<tr>" + "".join(f"<td>{for_html(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows)
+    return f'<h3>{for_html(grid.title)}</h3><div class="wide"><table><tr>{head}</tr>{body}</table></div>'

@@ -38,7 +38,7 @@ from bellwether_kafka.coordinator.cli.look import (
     run_to_end,
 )
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 from bellwether_kafka.coordinator.settings import Settings, SettingsError
@@ -93,7 +93,7 @@ def assess(
 
 def _print(found: Sequence[Assessment], output: Format) -> None:
     if output is Format.HTML:
-        typer.echo(page(found), nl=False)
+        say(page(found), nl=False)
     elif output in (Format.JSON, Format.YAML):
         print_document([document(one) for one in found], Output(output.value))
     else:
@@ -133,7 +133,7 @@ def _recorded(path: Path | None) -> records.History | None:
     except records.HistoryError as error:
         fail(str(error))
     for reason, count in sorted(found.refused.items()):
-        typer.echo(f"{count} records were left out: {reason}.", err=True)
+        say(f"{count} records were left out: {reason}.", err=True)
     return found
 
 

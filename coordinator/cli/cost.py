@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
 from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
@@ -182,9 +182,9 @@ def weights(
         print_document(found, output)
         return
     for line in weights_in_words(found):
-        typer.echo(line)
+        say(line)
     for one in found["heaviest"]:
-        typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+        say(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
 
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
@@ -196,7 +196,7 @@ def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str
     try:
         return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
     except WeightsUnreadError as error:
-        typer.echo(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
+        say(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
         return None
 
 
@@ -244,9 +244,9 @@ def restore_rate(given: float | None, url: str | None, group: str) -> float | No
     except (OSError, ValueError) as error:
         fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
     if found is None:
-        typer.echo(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
+        say(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
     else:
-        typer.echo(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
+        say(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
     return found
 
 

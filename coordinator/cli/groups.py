@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-import typer
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import (
@@ -33,6 +32,7 @@ from bellwether_kafka.coordinator.cli.output import (
     print_document,
     ranges,
     repeated,
+    say,
 )
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_sidecar
@@ -109,7 +109,7 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         return
     _draw(seen, wide=output is Output.WIDE)
     for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():
-        typer.echo(line)
+        say(line)
 
 
 def draw_groups(found: Sequence[tuple[ListedGroup, str]], *, wide: bool) -> None:

@@ -5,8 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import typer
-
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy
 from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
@@ -14,6 +12,7 @@ from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import group_settings
+from bellwether_kafka.coordinator.cli.output import say
 from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, TopicDesk
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.planning import Application, load_application
@@ -79,6 +78,6 @@ def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
     try:
         records = TopicDesk(librdkafka_properties(settings.properties), settings.control_topic).read()
     except ControlTopicError as error:
-        typer.echo(f"Pins, bans and evacuations are left out: {error}", err=True)
+        say(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
@@ -17,7 +16,7 @@ from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
-from bellwether_kafka.coordinator.cli.output import fail
+from bellwether_kafka.coordinator.cli.output import fail, say
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
@@ -81,7 +80,7 @@ def patiently(
                 raise
             why = str(error)
         if not said:
-            typer.echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
+            say(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
             said = True
         time.sleep(LOOK_S)
 
@@ -153,7 +152,7 @@ def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]
 def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
     """Says so where the plan for a group is one that nobody could carry out; `err`: on standard error."""
     if not seen.can_be_led:
-        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
+        say(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 
 def who_assigns(*, sidecar: bool, others: bool) -> str:

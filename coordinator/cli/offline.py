@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
@@ -49,7 +49,7 @@ def decode(
     if output.is_document:
         print_document(found, output)
     else:
-        typer.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+        say(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _as_sentence(text: str) -> str:

@@ -22,10 +22,11 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.look import LOOK_S, Placed, look, patiently
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, say
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import REBALANCING
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
@@ -107,9 +108,9 @@ class OrdersTopic:
         if self.local and order.kind in FORGOTTEN:
             sentence += " So does a restart of the process: without control_topic orders are in its memory only."
         if sentence and not self.output.is_document:
-            typer.echo(sentence)
+            say(sentence)
         if doubt:
-            typer.echo(f"But: {doubt}", err=True)
+            say(f"But: {doubt}", err=True)
         done = self._followed(order, placed, wait_s) if wait_s else None
         if self.output.is_document:
             print_document(
@@ -166,13 +167,13 @@ class OrdersTopic:
             if not missing and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
                 missing = unseen(order, self.read())
             if not missing:
-                typer.echo("It is in effect.", err=True)
+                say("It is in effect.", err=True)
                 return True
             if missing != said:
-                typer.echo(missing, err=True)
+                say(missing, err=True)
                 said = missing
             if time.monotonic() - began >= wait_s:
-                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
+                say(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
                 return False
             time.sleep(LOOK_S if placed is not None else POLL_S)
 
@@ -225,7 +226,7 @@ def _unemptied(order: AnyOrder, placed: Placed) -> str:
     """Why a member is not to be removed yet, as a sentence; "" for nothing."""
     if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
         return ""
-    command = f"'bellwether evacuate {order.target} {order.where}'"
+    command = f"'bellwether evacuate {for_shell(order.target)} {for_shell(order.where)}'"
     return f"{order.where} still has work; empty it with {command}, and stop it." if placed.missing(0.0) else ""
 
 

@@ -40,7 +40,8 @@ from bellwether_kafka.coordinator.cli.ordering import (
     with_topic,
     with_topic_or_locally,
 )
-from bellwether_kafka.coordinator.cli.output import Exit, Output, fail, print_document, tell
+from bellwether_kafka.coordinator.cli.output import Exit, Output, fail, print_document, say, tell
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -78,7 +79,7 @@ def leave(
     to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
     order = _order(control.OrderKind.LEAVE, group, _duration_ms(for_), reason)
-    sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that."
+    sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {for_shell(group)}' ends that."
     to.give(order, sentence, wait_s=wait, force=force)
 
 
@@ -87,7 +88,9 @@ def pause(
     to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
     order = _order(control.OrderKind.PAUSE, group, _duration_ms(for_), reason)
-    sentence = f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that."
+    sentence = (
+        f"Bellwether begins no rebalance in {group} for {for_}. 'bellwether resume {for_shell(group)}' ends that."
+    )
     to.give(order, sentence, wait_s=wait, force=force)
 
 
@@ -200,7 +203,7 @@ def roll(
         done.append(one)
         if not to.output.is_document:  # at once, since the next one may end it
             steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
-            typer.echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+            say(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
     if to.output.is_document:
         print_document({"group": group, "members": [asdict(one) for one in done]}, to.output)
 
@@ -239,14 +242,14 @@ def orders(to: OrdersTopic) -> None:
         print_document({"sidecars": [asdict(beat) for beat in beats], "orders": listed}, to.output)
         return
     if not beats and not stand:
-        typer.echo("No order is in force, and no instance of Bellwether has reported.", err=True)
+        say("No order is in force, and no instance of Bellwether has reported.", err=True)
     for beat in beats:
         age_s = max(0, at_ms - beat.at_ms) / 1000
-        typer.echo(f"instance of Bellwether {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
+        say(f"instance of Bellwether {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
     for order in stand:
         until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
         stage = _stage(order, found)
-        typer.echo(f"{order.sentence}, {_sooner(order)}until {until}{f'; it is {stage} now' if stage else ''}")
+        say(f"{order.sentence}, {_sooner(order)}until {until}{f'; it is {stage} now' if stage else ''}")
 
 
 def _sooner(order: AnyOrder) -> str:
@@ -311,7 +314,7 @@ def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: 
 def _ends(order: control.PlacementOrder) -> str:
     """The command that withdraws it, as a shell takes it."""
     item = order.where if order.kind is control.PlacementKind.EVACUATE else order.item
-    return f"'bellwether unpin {order.target} {'--all' if item == EVERYTHING else item}'"
+    return f"'bellwether unpin {for_shell(order.target)} {'--all' if item == EVERYTHING else for_shell(item)}'"
 
 
 def _duration_ms(text: str) -> int:
@@ -396,4 +399,4 @@ def _withdraw(to: OrdersTopic, order: control.PlacementOrder) -> None:
 
 
 def _say(sentence: str) -> None:
-    typer.echo(sentence, err=True)
+    say(sentence, err=True)

@@ -7,7 +7,7 @@ standard error.
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import groupby, zip_longest
@@ -17,12 +17,13 @@ import rich.console
 import typer
 import yaml
 from rich.cells import cell_len, set_cell_size
-from rich.console import ConsoleOptions
+from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.names import for_terminal
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNCUT = 10_000  # columns where no terminal is: a file and a pipe have no edge
@@ -46,9 +47,14 @@ class Output(StrEnum):
 As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
 
 
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints text for people, with names in it that may hold anything."""
+    typer.echo(for_terminal(text, lines=True), err=err, nl=nl)
+
+
 def fail(message: str) -> NoReturn:
     """Ends the process with a sentence for people."""
-    typer.echo(message, err=True)
+    say(message, err=True)
     raise typer.Exit(Exit.INPUT)
 
 
@@ -58,9 +64,9 @@ def print_document(document: Any, output: Output, *, one_of_many: bool = False) 
         # By way of JSON: both print the same values, without tags and anchors.
         plain = json.loads(json.dumps(document))
         text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
-        typer.echo(json.dumps(document, indent=None if one_of_many else 2))
+        say(json.dumps(document, indent=None if one_of_many else 2))
 
 
 def repeated(show: Callable[[], None], interval_s: float | None) -> None:
@@ -85,6 +91,14 @@ class Console(rich.console.Console):
         if not self.is_terminal:
             self.width = UNCUT
 
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is drawn, without control characters of names: only rich's own control codes reach the terminal."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(for_terminal(segment.text, lines=True), segment.style)
+
     def on_broken_pipe(self) -> None:
         """As anybody who prints: the command ends with its code for that."""
         raise BrokenPipeError
@@ -100,7 +114,7 @@ class Table:
         self._rows: list[tuple[tuple[str, ...], Style | None]] = []
 
     def add_row(self, *cells: str, style: Style | None = None) -> None:
-        self._rows.append((tuple(map(_printable, cells)), style))
+        self._rows.append((tuple(map(for_terminal, cells)), style))
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> Iterator[Segment]:
         lines = [(self._columns, HEADING), *self._rows]
@@ -112,11 +126,6 @@ class Table:
             for parts in _folded(console, cells, widths):
                 text = GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
                 yield Segment(f"{text.rstrip()}\n", style)
-
-
-def _printable(text: str) -> str:
-    """On one line, and without what a terminal would take for an order: names are chosen by clients."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _fitting(natural: Sequence[int], most: int) -> list[int]:
@@ -147,7 +156,7 @@ def tell(output: Output, sentence: str, **facts: Any) -> None:
     if output.is_document:
         print_document({**facts, "said": sentence}, output)
     else:
-        typer.echo(sentence)
+        say(sentence)
 
 
 def counted(number: int, noun: str) -> str:

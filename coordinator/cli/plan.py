@@ -26,7 +26,9 @@ from bellwether_kafka.coordinator.cli.output import (
     print_document,
     ranges,
     repeated,
+    say,
 )
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     AbsenceCost,
     Observation,
@@ -84,9 +86,9 @@ def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output,
         warn_hypothetical(seen)
         _draw_plan(seen, shadow, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
-            typer.echo(line)
+            say(line)
         for line in crash_in_words(seen, shadow, pace) if output is Output.WIDE else ():
-            typer.echo(line)
+            say(line)
     return bool(picture.moved or picture.new or picture.lost)
 
 
@@ -97,7 +99,7 @@ def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
         return []
     said = shadow.decision.plan.words.items(cost.items)
     unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
-    more = f"'bellwether simulate {seen.group_id} --crash' has more"
+    more = f"'bellwether simulate {for_shell(seen.group_id)} --crash' has more"
     return [
         f"If {cost.member} crashed now, no member would have its {said} for up to {unowned}{_restoring(cost)}; {more}."
     ]
@@ -135,7 +137,7 @@ def explain(
         return
     warn_hypothetical(seen)
     if not found:
-        typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
+        say("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
     for explanation in found:
         _draw_explanation(explanation, names, alternatives=what is not None)
 

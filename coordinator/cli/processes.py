@@ -11,6 +11,7 @@ import typer
 
 from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
+from bellwether_kafka.coordinator.cli.output import say
 from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, run_guard
 from bellwether_kafka.coordinator.runtime import SettingsFile, serve
 from bellwether_kafka.coordinator.settings import named
@@ -34,7 +35,7 @@ def run(
     file = SettingsFile(config, lambda: read_settings(bootstrap, config, given)) if config is not None else None
     outcome = asyncio.run(serve(settings, installed_version(), file))
     for message in outcome.messages:
-        typer.echo(message, err=True)
+        say(message, err=True)
     raise typer.Exit(outcome.exit_code)
 
 

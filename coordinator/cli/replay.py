@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, fail, print_document, tell
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, fail, print_document, say, tell
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import ACTIVE, HistoryUnreadError, assignment_entries, recorded
 from bellwether_kafka.pipeline import records
@@ -76,10 +76,10 @@ def replay(
     if unknown:
         fail(f"The history has no group {unknown[0]}; it has {', '.join(sorted(groups))}.")
     for reason, count in sorted(recorded.refused.items()):
-        typer.echo(f"{count} records were left out: {reason}.", err=True)
+        say(f"{count} records were left out: {reason}.", err=True)
     left_out = sorted(recorded.assignments.keys() - groups)
     if left_out:
-        typer.echo(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
+        say(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
     found: list[records.Replayed] = []
     weights = recorded.weights()
     for name in sorted(group or groups):
@@ -106,15 +106,15 @@ def _draw_replayed(found: Sequence[records.Replayed]) -> None:
         doubt = f" ({one.doubt})" if one.doubt else ""
         policies = f"{one.recorded_policy} then, {one.policy} now"
         when = f"generation {one.generation}" if one.generation >= 0 else f"at {_at(one.decided_at_ms)}"
-        typer.echo(f"{one.group}, {when}: {policies}: {what}{doubt}")
+        say(f"{one.group}, {when}: {policies}: {what}{doubt}")
         for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
             then, now = getattr(one.recorded, name), getattr(one.now, name)
             if then != now:
-                typer.echo(f"    {name.replace('_', ' ')}: {then} then, {now} now")
+                say(f"    {name.replace('_', ' ')}: {then} then, {now} now")
         for change in one.differences[:DIFFERENCES_SHOWN]:
-            typer.echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
+            say(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(one.same for one in found)
-    typer.echo(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
+    say(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
 
 
 def _at(ms: int) -> str:
@@ -237,9 +237,9 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
     outcomes = records.replay_here(found, wanted)
     took_s = time.perf_counter() - began
     for reason, count in sorted(found.refused.items()):
-        typer.echo(f"{count} records were left out: {reason}.", err=True)
+        say(f"{count} records were left out: {reason}.", err=True)
     if output.is_document:
         print_document(records.summary(outcomes), output)
         return
-    typer.echo(records.recommendation(outcomes))
-    typer.echo(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")
+    say(records.recommendation(outcomes))
+    say(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")

@@ -26,9 +26,10 @@ from bellwether_kafka.coordinator.cli.look import (
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document, say
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     GUARD,
     NEWEST,
@@ -127,7 +128,7 @@ def tell_absences(
             found = owners_called(seen, decision.plan, text.removeprefix(AT_MEMBER))
             if len(found) != 1:
                 what = f"may be {listed(found)}; write more of the id" if found else "is no member of the group"
-                fail(f"{text} {what}; see 'bellwether describe {seen.group_id}'.")
+                fail(f"{text} {what}; see 'bellwether describe {for_shell(seen.group_id)}'.")
             costs.append(absence_cost(ending, decision, shadow.held, names.index(found[0]), pace))
     everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
     if output.is_document:
@@ -148,14 +149,12 @@ def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, eve
         table.add_row(cost.ending.value, member, str(cost.items), *spent, restored, beforehand)
     Console().print(table)
     for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
-        typer.echo(line)
+        say(line)
     if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
-        typer.echo("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
+        say("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
     if everybody:
-        typer.echo(
-            "The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer."
-        )
-    typer.echo("Seconds are upper bounds. Nothing was applied.")
+        say("The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer.")
+    say("Seconds are upper bounds. Nothing was applied.")
 
 
 def _seconds(value: float | None) -> str:
@@ -315,7 +314,7 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
     if costs:
         whole = {**costs[-1], "present": costs[0]["present"]}
         for line in in_words(whole, "afterwards"):
-            typer.echo(line)
+            say(line)
     console.print(
         Text(
             f"Stable after {counted(len(found), 'rebalance')} and {counted(moved, 'move')}.{reads}"

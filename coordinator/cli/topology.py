@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
 from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
@@ -84,7 +84,7 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output:
         print_document(_document(topology), output)
         return
     for line in _lines(topology):
-        typer.echo(line)
+        say(line)
 
 
 def _document(topology: Topology) -> dict[str, Any]:
@@ -158,4 +158,4 @@ def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     if output.is_document:
         print_document(yaml.safe_load(text), output)
     else:
-        typer.echo(text, nl=False)
+        say(text, nl=False)

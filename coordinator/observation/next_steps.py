@@ -5,6 +5,7 @@ Pure.
 
 from collections.abc import Iterator, Sequence
 
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict
 
 STEPS_MAX = 3
@@ -23,8 +24,8 @@ def _leading_on(facts: Facts) -> Iterator[str]:
         yield "Start the application, then ask again."
         return
     if seen.can_be_led:
-        yield f"See what Bellwether would change: bellwether plan {seen.group_id}"
+        yield f"See what Bellwether would change: bellwether plan {for_shell(seen.group_id)}"
     if seen.can_be_led and not seen.sidecars and facts.mode != "lead":
         yield 'Have it led: write mode = "lead" for the group, and start bellwether run.'
-    yield f"Watch it: bellwether describe {seen.group_id} --watch"
+    yield f"Watch it: bellwether describe {for_shell(seen.group_id)} --watch"
     yield "Watch all groups: bellwether top"

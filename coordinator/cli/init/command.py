@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +28,9 @@ from bellwether_kafka.coordinator.cli.init.draft import Draft, Led, text_of
 from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import counted, fail
+from bellwether_kafka.coordinator.cli.output import counted, fail, say
 from bellwether_kafka.coordinator.kafka import ListedGroup, environment_properties
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
 
@@ -113,7 +113,7 @@ def _init(questions: Questions, given: Given) -> None:
     written = _write(file, text_of(Draft(properties, groups.observe, led, cluster.racks, where, variables)))
     for entry in written.groups:
         if not any(entry.selects(name) for name in cluster.names):
-            typer.echo(f"The cluster has no group yet that {entry.called} fits.", err=True)
+            say(f"The cluster has no group yet that {entry.called} fits.", err=True)
     _tell(file, groups)
 
 
@@ -198,7 +198,7 @@ def _write(file: Path, text: str) -> Settings:
 
 
 def _tell(file: Path, groups: Chosen) -> None:
-    typer.echo(f"Wrote {file}, and loaded it again. Next:")
+    say(f"Wrote {file}, and loaded it again. Next:")
     for name in groups.lead:
-        typer.echo(f"  bellwether doctor {shlex.quote(name)} --config {shlex.quote(str(file))}")
-    typer.echo(f"  bellwether run --config {shlex.quote(str(file))}")
+        say(f"  bellwether doctor {for_shell(name)} --config {for_shell(str(file))}")
+    say(f"  bellwether run --config {for_shell(str(file))}")

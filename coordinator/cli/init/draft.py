@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.cli.init.answers import BOOTSTRAP, RACK
-from bellwether_kafka.coordinator.settings import named, quoted
+from bellwether_kafka.coordinator.names import for_terminal, for_toml
+from bellwether_kafka.coordinator.settings import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,15 @@ def _observed(names: Sequence[str]) -> Iterator[str]:
             if number == 0
             else []
         )
-        yield _block([*first, "[[groups]]", *(f"{setting} = {quoted(value)}" for setting, value in entry.items())])
+        yield _block([*first, "[[groups]]", *(f"{setting} = {for_toml(value)}" for setting, value in entry.items())])
 
 
 def _led(group: Led) -> str:
-    return _block([f"# {_printable(group.headline)}", *group.configuration.splitlines()])
+    return _block([f"# {for_terminal(group.headline)}", *group.configuration.splitlines()])
 
 
 def _line(name: str, value: str) -> str:
-    return f"{quoted(name)} = {quoted(value)}"
-
-
-def _printable(text: str) -> str:
-    """On one line: a group id may hold anything, and a comment ends with its line."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return f"{for_toml(name)} = {for_toml(value)}"
 
 
 def _block(lines: Sequence[str]) -> str:

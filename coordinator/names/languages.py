@@ -1,0 +1,54 @@
+"""Text as a terminal, a shell, TOML, HTML and a URL take it literally. Pure."""
+
+import html
+import shlex
+import urllib.parse
+
+
+def for_terminal(text: str, *, lines: bool = False) -> str:
+    """The text without anything that a terminal acts on: control and format characters are shown as escapes (`\\x1b`).
+
+    With `lines`, line feeds and tabs stay; without, the result is one line.
+    """
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(char if char.isprintable() or char in kept else _escaped(char) for char in text)
+
+
+def for_shell(word: str) -> str:
+    """One word of a command line to paste. A word with control characters is written as `$'...'`, which bash, zsh and
+    ksh read, so that the line stays one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(_in_ansi_c(char) for char in word) + "'"
+
+
+def for_toml(text: str) -> str:
+    """A basic string of TOML with its quotes."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else _unicode(ord(char)) for char in escaped) + '"'
+
+
+def for_html(text: str) -> str:
+    """Text of an element, or of an attribute in quotes; control characters are shown as escapes."""
+    return html.escape(for_terminal(text, lines=True))
+
+
+def for_url(segment: str) -> str:
+    """One segment of a path, or one value of a query."""
+    return urllib.parse.quote(segment, safe="", errors="surrogatepass")
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _in_ansi_c(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return char if char.isprintable() else _unicode(ord(char))
+
+
+def _unicode(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

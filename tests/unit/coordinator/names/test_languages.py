@@ -1,0 +1,52 @@
+"""A name comes back as it was from each language into which it is put, and acts on nothing on the way."""
+
+import html
+import subprocess
+import tomllib
+import urllib.parse
+
+import pytest
+
+from bellwether_kafka.coordinator.names import for_html, for_shell, for_terminal, for_toml, for_url
+from tests.hostile_names import NAMES
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_terminal_shows_a_name_on_one_line_and_acts_on_nothing(name: str) -> None:
+    assert for_terminal(name).isprintable()
+    assert for_terminal(f"a\n{name}\tb", lines=True).replace("\n", "").replace("\t", "").isprintable()
+
+
+def test_what_a_terminal_only_shows_stays_as_it_is() -> None:
+    assert for_terminal("orders-é-\U0001f600 [b]") == "orders-é-\U0001f600 [b]"
+    assert for_terminal("a\x1b[2J\u202eb\n") == "a\\x1b[2J\\u202eb\\n"
+
+
+@pytest.mark.parametrize("name", ["", *NAMES], ids=ascii)
+def test_toml_reads_a_name_as_it_was(name: str) -> None:
+    written = f"name = {for_toml(name)}"
+    assert tomllib.loads(written) == {"name": name}
+    assert written.isprintable()
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_shell_reads_one_word_from_one_line(name: str) -> None:
+    line = f"printf %s {for_shell(name)}"
+    assert line.isprintable()
+    if "\x00" in name:
+        return  # no word of a shell can have it
+    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, check=True, env=environment)
+    assert ended.stdout.decode() == name
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_html_shows_a_name_and_nothing_else(name: str) -> None:
+    assert "<" not in for_html(name)
+    assert html.unescape(for_html(name)) == for_terminal(name, lines=True)
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_url_has_a_name_in_one_segment(name: str) -> None:
+    assert urllib.parse.unquote(for_url(name)) == name
+    assert "/" not in for_url(name)
