@@ -23,7 +23,7 @@ from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.names import for_terminal
+from bellwether_kafka.coordinator.names import for_terminal, without_secrets
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNCUT = 10_000  # columns where no terminal is: a file and a pipe have no edge
@@ -48,8 +48,8 @@ As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wid
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints text for people, with names in it that may hold anything."""
-    typer.echo(for_terminal(text, lines=True), err=err, nl=nl)
+    """Prints text for people. Names in it may hold anything, and errors of libraries a secret."""
+    typer.echo(for_terminal(without_secrets(text), lines=True), err=err, nl=nl)
 
 
 def fail(message: str) -> NoReturn:

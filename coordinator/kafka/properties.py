@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bellwether_kafka.coordinator.names import SECRETS, keep_secret
+
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
+NO_SECRETS = (".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name")
 # Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
 TOP_LEVEL = {
     *("standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format"),
@@ -31,6 +34,8 @@ def properties_in(value: object) -> dict[str, str]:
         if target in found:
             raise ValueError(f"the property {target} is given twice, as a value and as a file; remove one")
         found[target] = _secret(name, text) if str(name).endswith(FROM_FILE) else text
+        if _is_secret(target):
+            keep_secret(found[target])
     return found
 
 
@@ -62,10 +67,18 @@ def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def _is_secret(name: str) -> bool:
+    """Whether the value of the property is a secret, by its name."""
+    lowered = name.lower()
+    return any(word in lowered for word in SECRETS) and not lowered.endswith(NO_SECRETS)
+
+
 def _secret(name: str, path: str) -> str:
+    """The content of the file. An error does not show the path: it may be the secret itself, written in the wrong
+    place."""
     try:
         with Path(path).open(encoding="utf-8") as source:
             return source.read(SECRET_BYTES_MAX).rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ValueError(f"the file {path} named by {name} cannot be read ({reason}); correct the path") from None
+        raise ValueError(f"the file named by {name} cannot be read ({reason}); correct the path") from None

@@ -11,3 +11,4 @@ from bellwether_kafka.coordinator.names.languages import (
     for_toml,
     for_url,
 )
+from bellwether_kafka.coordinator.names.secrets import HIDDEN, SECRETS, keep_secret, without_secrets

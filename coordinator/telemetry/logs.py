@@ -13,11 +13,14 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-HIDDEN = "[hidden]"
+from bellwether_kafka.coordinator.names import HIDDEN, SECRETS, for_terminal, without_secrets
+
 TEXT_LENGTH_MAX = 2_000
 ITEMS_MAX = 50
 DEPTH_MAX = 4
-SECRET_WORDS = ("password", "passwd", "secret", "token", "jaas", "credential", "private", "key.pem", "user_data")
+TRACEBACK_LENGTH_MAX = 16_000
+TRACEBACKS = ("exception", "stack")
+SECRET_WORDS = (*SECRETS, "passwd", "user_data")
 SHOWN_PROPERTIES = frozenset(
     {
         "bootstrap.servers",
@@ -51,7 +54,7 @@ def _clean(key: str, value: object, depth: int) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()[:12]}>"
     if isinstance(value, str):
-        return _text(value)
+        return _traceback(value) if depth == 0 and name in TRACEBACKS else _text(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if depth >= DEPTH_MAX:
@@ -68,9 +71,17 @@ def _is_property(name: str) -> bool:
 
 
 def _text(value: str) -> str:
-    """Names come from clients: no line breaks, no terminal escapes, no megabytes."""
-    shown = value if len(value) <= TEXT_LENGTH_MAX else f"{value[:TEXT_LENGTH_MAX]}... ({len(value)} characters)"
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in shown)
+    """Names come from clients: no terminal escapes, no megabytes."""
+    clean = without_secrets(value)
+    shown = clean if len(clean) <= TEXT_LENGTH_MAX else f"{clean[:TEXT_LENGTH_MAX]}... ({len(value)} characters)"
+    return for_terminal(shown, lines=True)
+
+
+def _traceback(value: str) -> str:
+    """The end of it, where the error is."""
+    clean = without_secrets(value)
+    cut = f"({len(clean)} characters) ..." if len(clean) > TRACEBACK_LENGTH_MAX else ""
+    return for_terminal(cut + clean[-TRACEBACK_LENGTH_MAX:], lines=True)
 
 
 def configure_logs(
@@ -88,12 +99,16 @@ def configure_logs(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.PositionalArgumentsFormatter(),
     ]
-    # After the redaction a traceback would bring text back that it has not seen, so tracebacks become text before it.
-    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if as_json:
-        last += [structlog.processors.format_exc_info, redact, structlog.processors.JSONRenderer()]
-    else:
-        last += [redact, structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    # A traceback becomes text before the redaction, which would not see it afterwards. It is the interpreter's own,
+    # without the values of local variables, which structlog's renderers show.
+    last: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.format_exc_info,
+        redact,
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback),
+    ]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     root = logging.getLogger()

@@ -18,7 +18,7 @@ from tests.unit.coordinator.cli.in_process import bellwether
 TOPICS = ("orders", "payments")
 OF_BROKERS = sorted(name for name, words in ARGUMENTS.items() if "{brokers}" in words and "{folder}" not in words)
 OF_ORDERS = sorted(name for name, words in ARGUMENTS.items() if "{control}" in words and "{group}" in words)
-GROUP_NAMES = (*NAMES[27:28], *NAMES[37:62:4], *NAMES[62:80:3], *NAMES[-12::3])
+GROUP_NAMES = ("a\x1bb\n", "\u202eevil", "$(id) 'x\"", "<b>&amp;{x}%s", "a/b%2F..", "{{ .Value }}\\")
 
 
 def member(number: int, name: str) -> DescribedMember:

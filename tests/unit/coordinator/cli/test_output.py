@@ -72,7 +72,7 @@ def test_wide_characters_take_two_columns() -> None:
 
 
 def test_what_clients_choose_is_no_order_to_a_terminal() -> None:
-    assert drawn(table_of(("a\x1b[31m\n\r", "[bold]b[/bold]")), 80)[1] == "a?[31m??  [bold]b[/bold]"
+    assert drawn(table_of(("a\x1b[31m\n\r", "[bold]b[/bold]")), 80)[1] == "a\\x1b[31m\\n\\r  [bold]b[/bold]"
 
 
 def test_an_empty_table_has_its_headings() -> None:

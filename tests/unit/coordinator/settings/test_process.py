@@ -122,7 +122,7 @@ def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None
         ('[[groups]]\nname = "a"\nprotocols = []', "The setting groups[0].protocols cannot be used"),
         ('[[groups]]\nname = "a"\nsession_timeout_ms = 5000', "must be less than session_timeout_ms (5000)"),
         ('[[groups]]\nname = "a"\n[[groups]]\nname = "a"', "groups names a twice"),
-        ('[kafka]\n"sasl.password.file" = "/nowhere/pw"', "the file /nowhere/pw named by sasl.password.file cannot be"),
+        ('[kafka]\n"sasl.password.file" = "/nowhere/pw"', "the file named by sasl.password.file cannot be read"),
         ('[kafka]\n"client.id" = ["a"]', "the property client.id is no plain value"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from bellwether_kafka.coordinator.names import keep_secret
 from bellwether_kafka.coordinator.telemetry import logs
 
 
@@ -119,3 +120,51 @@ def test_the_level_is_kept() -> None:
     structlog.get_logger("x").info("quiet")
     structlog.get_logger("x").warning("loud")
     assert json.loads(stream.getvalue())["event"] == "loud"
+
+
+PLANTED = "hush-Zx81-planted"
+
+
+def log_in(properties: dict[str, str]) -> None:
+    raise ValueError(f"could not log in with {properties.get('shown', '')}")
+
+
+def failed(style: str, properties: dict[str, str]) -> str:
+    stream = io.StringIO()
+    logs.configure_logs("info", style, stream)  # type: ignore[arg-type]  # the parameter is one of the three words
+    try:
+        log_in(properties)
+    except ValueError:
+        structlog.get_logger("x").exception("failed")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_traceback_shows_no_local_variables(style: str) -> None:
+    assert PLANTED not in failed(style, {"sasl.password": PLANTED})
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_secret_in_the_text_of_an_error_is_hidden(style: str) -> None:
+    keep_secret(PLANTED)
+    assert PLANTED not in failed(style, {"shown": PLANTED})
+    assert logs.HIDDEN in failed(style, {"shown": PLANTED})
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_long_traceback_keeps_its_last_line(style: str) -> None:
+    def deep(n: int) -> None:
+        if n:
+            deeper(n)
+        raise ValueError("the cause")
+
+    def deeper(n: int) -> None:
+        deep(n - 1)
+
+    stream = io.StringIO()
+    logs.configure_logs("info", style, stream)  # type: ignore[arg-type]  # the parameter is one of the three words
+    try:
+        deep(200)
+    except ValueError:
+        structlog.get_logger("x").exception("failed")
+    assert "the cause" in stream.getvalue()
