@@ -146,12 +146,7 @@ def _flats(problem: Problem, item: str) -> IntArray:
     cluster = problem.cluster
     if item == EVERYTHING:
         return np.arange(cluster.partition_total, dtype=np.int32)
-    topic = cluster.index.get(item)
-    if topic is not None:
-        return np.arange(cluster.first[topic], cluster.first[topic + 1], dtype=np.int32)
-    name, _, number = item.rpartition("-")
-    flat = cluster.flat(name, int(number)) if number.isdecimal() else None
-    return np.array([] if flat is None else [flat], dtype=np.int32)
+    return cluster.flats_of(item)
 
 
 def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> int:

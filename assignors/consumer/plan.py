@@ -168,12 +168,11 @@ class PartitionPlan:
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:
             return [int(flat) for flat in np.flatnonzero(self.owner == self.group.members.ids.index(text))]
-        topic, _, number = text.rpartition("-")
-        flat = self.cluster.flat(topic, int(number)) if number.isdigit() else None
-        if flat is None:
-            known = f"a partition (TOPIC-N of {', '.join(self.cluster.topics)})"
+        flats = self.cluster.flats_of(text)
+        if not len(flats):
+            known = f"a topic or partition (TOPIC or TOPIC-N of {', '.join(self.cluster.topics)})"
             raise shared.UnknownItemError(f"{text} is neither {known} nor a member of the group.")
-        return [flat]
+        return [int(flat) for flat in flats]
 
 
 def _partitions(cluster: ClusterView, topic: str) -> int:

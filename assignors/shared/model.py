@@ -20,7 +20,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray, offsets
-from bellwether_kafka.protocol.primitives import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition, whole_number
 
 NOBODY = -1
 NO_RACK = -1
@@ -104,6 +104,17 @@ class ClusterView:
         if t is None or not 0 <= partition < self.counts[t]:
             return None
         return int(self.first[t]) + partition
+
+    def flats_of(self, item: str) -> IntArray:
+        """The flat partitions that a word of an operator names: all of a topic, or one as TOPIC-N; empty for neither.
+        A word that is both, such as `orders-3` where there is a topic of that name, is the topic."""
+        t = self.index.get(item)
+        if t is not None:
+            return np.arange(self.first[t], self.first[t + 1], dtype=np.int32)
+        topic, _, text = item.rpartition("-")
+        number = whole_number(text)
+        flat = self.flat(topic, number) if number is not None else None
+        return np.array([] if flat is None else [flat], dtype=np.int32)
 
     def name(self, flat: int) -> TopicPartition:
         t = int(np.searchsorted(self.first, flat, side="right")) - 1

@@ -371,7 +371,7 @@ def _restart(
         fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
     if ended.returncode:
         _withdraw(to, order)
-        fail(f"'{shlex.join(words)}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+        fail(f"'{' '.join(map(for_shell, words))}' has ended with {ended.returncode}; its tasks may go back to {name}.")
     restarted = time.monotonic()
     missing = _until_ready(to, group, where, wait_s)
     if missing:

@@ -47,7 +47,7 @@ from bellwether_kafka.coordinator.observation import (
 from bellwether_kafka.coordinator.planning import ApplicationError, listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
-from bellwether_kafka.protocol.primitives import TaskId
+from bellwether_kafka.protocol.primitives import TaskId, whole_number
 
 
 def simulate(
@@ -281,9 +281,10 @@ def _topics(given: list[str]) -> dict[str, int]:
     found = {}
     for text in given:
         name, _, number = text.partition("=")
-        if not number.isdigit() or not name:
+        partitions = whole_number(number)
+        if partitions is None or not name:
             fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
-        found[name] = int(number)
+        found[name] = partitions
     return found
 
 

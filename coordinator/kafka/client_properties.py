@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.kafka import kerberos, tokens
 from bellwether_kafka.coordinator.kafka.kerberos import GSSAPI, KerberosError
 from bellwether_kafka.coordinator.kafka.tokens import AWS_MSK_IAM, OAUTHBEARER
 from bellwether_kafka.coordinator.membership import CLIENT_ID
+from bellwether_kafka.protocol.primitives import whole_number
 
 OWN_PREFIX = "bellwether."
 API_VERSION = "bellwether.api.version"
@@ -169,7 +170,7 @@ def _servers(value: str) -> list[str]:
     servers = [server.strip() for server in value.split(",") if server.strip()]
     for server in servers:
         port = server.rsplit(":", 1)[-1] if ":" in server.rsplit("]", 1)[-1] else "9092"
-        if not port.isdigit() or not 0 < int(port) < 65_536:
+        if not 0 < (whole_number(port) or 0) < 65_536:
             raise ValueError(f"'{server}' is not host:port")
     return servers
 
@@ -184,9 +185,10 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _number(value: str) -> int:
-    if not value.isdigit():
+    number = whole_number(value)
+    if number is None:
         raise ValueError(f"'{value}' is not a whole number")
-    return int(value)
+    return number
 
 
 def _host_check(value: str) -> bool:
@@ -202,10 +204,10 @@ def _verification(value: str) -> bool:
 
 
 def _version(value: str) -> tuple[int, ...]:
-    parts = value.split(".")
-    if not all(part.isdigit() for part in parts):
+    parts = tuple(map(whole_number, value.split(".")))
+    if None in parts:
         raise ValueError(f"'{value}' is not a version such as 2.3")
-    return tuple(int(part) for part in parts)
+    return tuple(part for part in parts if part is not None)
 
 
 _CREDENTIALS = {"sasl.username": "sasl_plain_username", "sasl.password": "sasl_plain_password"}

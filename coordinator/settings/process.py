@@ -40,6 +40,7 @@ from bellwether_kafka.coordinator.settings.group import GroupSettings, PositiveM
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
+from bellwether_kafka.protocol.primitives import whole_number
 
 # What `load` hands over to the sources beside values; settings_customise_sources gets nothing else of its call.
 FILE, ENVIRON = "file", "environ"
@@ -101,7 +102,8 @@ class Settings(BaseSettings):
     @classmethod
     def _host_and_port(cls, value: str) -> str:
         host, _, port = value.rpartition(":")
-        if value and not (host and port.isdigit() and int(port) < 65_536):
+        number = whole_number(port)
+        if value and not (host and number is not None and number < 65_536):
             raise ValueError('write it as host:port, such as 127.0.0.1:9790, or "" for no HTTP server')
         return value
 

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
 from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
+from bellwether_kafka.protocol.primitives import whole_number
 
 POLL_S = 0.5
 RETRY_S = 5.0
@@ -116,10 +117,11 @@ class WeightReader:
         }
 
     def _drop(self, key: bytes) -> None:
-        topic, _, number = key.decode(errors="replace").rpartition("-")
+        topic, _, text = key.decode(errors="replace").rpartition("-")
+        number = whole_number(text)
         with self._lock:
-            if number.isdigit():
-                self._estimates.pop(Partition(topic, int(number)), None)
+            if number is not None:
+                self._estimates.pop(Partition(topic, number), None)
 
     def _run(self) -> None:
         if self.config.create_topic:

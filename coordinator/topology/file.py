@@ -4,11 +4,13 @@ finish what learning or parsing could not know (docs/reference/topology-file.md#
 Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.
 """
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
+from bellwether_kafka.protocol.primitives import whole_number
 
 SOURCES, PATTERNS, SINKS = "SourceTopics", "SourceTopicRegex", "RepartitionSinkTopics"
 REPARTITION, CHANGELOGS, COPARTITION = "RepartitionSourceTopics", "StateChangelogTopics", "CopartitionGroups"
@@ -16,6 +18,9 @@ APPLICATION, SUBTOPOLOGIES, ID = "ApplicationId", "Subtopologies", "SubtopologyI
 UNDECIDED = "UndecidedChangelogTopics"
 FILE_CHARS_MAX = 10_000_000  # what is cut off there is no valid file any more
 _TOPIC_FIELDS = ("Name", "Partitions", "ReplicationFactor", "TopicConfigs")
+
+_SHORT = reprlib.Repr()  # aliases of YAML make a few lines a value of any size
+_SHORT.maxlevel = 2
 
 
 def load_topology(path: Path) -> Topology:
@@ -89,10 +94,10 @@ def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: li
 
 
 def _number(value: object) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not text.isdecimal():
-        raise TopologyError(f"{ID} is {value!r}, which is no number")
-    return int(text)
+    number = None if isinstance(value, bool | list | dict) else whole_number(str(value))
+    if number is None:
+        raise TopologyError(f"{ID} is {_SHORT.repr(value)}, which is no number")
+    return number
 
 
 def _topic(value: object, here: str, internal: dict[str, InternalTopic]) -> str:
@@ -125,7 +130,7 @@ def _text(value: object) -> str:
 
 def _whole(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < -1:
-        raise TopologyError(f"{what} is {value!r}, which is no number")
+        raise TopologyError(f"{what} is {_SHORT.repr(value)}, which is no number")
     return value
 
 

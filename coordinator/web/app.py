@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
-from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -99,9 +98,9 @@ class Web:
             name, kind = PAGE[path]
             return Answer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
         if path.startswith(GROUP_PATH):
-            return self._group(unquote(path.removeprefix(GROUP_PATH)))
+            return self._group(path.removeprefix(GROUP_PATH))
         if path.startswith(OVERVIEW_PATH):
-            return self._rows(unquote(path.removeprefix(OVERVIEW_PATH)))
+            return self._rows(path.removeprefix(OVERVIEW_PATH))
         match path:
             case "/metrics":
                 return self._metrics(accept)

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from tests.hostile_names import NAMES
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 
@@ -162,13 +164,53 @@ def test_every_alert_has_a_runbook_that_exists() -> None:
         assert rule["labels"]["severity"] in ("page", "ticket")
 
 
-def test_the_rules_do_what_their_tests_say() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
+def promtool() -> str:
+    path = shutil.which("promtool")
+    if path is None:
         assert not os.environ.get("CI"), "CI needs promtool (Debian package prometheus)"
         pytest.skip("promtool is not installed (Debian package prometheus)")
+    return path
+
+
+def series(metric: str, **labels: str) -> str:
+    written = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels.items())
+    return f"{metric}{{{written}}}"
+
+
+def test_every_name_of_a_group_can_be_read_in_an_alert(tmp_path: Path) -> None:
+    """Kafka takes any text for a group id: a quote in one ended the template, a backslash changed what it asked."""
+    names = [name for name in NAMES if name.isprintable()]
+    storm = [
+        {"series": series("bellwether_rebalances_total", group=name, reason="r", outcome="o"), "values": "0+2x40"}
+        for name in names
+    ]
+    members = [
+        {"series": series("bellwether_member_changes_total", group=name, client="app"), "values": "0+2x40"}
+        for name in names
+    ]
+    expected = {"eval_time": "30m", "alertname": "BellwetherRebalanceStorm", "exp_alerts": []}
+    document = {
+        "rule_files": [str(DEPLOY / "prometheus" / "rules.yml")],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": [*storm, *members], "alert_rule_test": [expected]}],
+    }
+    (tmp_path / "names.yml").write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    done = subprocess.run(
+        [promtool(), "test", "rules", "names.yml"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    shown = done.stdout + done.stderr
+    assert not re.search(r"error (?:expanding|executing)|parse error", shown), shown[:2000]
+    assert shown.count("Comes and goes most: app (") == len(names), "each alert names the member that comes and goes"
+
+
+def test_the_rules_do_what_their_tests_say() -> None:
     for command in ("check rules rules.yml", "check config prometheus.yml", "test rules rules_test.yml"):
-        told = [promtool, *command.split()]
+        told = [promtool(), *command.split()]
         where = DEPLOY / "prometheus"
         done = subprocess.run(told, check=False, cwd=where, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr

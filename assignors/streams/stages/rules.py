@@ -23,6 +23,7 @@ from bellwether_kafka.assignors.shared import (
 )
 from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable, is_caught_up
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
+from bellwether_kafka.protocol.primitives import whole_number
 
 NAME = "operator's rules"
 
@@ -108,12 +109,13 @@ def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
 def _named(table: TaskTable, item: str) -> BoolArray:
     if item == EVERYTHING:
         return np.ones(table.size, dtype=np.bool_)
-    subtopology, _, partition = item.partition("_")
-    if not subtopology.isdecimal() or not (partition.isdecimal() or not partition):
+    first, _, second = item.partition("_")
+    subtopology, partition = whole_number(first), whole_number(second)
+    if subtopology is None or (second and partition is None):
         return np.zeros(table.size, dtype=np.bool_)
-    named: BoolArray = table.subtopology == int(subtopology)
-    if partition:
-        named &= table.partition == int(partition)
+    named: BoolArray = table.subtopology == subtopology
+    if partition is not None:
+        named &= table.partition == partition
     return named
 
 
