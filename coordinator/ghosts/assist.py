@@ -8,7 +8,7 @@ once.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -31,6 +31,7 @@ TROUBLE_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_MS = 5_000
 
 RemovalObserver = Callable[[str, Proof], None]
+BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[None]]  # what was seen, and who is to be removed
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +62,7 @@ class GhostWatch:
         options: GhostOptions,
         led: membership.GroupMembership | None,
         observers: GhostObservers,
+        before_removal: BeforeRemoval | None = None,
     ) -> None:
         self.group_id = group_id
         self._options = options
@@ -71,6 +73,7 @@ class GhostWatch:
         self._transport = transport
         self._membership = led
         self._observers = observers
+        self._before_removal = before_removal
         self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
@@ -128,7 +131,7 @@ class GhostWatch:
             for warning in self._finder.warnings():
                 self._tell(Note(NoteKind.ALERT, warning))
             if ghosts:
-                await self._bury(ghosts)
+                await self._bury(ghosts, seen)
         await self._unwedge(seen)
         if self._options.exactly_once:
             self._name_danger(seen)
@@ -162,7 +165,9 @@ class GhostWatch:
             return None
         return answer
 
-    async def _bury(self, ghosts: Sequence[Ghost]) -> None:
+    async def _bury(self, ghosts: Sequence[Ghost], seen: DescribeAnswer) -> None:
+        if self._before_removal is not None:
+            await self._before_removal(seen, tuple(ghost.member_id for ghost in ghosts))
         answer = await self._remove({ghost.member_id: f"ghost: {ghost.reason}" for ghost in ghosts})
         if answer is None:
             return
@@ -211,10 +216,14 @@ def ghost_watches(
     transport: Transport,
     memberships: Mapping[str, membership.GroupMembership],
     observers: GhostObservers,
+    before_removal: Mapping[str, BeforeRemoval],
 ) -> dict[str, GhostWatch]:
-    """A watch per group with options, beside Bellwether's membership where there is one."""
+    """A watch per group with options, beside Bellwether's membership where there is one. `before_removal`, by group, is
+    awaited before members are removed."""
     return {
-        group_id: GhostWatch(group_id, transport, chosen, memberships.get(group_id), observers)
+        group_id: GhostWatch(
+            group_id, transport, chosen, memberships.get(group_id), observers, before_removal.get(group_id)
+        )
         for group_id, chosen in options.items()
     }
 

@@ -38,6 +38,7 @@ from bellwether_kafka.coordinator.membership.events import (
     ComparisonFailed,
     ComparisonReady,
     CoordinatorAnswer,
+    DeathsProven,
     DecisionFailed,
     DecisionReady,
     DescribeAnswer,

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
+from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -31,6 +32,7 @@ class Approach:
     leaving: Leaving
     leading: Leading
     _takeover: Takeover = field(init=False)  # the one under way; there is one whenever the state is APPROACHING
+    _attempt: TakeoverAttempt = field(init=False)
 
     def begin(self, attempt: TakeoverAttempt) -> None:
         core, config = self.core, self.core.config
@@ -39,9 +41,15 @@ class Approach:
         self.joining.slot_taken = False
         self.core.takeovers.begins(attempt, core.now)
         metadata = rules.subscription(config.topics, streams=config.streams)
+        self._attempt = attempt
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
         core.go(State.APPROACHING)
         self._takeover.begin(core.now)
+
+    @property
+    def in_front(self) -> str:
+        """Bellwether's id in the rebalance in which it is parked and sorts first, "" for none."""
+        return self._takeover.in_front if self.core.state is State.APPROACHING else ""
 
     def answered(self, kind: Kind, event: events.Answer) -> None:
         self._conclude(self._takeover.answered(kind, event, self.core.now))
@@ -69,7 +77,9 @@ class Approach:
         if failed.code and action_for(failed.code) is Action.FATAL:
             self.leaving.fail_code(failed.code)
         elif takeover.joined:
-            self.leaving.leave(failed.reason, setback=NotLeading.SET_BACK)
+            # Another one leads after dead members were removed: that cost a rebalance, and shows who is to go next.
+            expected = takeover.leader and self._attempt.before_removal
+            self.leaving.leave(failed.reason, setback=None if expected else NotLeading.SET_BACK)
         else:
             self.leaving.lost(failed.reason)
 
@@ -158,6 +168,14 @@ class Adoption:
             self._rehearse(attempt, answer)
         else:
             self.approach.begin(attempt)
+
+    def deaths_proven(self, event: events.DeathsProven) -> None:
+        """The members are removed in any case: all that is decided here is whether Bellwether comes before that."""
+        core = self.core
+        if core.requests.ready and core.permission.may_lead and not core.policy.may_try_in(core.now):
+            attempt = core.takeovers.before_removal(Deaths(event.seen, event.dead))
+            if attempt is not None:
+                self.approach.begin(attempt)
 
     def _report(self, obstacle: str) -> None:
         """Once."""

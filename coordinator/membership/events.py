@@ -208,10 +208,19 @@ class OffsetsFound:
 
 
 @dataclass(frozen=True, slots=True)
+class DeathsProven:
+    """Members of this description are proven to be dead. They are removed as soon as Bellwether is in front, or does
+    not try to be."""
+
+    seen: DescribeAnswer
+    dead: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound
+Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound | DeathsProven

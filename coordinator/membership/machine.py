@@ -69,6 +69,7 @@ class GroupMembership:
             events.OrdersStand: anywhere(self._orders_stand),
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
             events.OffsetsFound: anywhere(self._offsets_found),
+            events.DeathsProven: {State.WATCHING: adoption.deaths_proven},
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
             events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
@@ -138,6 +139,11 @@ class GroupMembership:
     def has_active_role(self) -> bool:
         """False while another sidecar with Bellwether's instance id is to lead."""
         return self._core.permission.ours
+
+    @property
+    def in_front(self) -> str:
+        """Bellwether's id while it comes into a rebalance and leads if the leader goes now; "" otherwise."""
+        return self._approach.in_front
 
     @property
     def role(self) -> Role:

@@ -184,6 +184,11 @@ class Takeover:
         return self._joins.tries
 
     @property
+    def in_front(self) -> str:
+        """Bellwether's id where it is parked and sorts first, "" before."""
+        return self._listing.own if self._step is Step.PARKED else ""
+
+    @property
     def debts(self) -> tuple[str, ...]:
         """Ids of Bellwether's that the broker may still wait for."""
         return self._pending.all

@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
+from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -32,6 +33,7 @@ class TakeoverAttempt:
     evictions: int
     listing: tuple[DescribedMember, ...]
     tables: tuple[Table, ...]
+    before_removal: bool = False  # dead members are removed once Bellwether is in front; nothing is lost if it is not
 
 
 class TakeoverPolicy:
@@ -66,6 +68,18 @@ class TakeoverPolicy:
             return None
         self.obstacle = self._obstacle(answer, known, now)
         return None if self.obstacle else TakeoverAttempt(self._config.evictions_max, answer.members, known)
+
+    def before_removal(self, deaths: Deaths) -> TakeoverAttempt | None:
+        """The attempt to make before these dead members are removed, None where the lead cannot be had by that."""
+        if not self.eager or holds_instance(deaths.seen, self._config) or self._fragile is not None:
+            return None
+        known = tables(deaths.member_ids)
+        if not known or not deaths.may_pass_the_lead(self.leader):
+            return None
+        if deaths.in_the_way:
+            self.leader = deaths.survivors[0] if self.leader in deaths.dead else ""
+            return None
+        return TakeoverAttempt(0, deaths.seen.members, known, before_removal=True)
 
     def begins(self, attempt: TakeoverAttempt, now: float) -> None:
         """An attempt begins. Those that remove a member are counted whatever comes of them: a group that Bellwether

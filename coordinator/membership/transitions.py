@@ -127,6 +127,7 @@ MEMBERSHIP: Transitions[State] = {
             State.STOPPED: "Bellwether can never lead this group, or may not see it",
         },
         events.ComparisonReady: {State.APPROACHING: "the plan for a group that a member leads has been rehearsed"},
+        events.DeathsProven: {State.APPROACHING: "dead members are about to be removed, perhaps the leader"},
         events.RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
         events.StopRequested: {State.STOPPED: STOP_EARLY},
     },

@@ -17,6 +17,9 @@ from bellwether_kafka.coordinator.planning import PlannedRound, Planner, Watched
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 ASK_AGAIN_S = 10.0
+IN_FRONT_LOOK_S = 0.02
+HANDLED_S = 0.1  # an event that was posted has been handled by then
+BEFORE_REMOVAL_S = 1.0  # to come into the group, besides the search for a member id
 
 NoteObserver = Callable[[str, membership.Note], None]
 RoleObserver = Callable[[str, membership.Role], None]
@@ -104,6 +107,32 @@ class GroupRunner(Generic[P]):
         """The operator wants a rebalance, whatever comes of it."""
         self._planner.order(order)
         self.post(membership.RoundOrdered(order))
+
+    async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> None:
+        """Returns when these members may be removed: Bellwether is in the group and leads if the leader is one of them,
+        or does not try. No later than roll_ms_max and a second from now."""
+        if not self._is_in(membership.State.WATCHING):
+            return
+        self.post(membership.DeathsProven(seen, dead))
+        began = time.monotonic()
+        limit_s = self.membership.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+        while (waited_s := time.monotonic() - began) < limit_s:
+            await asyncio.sleep(IN_FRONT_LOOK_S)
+            if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
+                return
+            if self.membership.in_front and await self._is_listed(self.membership.in_front):
+                return
+
+    def _is_in(self, state: membership.State) -> bool:
+        return self.membership.state is state
+
+    async def _is_listed(self, member_id: str) -> bool:
+        """Whether the broker has read the JoinGroup of this member."""
+        try:
+            described = await self._transport.describe_group(self.group_id)
+        except TransportError:
+            return False
+        return any(m.member_id == member_id for m in described.members)
 
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""

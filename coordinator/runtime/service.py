@@ -176,7 +176,8 @@ class Service:
             else:
                 watching.append(self._add_application(config, sources, watch))
         led = {group_id: runner.membership for group_id, runner in self.runners.items()}
-        self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
+        before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
+        self._watches = ghost_watches(self._ghosts, transport, led, self._observers, before)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             hear_control = self._observers.on_control

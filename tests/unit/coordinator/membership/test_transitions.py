@@ -164,6 +164,11 @@ def returning() -> Play:
     return play.described("PreparingRebalance", client(GOOD, "bw"), *back)
 
 
+def before_removal() -> Play:
+    found = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
+    return stable(Play(adopt="succeed").found()).tell(e.DeathsProven(found, (LEADER,)))
+
+
 def sidecar_takeover() -> Play:
     return standby(adopt="take-over")
 
@@ -201,6 +206,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: Play().found().described(error=DENIED),
         },
         e.ComparisonReady: {State.APPROACHING: rehearsed},
+        e.DeathsProven: {State.APPROACHING: before_removal},
         e.RequestFailed: {State.STOPPED: lambda: Play().failed(c.FindCoordinator, UNSUPPORTED)},
         e.StopRequested: {State.STOPPED: lambda: Play().tell(STOP)},
     },

@@ -1,0 +1,203 @@
+"""Adopts a live exactly-once application by restarting its instances one after another:
+`python -m tests.measure.exactly_once_adoption --guard no --static no --first leader`.
+
+Three instances with default client ids, sessions of 45 s and heartbeats of 3 s, under load. Bellwether has the default
+settings and declares `exactly_once_v2`, so it may remove no live member. What is restarted first is the instance whose
+thread leads, or that one last.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.guarded import guard_command
+from tests.interop.support.members import wait_until
+from tests.interop.support.rounds import last_round, rounds
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
+from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
+
+INSTANCES = ("app-1", "app-2", "app-3")
+PARTITIONS, KEYS, RECORDS, PER_SECOND = 4, 300, 3_000, 200
+SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
+QUIET_S = 3.0
+STALL_MS = 500
+NOT_LED = "not taken over: under exactly_once_v2"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """`leader_last`: the instance whose thread leads is restarted last, the worst order; first otherwise."""
+
+    guarded: bool = False
+    static: bool = False
+    leader_last: bool = False
+    control_topic: str = ""
+
+    @property
+    def name(self) -> str:
+        return "-".join(
+            ["guard" if self.guarded else "no-guard", "static" if self.static else "dynamic"]
+            + ["leader-last" if self.leader_last else "leader-first"]
+        )
+
+
+@dataclass(slots=True)
+class Adoption:
+    """What was seen. `transcript` has what happened, with the seconds since the first restart; `pauses_s` the longest
+    time in which a task processed nothing, by restart."""
+
+    variant: str
+    restarts: int = 0
+    adopted: bool = False
+    counted: int = 0
+    pauses_s: list[float] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+    transcript: list[str] = field(default_factory=list)
+    bellwether: list[str] = field(default_factory=list)
+
+
+class Stage:
+    """An application with Bellwether beside it, which does not lead it yet."""
+
+    def __init__(self, cluster: KafkaCluster, variant: Variant, stack: ExitStack) -> None:
+        name = f"adopted-{variant.name}-{int(time.time())}"
+        self.cluster, self.variant, self.group = cluster, variant, name
+        self.application = Application(
+            name,
+            (f"{name}-in",),
+            f"{name}-out",
+            PARTITIONS,
+            guarantee="exactly_once_v2",
+            standbys=1,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            acceptable_recovery_lag=1_000_000,
+            commit_interval_ms=100,
+        )
+        create_topics(cluster, self.application)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-adopted-")))
+        options = bellwether_options(self.application, write_topology(self.application, folder), "kafka")
+        settings = {"control_topic": variant.control_topic} if variant.control_topic else {}
+        self.bellwether = Bellwether(cluster, [name], options=options, **settings)
+        stack.callback(lambda: self.bellwether.__exit__(None, None, None))
+        self.app = stack.enter_context(StreamsApp(cluster, self.application))
+        self.load = stack.enter_context(Load(cluster, self.application.topics[0], KEYS))
+        self.load.produce(RECORDS)
+        for instance in INSTANCES:
+            self.app.add(instance, settings=self._own(instance), launcher=self._launcher)
+        self.app.wait_settled(quiet_s=QUIET_S)
+        self.app.wait_counted(self.load.expected)
+
+    def _own(self, instance: str) -> dict[str, str]:
+        return {**DEFAULT_CLIENT_ID, **({"group.instance.id": instance} if self.variant.static else {})}
+
+    def _launcher(self, state_dir: Path) -> Sequence[str]:
+        if not self.variant.guarded:
+            return ()
+        topic = ["--topic", self.variant.control_topic] if self.variant.control_topic else []
+        return guard_command(self.cluster, self.group, "--state-dir", str(state_dir), *topic)
+
+    @property
+    def leader(self) -> str:
+        """The instance whose thread led the last rebalance, INSTANCE for Bellwether."""
+        member = last_round(self.cluster, self.group).leader
+        if member.startswith(INSTANCE):
+            return INSTANCE
+        for name, instance in self.app.instances.items():
+            file = instance.home / "state" / self.group / "kafka-streams-process-metadata"
+            if member.startswith(f"{name}-") or json.loads(file.read_text())["processId"] in member:
+                return name
+        raise AssertionError(f"{member} is of no instance")
+
+    def watch(self) -> None:
+        """Starts Bellwether, which sees the group at rest."""
+        self.bellwether.start(wait=False)
+        wait_until(lambda: NOT_LED in self.bellwether.text(), 60, self.bellwether.tail)
+
+    def restart(self, name: str) -> None:
+        instance = self.app.instances[name]
+        os.kill(instance.pid, signal.SIGTERM)
+        wait_until(lambda: not instance.alive, 60, self.app.tell)
+        instance.stop()
+        self.app.start(name, settings=self._own(name))
+        self.app.wait_settled(quiet_s=QUIET_S)
+
+
+def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adoption:
+    """Restarts each instance up to `cycles` times, until Bellwether leads. Raises AssertionError where records are
+    counted wrongly."""
+    found = Adoption(variant.name)
+    with ExitStack() as stack:
+        stage = Stage(cluster, variant, stack)
+        stage.watch()
+        stage.load.start(PER_SECOND)
+        time.sleep(2)
+        began, generation = time.time(), last_round(cluster, stage.group).generation
+
+        def say(text: str) -> None:
+            found.transcript.append(f"{time.time() - began:6.1f} s  {text}")
+
+        first = stage.leader
+        say(f"a thread of {first} leads, generation {generation}")
+        order = sorted(INSTANCES, key=lambda name: (name == first) == variant.leader_last)
+        for name in order * cycles:
+            restarted_ms = int(time.time() * 1000)
+            say(f"{name} is restarted")
+            stage.restart(name)
+            found.restarts += 1
+            ended_ms = int(time.time() * 1000)
+            pauses = stage.app.timeline().pauses(stage.application.tasks, restarted_ms, ended_ms, STALL_MS)
+            longest = max((end - begin for paused in pauses.values() for begin, end in paused), default=0) / 1000
+            found.pauses_s.append(longest)
+            for ended in rounds(cluster, stage.group, generation):
+                generation = ended.generation
+                say(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")
+            say(f"{name} is back; the longest pause of a task was {longest:.1f} s; {stage.leader} leads")
+            if stage.leader == INSTANCE:
+                found.adopted = True
+                break
+        stage.load.stop()
+        found.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
+        found.overlaps = stage.app.timeline().overlaps()
+        say(f"{found.counted} records were counted, each once")
+        found.bellwether = [
+            f"{entry['what']}: {entry['reason']}"
+            for entry in stage.bellwether.log()
+            if entry.get("event") in ("membership", "ghosts")
+        ]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--guard", choices=("yes", "no"), default="no")
+    parser.add_argument("--static", choices=("yes", "no"), default="no")
+    parser.add_argument("--first", choices=("leader", "others"), default="leader")
+    parser.add_argument("--cycles", type=int, default=2)
+    parser.add_argument("--times", type=int, default=1)
+    given = parser.parse_args()
+    topic = "bellwether-control" if given.guard == "yes" else ""
+    variant = Variant(given.guard == "yes", given.static == "yes", given.first == "others", topic)
+    adopted = 0
+    with KafkaCluster(nodes=1) as cluster:
+        for _ in range(given.times):
+            found = adopt(cluster, variant, cycles=given.cycles)
+            print(f"{found.variant}: adopted {found.adopted} after {found.restarts} restarts, pauses {found.pauses_s}")
+            print("\n".join((*found.transcript, *found.bellwether, *found.overlaps)), flush=True)
+            adopted += found.adopted and not found.overlaps
+    return 0 if adopted == given.times else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
