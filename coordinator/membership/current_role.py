@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.transitions import State
 
-WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader goes by itself"}
+WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader is restarted or dies"}
 
 
 @dataclass(slots=True)
@@ -72,12 +72,19 @@ class CurrentRole:
         since = f"; Bellwether gave it back: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
-            return Obstacle(NotLeading.LEADER_STAYS, text + since)
-        if self.core.takeovers.obstacle is not None:
-            return self.core.takeovers.obstacle
+            return Obstacle(NotLeading.LEADER_STAYS, text + self._named_leader() + since)
+        obstacle = self.core.takeovers.obstacle
+        if obstacle is not None and obstacle.reason is NotLeading.LEADER_STAYS:
+            return Obstacle(obstacle.reason, obstacle.sentence + self._named_leader() + since)
+        if obstacle is not None:
+            return obstacle
         if sighting.state == GroupState.PREPARING:
             return Obstacle(NotLeading.REBALANCING, "the group rebalances, and is taken over when it is at rest")
         return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
+
+    def _named_leader(self) -> str:
+        leader = self.core.takeovers.leader_here
+        return f"; {leader} leads" if leader else ""
 
     def _next_attempt(self) -> float | None:
         core = self.core

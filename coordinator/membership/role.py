@@ -45,7 +45,10 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.JOINING: "Wait: the broker holds the rebalance open until its members are back.",
     NotLeading.TAKING_OVER: "Wait: this takes seconds.",
     NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",
-    NotLeading.LEADER_STAYS: 'Wait until its leader goes, set adopt = "take-over", or stop all members for a moment.',
+    NotLeading.LEADER_STAYS: (
+        'With adopt = "when-empty", set "succeed" or "take-over"; otherwise restart the instances one after another, as'
+        " `bellwether doctor` says."
+    ),
     NotLeading.UNDECLARED: "Add the declaration that is named to the group's settings.",
     NotLeading.BLOCKED: "Do what the reason says, or stop all members for a moment.",
     NotLeading.NO_PLAN: "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",

@@ -46,6 +46,7 @@ class TakeoverPolicy:
         self._waiting_for: frozenset[str] = frozenset()
         self._fragile: DescribedMember | None = None  # of the group when it was last at rest
         self.leader = ""  # the member that the last answer named
+        self._member_ids: frozenset[str] = frozenset()  # of the group when it was last described
         self.obstacle: Obstacle | None = None  # why there is no take-over now
 
     @property
@@ -53,8 +54,14 @@ class TakeoverPolicy:
         """Rebalances that wait for the dead are short: they are seen only by those who look often."""
         return self._config.adopt != "when-empty"
 
+    @property
+    def leader_here(self) -> str:
+        """The leader as far as it is known, "" where no answer has named one, or that one has gone."""
+        return self.leader if self.leader in self._member_ids else ""
+
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
         """The attempt to make now, None for none."""
+        self._member_ids = frozenset(m.member_id for m in answer.members)
         waited_s = self._waited(answer, now)
         self.obstacle = None
         if not answer.members or holds_instance(answer, self._config) or not self.eager:

@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.membership import (
     NotLeading,
     check_timing,
 )
+from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.protocol import messages
@@ -27,7 +28,7 @@ BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms",
 SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
 OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
-    *("versions", "topology", "plan", "not visible"),
+    *("adoption", "versions", "topology", "plan", "not visible"),
 )
 
 
@@ -70,7 +71,7 @@ def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks, in the order in which one would fix things."""
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
-    checks += [*_takeover(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
+    checks += [*_takeover(facts), *_adoption(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing"):
         return tuple(checks)
     return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
@@ -179,9 +180,27 @@ def _takeover(facts: Facts) -> list[Check]:
         return []
     if guard is None:
         return [Check("take-over", Verdict.PASS, "The lead may be taken from a member.")]
-    verdict = Verdict.FAIL if guard.reason is NotLeading.UNDECLARED else Verdict.WARN
-    remedy = "Fix it: without a take-over a lead that was lost stays with a member."
-    return [Check("take-over", verdict, _sentence(guard.sentence), remedy)]
+    if guard.reason is NotLeading.LEADER_STAYS:
+        return [Check("take-over", Verdict.PASS, _sentence(guard.sentence))]
+    if guard.reason is NotLeading.UNDECLARED:
+        remedy = "Add the declaration, or restart the instances one after another."
+        return [Check("take-over", Verdict.FAIL, _sentence(guard.sentence), remedy)]
+    remedy = "Restart the instances one after another: Bellwether leads when the leader's instance is restarted."
+    return [Check("take-over", Verdict.WARN, _sentence(guard.sentence), remedy)]
+
+
+def _adoption(facts: Facts) -> list[Check]:
+    """Where no live leader may be removed: the steps of an adoption by restarts, for the group as it is."""
+    seen, config = facts.seen, facts.config
+    waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_guard is not None)
+    if facts.mode != "lead" or not waits or not seen.members:
+        return []
+    if seen.sidecars:
+        said = "Bellwether is in the group. A lead that is lost comes back when the leader's instance is restarted."
+        return [Check("adoption", Verdict.PASS, said)]
+    ordered = " ".join(f"({number}) {step}" for number, step in enumerate(adoption_steps.steps(seen), 1))
+    said = f"{adoption_steps.leader(seen)} {adoption_steps.cost(adoption_steps.instances(seen))}"
+    return [Check("adoption", Verdict.WARN, said, ordered)]
 
 
 def _ghosts(facts: Facts) -> list[Check]:

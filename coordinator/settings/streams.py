@@ -149,8 +149,11 @@ class StreamsSettings(BaseModel):
             )
             return Obstacle(NotLeading.UNDECLARED, sentence)
         if self.processing_guarantee == "exactly_once_v2":
-            sentence = "under exactly_once_v2 the removed leader would lose the local state of its tasks"
-            return Obstacle(NotLeading.BLOCKED, sentence)
+            sentence = (
+                "under exactly_once_v2 the removed leader would lose the local state of its tasks, so Bellwether waits"
+                " until its instance is restarted"
+            )
+            return Obstacle(NotLeading.LEADER_STAYS, sentence)
         if self.stores != "persistent":
             return STORES_UNDECLARED
         return None

@@ -46,10 +46,8 @@ class Variant:
 
     @property
     def name(self) -> str:
-        return "-".join(
-            ["guard" if self.guarded else "no-guard", "static" if self.static else "dynamic"]
-            + ["leader-last" if self.leader_last else "leader-first"]
-        )
+        guard, kind = "guard" if self.guarded else "no-guard", "static" if self.static else "dynamic"
+        return f"{guard}-{kind}-{'leader-last' if self.leader_last else 'leader-first'}"
 
 
 @dataclass(slots=True)
@@ -172,7 +170,7 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
         found.overlaps = stage.app.timeline().overlaps()
         say(f"{found.counted} records were counted, each once")
         found.bellwether = [
-            f"{entry['what']}: {entry['reason']}"
+            f"{entry.get('timestamp', '')} {entry['what']}: {entry['reason']}"
             for entry in stage.bellwether.log()
             if entry.get("event") in ("membership", "ghosts")
         ]

@@ -94,3 +94,9 @@ def has_waited(play: Play) -> Play:
             return play
         play.wake()
     raise AssertionError("it never tried")
+
+
+def before_removal(**settings: object) -> Play:
+    """The leader is proven to be dead, and is to be removed once Bellwether is in front."""
+    found = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
+    return stable(Play(**settings).found()).tell(e.DeathsProven(found, (LEADER,)))

@@ -8,7 +8,17 @@ from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
 from tests.paths import ROOT
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
-from tests.unit.coordinator.membership.takeover_scenes import GROUP, rehearsed, seeing, stable
+from tests.unit.coordinator.membership.takeover_scenes import (
+    GOOD,
+    GROUP,
+    OTHER,
+    answered,
+    before_removal,
+    given,
+    rehearsed,
+    seeing,
+    stable,
+)
 
 DENIED, UNKNOWN, FENCED = 30, 25, 82
 R = NotLeading
@@ -121,6 +131,17 @@ def test_a_group_that_is_watched_after_it_was_given_back_still_says_why() -> Non
         play.wake().described("Stable", seen("a"))
     assert reason(play) is R.LEADER_STAYS
     assert "no topology" in play.machine.role.detail
+
+
+@pytest.mark.parametrize("settings", [{"adopt": "succeed"}, {"takeover_guard": Obstacle(R.LEADER_STAYS, "once")}])
+def test_a_leader_that_an_answer_has_named_is_named_until_it_goes(settings: dict[str, object]) -> None:
+    play = answered(given(before_removal(**settings), GOOD), OTHER)
+    play.left()
+    stable(play.wake())
+    assert reason(play) is R.LEADER_STAYS
+    assert play.machine.role.detail.endswith(f"; {OTHER} leads")
+    stable(play.wake(), *(member for member in GROUP if member.member_id != OTHER))
+    assert OTHER not in play.machine.role.detail
 
 
 def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one() -> None:

@@ -79,7 +79,7 @@ def watching(**settings: object) -> Play:
 
 
 def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> None:
-    """The ghosts of an exactly-once application were removed within 0.2 s, and the lead passed to a member each time."""
+    """Ghosts of an exactly-once application were removed within 0.2 s, and the lead passed to a member each time."""
     play = proven(watching(), LEADER)
     assert play.sent(c.Join).member_id == ""
     assert play.machine.in_front == ""

@@ -30,6 +30,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     LEADER,
     UNKNOWN,
     answered,
+    before_removal,
     client,
     dynamic_until_named,
     evicted,
@@ -162,11 +163,6 @@ def returning() -> Play:
     back = (*GROUP[1:], client("m-new", "leader"))
     play = evicted(dynamic_until_named(evictions_max=2))
     return play.described("PreparingRebalance", client(GOOD, "bw"), *back)
-
-
-def before_removal() -> Play:
-    found = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
-    return stable(Play(adopt="succeed").found()).tell(e.DeathsProven(found, (LEADER,)))
 
 
 def sidecar_takeover() -> Play:

@@ -9,11 +9,13 @@ from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, Mem
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import is_sidecar, subscription
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.coordinator.membership.takeover_scenes import ids
 from tests.unit.coordinator.web.test_picture import decided, member
 
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
@@ -93,6 +95,72 @@ def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
     assert found.verdict is Verdict.FAIL
     assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.said
     assert not [one for one in examine(consumers(3)) if one.name == "take-over"], "consumers declare nothing"
+
+
+def exactly_once(*members: ObservedMember, **config: object) -> Facts:
+    """An application whose leader may not be removed."""
+    settings = GroupSettings(
+        name="shop", mode="lead", kind="streams", **{"processing.guarantee": "exactly_once_v2", "stores": "persistent"}
+    )
+    facts = application(SHOP)
+    guarded = replace(facts.config, takeover_guard=settings.takeover_guard(), **config)
+    return replace(facts, config=guarded, seen=replace(facts.seen, members=members))
+
+
+def thread(member_id: str, process: int, number: int = 1, active: int = 1) -> ObservedMember:
+    client_id = f"shop-00112233-4455-6677-8899-{process:012x}-StreamThread-{number}-consumer"
+    tasks = tuple(f"0_{n}" for n in range(active))
+    return ObservedMember(member_id, None, client_id, f"/10.0.0.{process}", topics=("orders",), active=tasks)
+
+
+def process(number: int) -> str:
+    return f"00112233-4455-6677-8899-{number:012x} (10.0.0.{number})"
+
+
+AHEAD, LATER, LAST = ids(0, 1)[0], ids(3, 1)[0], ids(7, 1)[0]
+
+
+def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() -> None:
+    """It was told to fix something that cannot be fixed, and its role to stop all members."""
+    facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
+    found = check(facts, "adoption")
+    assert found.verdict is Verdict.WARN
+    assert "Which member leads is not visible from outside" in found.said
+    assert "at most 3 instances, whose up to 2 active tasks pause" in found.said
+    assert "at most one more rebalance" in found.said
+    assert f"(2) Restart {process(3)} first" in found.remedy
+    assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in found.remedy
+    assert "(4) Ask bellwether doctor shop after each" in found.remedy
+    assert check(facts, "take-over").verdict is Verdict.PASS
+    assert found.remedy in next_steps(facts, examine(facts))
+
+
+def test_threads_of_a_process_are_restarted_together() -> None:
+    facts = exactly_once(thread(LATER, 1), thread(LAST, 1, 2))
+    assert "(2) Restart 00112233-4455-6677-8899-000000000001 (10.0.0.1, 2 threads)" in check(facts, "adoption").remedy
+
+
+def test_the_only_member_leads() -> None:
+    assert check(exactly_once(thread(LATER, 1)), "adoption").said.startswith(f"{LATER} leads, because")
+
+
+def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
+    facts = exactly_once(thread(LATER, 1), adopt="succeed")
+    assert check(facts, "adoption").verdict is Verdict.WARN
+    for other in (
+        replace(facts, mode="observe"),
+        exactly_once(thread(LATER, 1), adopt="when-empty"),
+        application(SHOP),
+    ):
+        assert not [one for one in examine(other) if one.name == "adoption"]
+
+
+def test_a_group_that_is_led_needs_no_steps() -> None:
+    facts = exactly_once(thread(LATER, 1))
+    led_by_us = replace(
+        facts, seen=replace(facts.seen, sidecars=(ObservedMember("bw", "bellwether", "bellwether", ""),))
+    )
+    assert check(led_by_us, "adoption").verdict is Verdict.PASS
 
 
 def test_an_application_that_sets_client_id_is_told_what_lets_its_ghosts_be_proven() -> None:

@@ -1,0 +1,92 @@
+"""How a group whose leader may not be removed is adopted: by restarting its instances, in which order. Pure.
+
+The lead passes on when the leader goes, to the first member in the broker's table. Bellwether comes before that, with
+an id that sorts first. Only members in the first bucket sort before it, so their instances are restarted first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership import first_bucket
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.protocol.messages import process_in_client_id
+
+ASK_AGAIN = "Ask bellwether doctor {group} after each: the order follows from the members' ids, which change."
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One process of the application. `name` is what operators know it by; `ahead`: one of its members sorts before
+    every id that Bellwether may get."""
+
+    name: str
+    members: tuple[ObservedMember, ...]
+    ahead: bool
+
+    @property
+    def static(self) -> bool:
+        return any(member.instance_id is not None for member in self.members)
+
+
+def instances(seen: Observation) -> tuple[Instance, ...]:
+    """The processes of the group, those that are to be restarted first in front."""
+    ids = [member.member_id for member in seen.members]
+    ahead = frozenset(first_bucket(ids, ids))
+    found: dict[str, list[ObservedMember]] = {}
+    for member in seen.members:
+        found.setdefault(_process(member), []).append(member)
+    made = [
+        Instance(_name(process, members), tuple(members), any(m.member_id in ahead for m in members))
+        for process, members in found.items()
+    ]
+    return tuple(sorted(made, key=lambda one: (not one.ahead, _work(one), one.name)))
+
+
+def leader(seen: Observation) -> str:
+    """Who leads, as a sentence: brokers tell it to members only."""
+    if len(seen.members) == 1:
+        return f"{seen.members[0].member_id} leads, because no other member is in the group."
+    return "Which member leads is not visible from outside; Bellwether learns it at the first restart."
+
+
+def steps(seen: Observation) -> tuple[str, ...]:
+    """What the operator does, in this order."""
+    order = instances(seen)
+    first = [one.name for one in order if one.ahead]
+    found = ["Start bellwether run with these settings, and leave it running."]
+    if first:
+        found.append(
+            f"Restart {listed(first)} first: a member of it sorts before every id that Bellwether can get, and would"
+            " lead after the present leader."
+        )
+    others = [one.name for one in order if not one.ahead]
+    if others:
+        found.append(f"Restart {listed(others, len(others))}, one after another, until Bellwether leads.")
+    found.append(ASK_AGAIN.format(group=seen.group_id))
+    return tuple(found)
+
+
+def cost(order: Sequence[Instance]) -> str:
+    """What the steps cost beside the restarts."""
+    tasks = max((sum(len(m.active) for m in one.members) for one in order), default=0)
+    of = f", whose up to {tasks} active tasks pause as in any restart" if tasks else ""
+    return (
+        f"It costs the ordinary restart of at most {len(order)} instances{of}, and at most one more rebalance in all,"
+        " after a restart of an instance that did not lead. No live member is removed."
+    )
+
+
+def _process(member: ObservedMember) -> str:
+    return process_in_client_id(member.client_id) or member.instance_id or member.client_id or member.member_id
+
+
+def _name(process: str, members: Sequence[ObservedMember]) -> str:
+    hosts = sorted({member.client_host.lstrip("/") for member in members if member.client_host})
+    threads = f", {len(members)} threads" if len(members) > 1 else ""
+    where = f"{', '.join(hosts)}{threads}"
+    return f"{process} ({where})" if where else process
+
+
+def _work(instance: Instance) -> int:
+    return sum(len(member.active) or len(member.owned) for member in instance.members)

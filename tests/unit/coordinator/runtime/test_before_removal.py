@@ -1,0 +1,117 @@
+"""A runner comes into a rebalance before dead members are removed from it, and holds their removal up no longer."""
+
+import asyncio
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
+from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
+from tests.unit.coordinator.membership.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
+
+NODE = membership.Node(1, "broker", 9092)
+GUARD = Obstacle(NotLeading.LEADER_STAYS, "it is exactly once")
+CONFIG = membership.MembershipConfig("orders", takeover_guard=GUARD, roll_ms_max=300)
+OPEN = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", GROUP)
+
+
+class Brokers:
+    """A group that a member leads. They give these ids, the last one again and again, and park JoinGroups with an id.
+    That member is listed from the `listed_at`th description on."""
+
+    def __init__(self, *ids: str, listed_at: int = 3) -> None:
+        self.ids = list(ids)
+        self.listed_at = listed_at
+        self.parked = ""
+        self.looks = 0
+
+    async def request(self, command: membership.Request) -> membership.Answer:
+        if isinstance(command, membership.Join) and command.member_id:
+            self.parked = command.member_id
+            await asyncio.sleep(60)
+        return replace(self._answer(command), request_id=command.request_id)
+
+    def _answer(self, command: membership.Request) -> membership.Answer:
+        match command:
+            case membership.FindCoordinator():
+                return membership.CoordinatorAnswer(0, 0, NODE)
+            case membership.Describe():
+                return DescribeAnswer(0, 0, "Stable", "consumer", "range", GROUP)
+            case membership.Join():
+                given = self.ids.pop(0) if len(self.ids) > 1 else self.ids[0]
+                return membership.JoinAnswer(0, 79, member_id=given)
+            case _:
+                return membership.LeaveAnswer(0, 0)
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self.looks += 1
+        if self.looks == 1:
+            raise TransportError(Failure.DISCONNECTED, "a broker restarts")
+        listed = self.parked and self.looks >= self.listed_at
+        return replace(OPEN, members=(*GROUP, client(self.parked, "bw")) if listed else GROUP)
+
+    def abandon(self, group_id: str) -> None:
+        """Nothing is kept here."""
+
+
+def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tuple[float, str]:
+    """Seconds until the dead may be removed, and Bellwether's id if it is in front then."""
+
+    async def story() -> tuple[float, str]:
+        async def relieved(group_id: str, reason: str) -> bool:
+            return False
+
+        watching = asyncio.Event()
+
+        def hear(_: str, role: membership.Role) -> None:
+            if role.reason in (NotLeading.LEADER_STAYS, NotLeading.BLOCKED):
+                watching.set()
+
+        nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
+        runner: GroupRunner[Any] = GroupRunner(
+            config, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (hear,), relieved
+        )
+        running = asyncio.create_task(runner.run())
+        async with asyncio.timeout(10):
+            await watching.wait()
+        began = time.monotonic()
+        await runner.before_removal(OPEN, (LEADER,))
+        took_s, in_front = time.monotonic() - began, runner.membership.in_front
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return took_s, in_front
+
+    return asyncio.run(story())
+
+
+async def _nothing(*_: object) -> None:
+    """Learns nothing from a description."""
+
+
+def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() -> None:
+    brokers = Brokers(BAD, GOOD)
+    took_s, in_front = waited(brokers)
+    assert in_front == GOOD
+    assert brokers.looks == brokers.listed_at
+    assert took_s < CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+
+
+def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
+    took_s, in_front = waited(Brokers(BAD))
+    assert in_front == ""
+    assert took_s < CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S + 0.5
+
+
+def test_a_broker_that_never_lists_it_holds_nobody_up() -> None:
+    took_s, _ = waited(Brokers(GOOD, listed_at=10_000))
+    assert took_s == pytest.approx(CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S, abs=0.5)
+
+
+def test_who_does_not_try_holds_nobody_up() -> None:
+    took_s, in_front = waited(Brokers(GOOD), replace(CONFIG, adopt="when-empty"))
+    assert (in_front, took_s < 0.5) == ("", True)
