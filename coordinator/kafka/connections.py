@@ -1,24 +1,35 @@
-"""kafka-python's connection manager with connections that Bellwether names; `transport` alone uses it."""
+"""kafka-python's connection manager with connections that Bellwether names; `transport` alone uses it.
 
+It runs on the I/O thread, on which heartbeats wait: what may hang comes from `outside`.
+"""
+
+import ssl
+import time
 from types import SimpleNamespace
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
+from bellwether_kafka.coordinator.kafka.outside import Addresses, Connection, LastGood, Logins, OutsideCalls
 from bellwether_kafka.coordinator.kafka.tokens import TokenKeeper
 from bellwether_kafka.coordinator.membership import Node
+
+TLS = "TLS"  # the only key: all connections use the same files
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
     """For the IO thread only."""
 
-    def __init__(self, net: Any, **config: Any) -> None:
+    def __init__(self, net: Any, keeper: TokenKeeper | None = None, **config: Any) -> None:
         super().__init__(net, **config)
         self._works = 0  # the bootstrap server that worked last for a first attempt
         self._behind: dict[str, Node] = {}
+        self._addresses = Addresses(net, self.config["socket_options"])
+        self._logins = Logins(net, keeper)
+        self._contexts: LastGood[ssl.SSLContext] = LastGood(OutsideCalls(net, "certificates", 1))
 
     async def any_broker(self, attempt: int = 0) -> Any:
         """A connection to the first bootstrap server that works, beginning `attempt` places after the one that did
@@ -54,34 +65,73 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self.reset_backoff(key)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        """The library drops what it has read when the same read finds the end of the stream. But that is how a broker
-        says why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
-
-        def last_words_first() -> tuple[bytes, Exception | None]:
-            data, error = receive()
-            return data, None if data else error
-
-        transport._sock_recv = last_words_first  # noqa: SLF001 - as above
+        until = time.monotonic() + self.config["request_timeout_ms"] / 1000 if timeout_at is None else timeout_at
+        context = await self._context(until) if self.ssl_enabled else None
+        opened = await self._addresses.connected(node.host, node.port, until)
+        if context is None:
+            transport = KafkaTCPTransport(self._net, opened, host=node.host)
+        else:
+            transport = KafkaSSLTransport(self._net, opened, host=node.host, ssl_context=context)
+            await self._shake_hands(transport, until)
+        _read_last_words_first(transport)
         return transport
 
+    async def _context(self, until: float) -> ssl.SSLContext:
+        """From the certificate files as they are now, or as they were where reading them takes long."""
+        files = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
+        build = KafkaSSLTransport._build_ssl_context  # noqa: SLF001 - what the library would do, elsewhere
+        try:
+            return await self._contexts.of(TLS, lambda: build(files), until)
+        except (OSError, kafka_errors.KafkaTimeoutError) as error:
+            raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from None
+
+    async def _shake_hands(self, transport: Any, until: float) -> None:
+        sock = transport._sock  # noqa: SLF001 - the library waits for its handshake without an end
+        while True:
+            try:
+                sock.do_handshake()
+            except ssl.SSLWantReadError:
+                waiting = self._net.wait_read
+            except ssl.SSLWantWriteError:
+                waiting = self._net.wait_write
+            except Exception as error:  # noqa: BLE001 - as the library reports it
+                transport.close()
+                raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from None
+            else:
+                return
+            try:
+                await waiting(sock, timeout_at=until)
+            except BaseException:
+                transport.close()
+                raise
+
     def _opened(self, key: str) -> Any:
+        """As the library's `get_connection`, with connections that log in outside of this thread."""
         # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
         self._auth_failures.pop(key, None)
-        return self.get_connection(key, refresh_metadata_on_err=False)
+        if self.connection_delay(key) > 0:
+            raise kafka_errors.NodeNotReadyError(key)
+        if key in self._conns:
+            return self._conns[key]
+        node = self.cluster.broker_metadata(key)
+        if node is None:
+            raise kafka_errors.UnknownBrokerIdError(key)
+        version = self.broker_version_data
+        connection = Connection(self._net, self._logins, node_id=key, broker_version_data=version, **self.config)
+        connection.close_future.add_both(lambda _: self._conns.pop(node.node_id, None))
+        self._conns[key] = connection
+        until = time.monotonic() + self.socket_connection_setup_timeout_ms(key) / 1000
+        self._net.call_soon(lambda: self._connect(node, connection, timeout_at=until))
+        return connection
 
 
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
-    """Bellwether's tokens as kafka-python asks for them, on the IO thread: at each login, and later ones too
-    (KIP-368)."""
+def _read_last_words_first(transport: Any) -> None:
+    """The library drops what it has read when the same read finds the end of the stream. But that is how a broker says
+    why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
+    receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
 
-    def __init__(self, keeper: TokenKeeper) -> None:
-        super().__init__()
-        self._keeper = keeper
+    def last_words_first() -> tuple[bytes, Exception | None]:
+        data, error = receive()
+        return data, None if data else error
 
-    def token(self) -> str:
-        return self._keeper.token().value
-
-    def extensions(self) -> dict[str, str]:
-        return dict(self._keeper.token().extensions)
+    transport._sock_recv = last_words_first  # noqa: SLF001 - as above

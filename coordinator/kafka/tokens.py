@@ -90,10 +90,9 @@ class TokenKeeper:
     def _again(self) -> None:
         try:
             fresh = self._source()
-        except TokenError:
-            self._renew_in(
-                RETRY_S
-            )  # the old one still holds; a caller that needs a new one gets the reason why there is none
+        except Exception:  # noqa: BLE001 - a source is another system's world, and renewals must go on
+            # The old one still holds; a caller that needs a new one gets the reason why there is none.
+            self._renew_in(RETRY_S)
             return
         with self._lock:
             self._kept(fresh)

@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
     check_tls_files,
     client_config,
 )
-from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
+from bellwether_kafka.coordinator.kafka.connections import Connections
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, ListAllGroups
@@ -85,8 +85,6 @@ class Transport:
         check_kerberos(config)
         config.pop(KEYTAB, None)
         self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
-        if self._tokens is not None:
-            config["sasl_oauth_token_provider"] = Tokens(self._tokens)
         defaults: dict[str, Any] = {
             "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
             "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
@@ -96,7 +94,7 @@ class Transport:
         }
         self._config = defaults | config
         self._net: Any = NetworkSelector(client_id=self._config["client_id"])
-        self._connections = Connections(self._net, **self._config)
+        self._connections = Connections(self._net, self._tokens, **self._config)
         self._round: dict[str, int] = {}  # how many join connections a group has dropped
         self._closed = False
         self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age

@@ -1,0 +1,82 @@
+"""From a broker's name and port to a connected socket: every address of the name is tried, none for long."""
+
+import errno
+import ipaddress
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from bellwether_kafka.coordinator.kafka.outside.calls import LastGood, OutsideCalls
+
+LOOKUPS_MAX = 16
+CONNECT_SHARE = 0.8  # of the time of a connection; the rest is for TLS, versions and the login
+_UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
+
+Address = tuple[Any, ...]  # as socket.getaddrinfo gives it
+
+
+class Addresses:
+    """For the I/O thread only."""
+
+    def __init__(self, net: Any, options: Sequence[tuple[int, int, int]]) -> None:
+        self._net = net
+        self._options = options
+        self._known: LastGood[list[Address]] = LastGood(OutsideCalls(net, "addresses", LOOKUPS_MAX))
+        self._worked: dict[tuple[str, int], Any] = {}
+
+    async def connected(self, host: str, port: int, until: float) -> socket.socket:
+        """A socket to the first address that takes connections, beginning with the one that did last. Raises
+        KafkaConnectionError."""
+        found = await self._looked_up(host, port, until)
+        last = self._worked.get((host, port))
+        error: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
+        ordered = sorted(found, key=lambda address: address[4] != last)
+        ends = time.monotonic() + (until - time.monotonic()) * CONNECT_SHARE
+        for left in range(len(ordered), 0, -1):
+            address, now = ordered[-left], time.monotonic()
+            try:
+                opened = await self._open(address, now + (ends - now) / left)
+            except (OSError, kafka_errors.KafkaError) as failed:
+                error = failed
+                continue
+            self._worked[host, port] = address[4]
+            return opened
+        raise kafka_errors.KafkaConnectionError(f"unable to connect to {host}:{port}: {error}")
+
+    async def _looked_up(self, host: str, port: int, until: float) -> list[Address]:
+        try:
+            literal = ipaddress.ip_address(host)
+        except ValueError:
+            pass
+        else:
+            family = socket.AF_INET if literal.version == 4 else socket.AF_INET6
+            rest = () if family == socket.AF_INET else (0, 0)
+            return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, *rest))]
+
+        def look_up() -> list[Address]:
+            return list(socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM))
+
+        try:
+            return await self._known.of((host, port), look_up, until)
+        except (OSError, UnicodeError, kafka_errors.KafkaTimeoutError) as error:
+            raise kafka_errors.KafkaConnectionError(f"DNS Resolution failure of {host}: {error}") from None
+
+    async def _open(self, address: Address, until: float) -> socket.socket:
+        family, kind, protocol, _, target = address
+        opened = socket.socket(family, kind, protocol)
+        try:
+            opened.setblocking(False)
+            for option in self._options:
+                opened.setsockopt(*option)
+            while (code := opened.connect_ex(target)) in _UNDER_WAY:
+                await self._net.wait_write(opened, timeout_at=until)
+        except BaseException:
+            opened.close()
+            raise
+        if code in (0, errno.EISCONN):
+            return opened
+        opened.close()
+        raise kafka_errors.KafkaConnectionError(f"{code} {errno.errorcode.get(code, 'UNKNOWN')}")

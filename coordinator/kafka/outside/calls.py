@@ -1,0 +1,108 @@
+"""Calls that may wait for another system, awaited on the I/O loop of kafka-python without blocking it."""
+
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+
+from bellwether_kafka.coordinator.kafka.outside.daemon_threads import DaemonThreads
+
+GRACE_S = 0.1  # how long a newer answer is waited for where an older one can serve
+
+T = TypeVar("T")
+
+
+class OutsideCalls:
+    """Calls of one kind, so that those that hang delay no other kind. For the I/O thread only.
+
+    `most` run at a time; further ones wait, each until its own deadline.
+    """
+
+    def __init__(self, net: Any, kind: str, most: int) -> None:
+        self._net = net
+        self._kind = kind
+        self._threads = DaemonThreads(kind, most)
+
+    async def result(self, call: Callable[[], T], until: float) -> T:
+        """What the call returns or raises; KafkaTimeoutError where that takes until then (monotonic, seconds)."""
+        value: T = await self.by(until, self.begin(call))
+        return value
+
+    def begin(self, call: Callable[[], T]) -> Any:
+        """Starts the call. Returns the library's Future, which is settled on the I/O thread."""
+        outcome = Future()
+
+        def job() -> None:
+            try:
+                value = call()
+            except BaseException as error:  # noqa: BLE001 - handed to the coroutine that waits
+                self._hand_over(outcome.failure, error)
+            else:
+                self._hand_over(outcome.success, value)
+
+        self._threads.add(job)
+        return outcome
+
+    async def by(self, until: float, outcome: Any) -> Any:
+        """What the Future ends with; KafkaTimeoutError where that takes until then."""
+        if outcome.is_done:
+            return await outcome
+        first = Future()
+
+        def settle(error: Exception | None, value: object = None) -> None:
+            if first.is_done:
+                return
+            if error is not None:
+                first.failure(error)
+            else:
+                first.success(value)
+
+        late = kafka_errors.KafkaTimeoutError(f"the {self._kind} did not come in time")
+        timer = self._net.call_at(until, lambda: settle(late))
+        outcome.add_callback(lambda value: settle(None, value))
+        outcome.add_errback(settle)
+        try:
+            return await first
+        finally:
+            self._net.cancel(timer)
+
+    def _hand_over(self, settle: Callable[[Any], object], value: object) -> None:
+        def run() -> None:
+            settle(value)
+
+        with suppress(Exception):  # the I/O thread has ended, and nothing waits any more
+            self._net.call_soon_threadsafe(run)
+
+
+class LastGood(Generic[T]):
+    """The newest answer for each key. One call for a key runs at a time; what it returns is kept. While it is late, or
+    if it fails, the answer before it serves. For the I/O thread only."""
+
+    def __init__(self, calls: OutsideCalls) -> None:
+        self._calls = calls
+        self._kept: dict[Hashable, T] = {}
+        self._running: dict[Hashable, Any] = {}
+
+    async def of(self, key: Hashable, call: Callable[[], T], until: float) -> T:
+        """Raises what the call raises, or KafkaTimeoutError, where there is no earlier answer."""
+        outcome = self._running.get(key) or self._begin(key, call)
+        if key not in self._kept:
+            answer: T = await self._calls.by(until, outcome)
+            return answer
+        with suppress(Exception):  # whatever the system says, the last good answer serves
+            await self._calls.by(min(until, time.monotonic() + GRACE_S), outcome)
+        return self._kept[key]
+
+    def _begin(self, key: Hashable, call: Callable[[], T]) -> Any:
+        outcome = self._running[key] = self._calls.begin(call)
+
+        def keep(value: T) -> None:
+            self._kept[key] = value
+            self._running.pop(key, None)
+
+        outcome.add_callback(keep)
+        outcome.add_errback(lambda _: self._running.pop(key, None))
+        return outcome
