@@ -211,8 +211,10 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             console.print(Text(f"These {len(read)} of {report.summary.partitions} are furthest behind."))
         if report.summary.unknown:
             of = f"{report.summary.unknown} of {report.summary.partitions} partitions"
-            console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end"))
-    beyond = [p for p in (report.partitions if report is not None else ()) if p.note and p.committed is not None]
+            silent = ", or no broker says the end" if seen.group_lag is not None and seen.group_lag.unknown else ""
+            console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end{silent}"))
+    noted = [p for p in (report.partitions if report is not None else ()) if p.note]
+    beyond = [p for p in noted if p.committed is not None or p.end is None]
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
         console.print(Text(note))
 

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
         RemoveMembers,
     )
     from bellwether_kafka.coordinator.kafka.offset_reader import (
+        NO_END,
         Counts,
+        Ends,
         GroupOffsets,
         OffsetReader,
         Offsets,
@@ -84,7 +86,7 @@ else:
         ),
         "metadata": ("MetadataRead",),
         "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
-        "offset_reader": ("Counts", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
+        "offset_reader": ("NO_END", "Counts", "Ends", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
         "transport": ("Transport", "TransportError", "UnreachableError"),

@@ -8,20 +8,25 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as ListedPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bellwether_kafka.assignors.shared import LongArray
-from bellwether_kafka.assignors.streams.application import MISSING, EndOffsets
+from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership import name_of
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 THREADS = 1
 RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
+
+NO_END = -1
 
 Counts = Mapping[str, int]
 Offsets = dict[str, LongArray]
@@ -29,6 +34,21 @@ Offsets = dict[str, LongArray]
 
 class OffsetsError(Exception):
     """No offsets in time, or not all of them; the message names the first partition without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The log ends of partitions 0..n-1 of each topic. `offsets` has NO_END where the end is not known, and `unknown`
+    says of each of those why, as a part of a sentence. One partition that nobody answers for hides no other."""
+
+    offsets: Offsets
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def whole(self) -> Offsets:
+        """All of them. Raises OffsetsError, which names the first partition whose end is not known."""
+        for (topic, partition), why in self.unknown.items():
+            raise OffsetsError(f"end offset of {topic}-{partition}: {why}")
+        return self.offsets
 
 
 class GroupOffsets(Protocol):
@@ -68,13 +88,18 @@ class OffsetReader:
             return EndOffsets.failed(str(error))
         return EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
 
-    async def ends(self, topics: Counts, limit_s: float) -> Offsets:
-        """The log ends of partitions 0..n-1 of each topic. Raises OffsetsError."""
+    async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
+        """The log ends of partitions 0..n-1 of each topic, as far as brokers say. Raises OffsetsError where none
+        does."""
         return await self._listed(topics, OffsetSpec.latest(), limit_s)
+
+    async def ends(self, topics: Counts, limit_s: float) -> Offsets:
+        """The same where all of them are needed. Raises OffsetsError for a single one that is not known."""
+        return (await self.known_ends(topics, limit_s)).whole()
 
     async def starts(self, topics: Counts, limit_s: float) -> Offsets:
         """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
-        return await self._listed(topics, OffsetSpec.earliest(), limit_s)
+        return (await self._listed(topics, OffsetSpec.earliest(), limit_s)).whole()
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
         """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
@@ -95,36 +120,43 @@ class OffsetReader:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _listed(self, topics: Counts, spec: OffsetSpec, limit_s: float) -> Offsets:
+    async def _listed(self, topics: Counts, spec: OffsetSpec, limit_s: float) -> Ends:
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), spec, limit_s)
         try:
             return await asyncio.wait_for(work, limit_s + 2 * RESULT_SLACK_S)
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
-        wanted = {TopicPartition(t, p): spec for t, n in topics.items() for p in range(n)}
-        found = {t: np.full(n, MISSING, dtype=np.int64) for t, n in topics.items()}
+    def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Ends:
+        wanted = {ListedPartition(t, p): spec for t, n in topics.items() for p in range(n)}
+        offsets = {t: np.full(n, NO_END, dtype=np.int64) for t, n in topics.items()}
         if not wanted:
-            return found
+            return Ends(offsets)
         deadline = self._clock() + limit_s + RESULT_SLACK_S
         try:
             level = IsolationLevel.READ_UNCOMMITTED
             asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s)
-            for partition, answer in asked.items():
-                at = f"end offset of {partition.topic}-{partition.partition}"
-                found[partition.topic][partition.partition] = self._result(answer, deadline, at).offset
         except (KafkaException, ValueError) as error:
             raise OffsetsError(f"end offsets: {_text(error)}") from error
-        return found
+        unknown: dict[TopicPartition, str] = {}
+        for partition, answer in asked.items():
+            offset, why = self._result(answer, deadline)
+            if why:
+                unknown[TopicPartition(partition.topic, partition.partition)] = why
+            else:
+                offsets[partition.topic][partition.partition] = offset
+        return Ends(offsets, unknown)
 
-    def _result(self, answer: "Future[Any]", deadline: float, at: str) -> Any:
+    def _result(self, answer: "Future[Any]", deadline: float) -> tuple[int, str]:
+        """The offset, or why it is not known. Where a partition has no leader, librdkafka gives a number below 0 for
+        it (-1001) and no error."""
         try:
-            return answer.result(max(0.0, deadline - self._clock()))
+            offset = int(answer.result(max(0.0, deadline - self._clock())).offset)
         except KafkaException as error:
-            raise OffsetsError(f"{at}: {_text(error)}") from error
-        except TimeoutError as error:
-            raise OffsetsError(f"{at}: no answer in time") from error
+            return NO_END, _text(error)
+        except TimeoutError:
+            return NO_END, "no answer in time"
+        return (offset, "") if offset >= 0 else (NO_END, "no broker leads the partition, or its leader does not answer")
 
 
 def _text(error: Exception) -> str:

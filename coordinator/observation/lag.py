@@ -6,7 +6,7 @@ A lag in time is interpolated between the looks that saw the end on either side 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -96,7 +96,7 @@ class LagReport:
 class GroupLag:
     """The lags of a group at `at_ms`, with a place in each array for each partition, topic after topic as in `counts`.
     Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `notes` are
-    sentences on what the numbers do not say."""
+    sentences on what the numbers do not say, and `unknown` says of partitions without an end why."""
 
     at_ms: int
     counts: Mapping[str, int]
@@ -111,6 +111,7 @@ class GroupLag:
     catch_up_ms: LongArray
     verdict: LongArray
     notes: tuple[str, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def partitions(self, most: int | None = None) -> Iterator[PartitionLag]:
         """In the order of the arrays; not more than `most`, and then those that are furthest behind."""
@@ -131,7 +132,9 @@ class GroupLag:
         rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
         for (topic, partition, place), values in zip(names, rows, strict=True):
             committed, end, *_ = values
-            yield PartitionLag(*(topics[topic], partition, self.member[place], *values, _note(committed, end)))
+            why = self.unknown.get(TopicPartition(topics[topic], partition), "")
+            note = _note(committed, end, why)
+            yield PartitionLag(*(topics[topic], partition, self.member[place], *values, note))
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
         """Lags in records, None where they are not known."""
@@ -266,11 +269,11 @@ def _catch_up_ms(lag: LongArray, written_per_s: Any, consumed_per_s: Any) -> Lon
     return np.where(lag == 0, 0, np.where(lag > 0, needs, UNKNOWN)).astype(np.int64)
 
 
-def _note(committed: int | None, end: int | None) -> str:
+def _note(committed: int | None, end: int | None, why: str) -> str:
+    if end is None:
+        return f"the end is not known{': ' * bool(why)}{why}"
     if committed is None:
         return "the group has committed nothing here"
-    if end is None:
-        return "the end is not known"
     if committed > end:
         return f"the committed offset {committed} is beyond the end {end}: the topic was made anew or lost records"
     return ""

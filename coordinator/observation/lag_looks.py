@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.kafka import Counts, OffsetReader, compacted_topics
+from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -85,7 +85,7 @@ def _judged(
     history: OffsetHistory, sample: OffsetSample, owners: Mapping[TopicPartition, str] | None
 ) -> tuple[OffsetHistory, GroupLag]:
     longer = history.plus(sample)
-    return longer, group_lag(longer, owners)
+    return longer, replace(group_lag(longer, owners), unknown=sample.unknown)
 
 
 async def read_sample(
@@ -96,10 +96,15 @@ async def read_sample(
     Ends are read first: read the other way round, there would always be records that only seem to be left. Where a
     commit overtook its end, the end is read again, so that what is beyond it now is truly beyond the end.
     """
-    ends = await offsets.ends(counts, limit_s)
+    read = await offsets.known_ends(counts, limit_s)
     committed = await offsets.committed(group_id, counts, limit_s)
-    at_ms = int(clock() * 1000)
-    overtaken = {t: len(end) for t, end in ends.items() if (committed.get(t, np.full_like(end, UNKNOWN)) > end).any()}
+    at_ms, ends = int(clock() * 1000), read.offsets
+    overtaken = {
+        topic: len(end)
+        for topic, end in ends.items()
+        if ((committed.get(topic, np.full_like(end, UNKNOWN)) > end) & (end != NO_END)).any()
+    }
     if overtaken:
-        ends = ends | await offsets.ends(overtaken, limit_s)
-    return OffsetSample(at_ms, committed, ends)
+        again = await offsets.known_ends(overtaken, limit_s)
+        ends = ends | {t: np.where(end == NO_END, ends[t], end) for t, end in again.offsets.items()}
+    return OffsetSample(at_ms, committed, ends, read.unknown)

@@ -11,6 +11,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, LongArray
 from bellwether_kafka.coordinator.kafka import Offsets
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNKNOWN = -1
 SPACING_MS = 30_000  # between two rows that are kept, the newest aside
@@ -22,11 +23,12 @@ PARTITIONS_MAX = 20_000  # of one group: 80 rows of these are 26 MB
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetSample:
     """One look: offsets of partitions 0..n-1 by topic, UNKNOWN where nothing is committed or known. No end is older
-    than the committed offset beside it."""
+    than the committed offset beside it. `unknown` says why an end is not known."""
 
     at_ms: int
     committed: Offsets
     ends: Offsets
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def _none() -> LongArray:

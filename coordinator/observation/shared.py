@@ -7,7 +7,6 @@ group: what is wrong with one group or its topics is no other group's trouble.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,16 +14,18 @@ import numpy as np
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.coordinator import kafka, membership
 from bellwether_kafka.coordinator.kafka import (
+    NO_END,
     BrokerGroup,
     BrokerProtocol,
     ClusterUnreachableError,
     Counts,
+    Ends,
     FetchedOffsets,
-    Offsets,
     OffsetsError,
     TransportError,
 )
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINGER_S = 0.02
 GROUPS_MAX = 50  # in one request
@@ -33,9 +34,13 @@ FINDS_AT_ONCE = 16
 TIMEOUT_MS = 5_000
 SEVERAL_GROUPS_FROM = (3, 0)  # OffsetFetch (KIP-709)
 MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
-NO_END = -1
-WHY = {3: "the topic does not exist any more", 6: "its leader has moved", 29: "Bellwether may not describe the topic"}
-FAILED = (int(Code.UNKNOWN_SERVER_ERROR), NO_END)  # of a partition whose leader has not answered
+WHY = {
+    3: "the topic does not exist any more",
+    5: "no broker leads the partition",
+    6: "its leader has moved",
+    29: "Bellwether may not describe the topic",
+}
+SILENT = "no broker leads the partition, or its leader does not answer"
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -225,18 +230,18 @@ class SharedOffsets(kafka.OffsetReader):
         self._reader = reader
         self._transport = transport
         self._nodes: dict[int, Node] = {}
-        self._together: Together[Counts, Offsets] = Together(self._ends)
+        self._together: Together[Counts, Ends] = Together(self._ends)
 
-    async def ends(self, topics: Counts, limit_s: float) -> Offsets:
+    async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
         if not topics:
-            return {}
+            return Ends({})
         try:
             async with asyncio.timeout(limit_s):
                 return await self._together.ask(topics)
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    async def _ends(self, asked: Sequence[Counts]) -> Sequence[Offsets | Exception]:
+    async def _ends(self, asked: Sequence[Counts]) -> Sequence[Ends | Exception]:
         wanted: dict[str, int] = {}
         for counts in asked:
             for topic, count in counts.items():
@@ -245,9 +250,9 @@ class SharedOffsets(kafka.OffsetReader):
             found = await self._found(wanted)
         except (ClusterUnreachableError, TransportError) as error:
             return [OffsetsError(f"end offsets: {error}")] * len(asked)
-        known = {topic: _of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
-        self._reader.expire(topic for topic, ends in known.items() if isinstance(ends, OffsetsError))
-        return [_of_topics(found, known, counts) for counts in asked]
+        ends = {topic: ends_of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
+        self._reader.expire(topic for topic, (_, unknown) in ends.items() if unknown)
+        return [_among(ends, counts) for counts in asked]
 
     async def _found(self, topics: Counts) -> dict[str, dict[int, tuple[int, int]]]:
         """(error, offset) by partition of each topic, as leaders say."""
@@ -276,29 +281,30 @@ class SharedOffsets(kafka.OffsetReader):
         return found
 
 
-def _of_topic(topic: str, found: Mapping[int, tuple[int, int]], count: int) -> LongArray | OffsetsError:
-    """Partitions 0..n-1, or what is wrong with the first that has no end."""
-    outcomes = list(map(found.get, range(count), repeat(FAILED)))
-    errors, offsets = zip(*outcomes, strict=True) if outcomes else ((), ())
-    if not any(errors):
-        return np.array(offsets, dtype=np.int64)
-    partition, error = next((place, code) for place, code in enumerate(errors) if code)
-    why = WHY.get(error) or membership.name_of(error) if partition in found else "its leader does not answer"
-    return OffsetsError(f"end offset of {topic}-{partition}: {why}")
+def ends_of_topic(
+    topic: str, answers: Mapping[int, tuple[int, int]], count: int
+) -> tuple[LongArray, dict[TopicPartition, str]]:
+    """The ends of partitions 0..n-1, NO_END where `answers`, (error, offset) by partition, do not say it, and why."""
+    ends, unknown = np.full(count, NO_END, dtype=np.int64), {}
+    for partition in range(count):
+        error, offset = answers.get(partition, (None, NO_END))
+        if error == 0 and offset >= 0:
+            ends[partition] = offset
+        else:
+            why = WHY.get(error) or membership.name_of(error) if error else SILENT
+            unknown[TopicPartition(topic, partition)] = why
+    return ends, unknown
 
 
-def _of_topics(
-    found: Mapping[str, Mapping[int, tuple[int, int]]], known: Mapping[str, LongArray | OffsetsError], topics: Counts
-) -> Offsets | OffsetsError:
-    """An error in partitions that another group asked for is not this one's."""
-    ends: Offsets = {}
-    for topic, count in topics.items():
-        of_all = known[topic]
-        own = _of_topic(topic, found.get(topic, {}), count) if isinstance(of_all, OffsetsError) else of_all[:count]
-        if isinstance(own, OffsetsError):
-            return own
-        ends[topic] = own
-    return ends
+def _among(ends: Mapping[str, tuple[LongArray, Mapping[TopicPartition, str]]], topics: Counts) -> Ends:
+    """What one group asked for, of what was read for all."""
+    own = {
+        partition: why
+        for topic, count in topics.items()
+        for partition, why in ends[topic][1].items()
+        if partition.partition < count
+    }
+    return Ends({topic: ends[topic][0][:count] for topic, count in topics.items()}, own)
 
 
 def _cut(answer: Any, topics: Counts) -> Any:

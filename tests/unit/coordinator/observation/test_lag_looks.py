@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
     distinct_placements,
 )
 from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
-from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.offset_reader import NO_END, Ends, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation import lag_looks
@@ -27,6 +27,7 @@ from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.lag_looks import ASK_AGAIN_MS, LagLooks
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observation import classic
 
 Of = Mapping[str, list[int]]
@@ -39,12 +40,12 @@ class FakeReader:
         self.committed_now, self.ends_left, self.trouble = committed, list(ends), trouble
         self.asked: list[tuple[str, ...]] = []
 
-    async def ends(self, topics: Mapping[str, int], _limit_s: float) -> Offsets:
+    async def known_ends(self, topics: Mapping[str, int], _limit_s: float) -> Ends:
         if self.trouble:
             raise OffsetsError(self.trouble)
         self.asked.append(tuple(topics))
         ends = self.ends_left.pop(0) if len(self.ends_left) > 1 else self.ends_left[0]
-        return {topic: np.array(ends[topic]) for topic in topics}
+        return Ends({topic: np.array(ends[topic]) for topic in topics})
 
     async def committed(self, _group: str, topics: Mapping[str, int], _limit_s: float) -> Offsets:
         return {topic: np.array(self.committed_now[topic]) for topic in topics}
@@ -64,6 +65,17 @@ def test_a_commit_that_overtakes_its_end_is_read_again_and_no_lag_is_made_of_it(
 
 def test_a_commit_that_stays_beyond_the_end_has_no_lag() -> None:
     assert looked(FakeReader({"t": [12]}, {"t": [10]}), {"t": 1}).by_topic() == {"t": (None,)}
+
+
+def test_a_partition_without_a_leader_hides_no_lag_and_says_why_it_has_none() -> None:
+    class Leaderless(FakeReader):
+        async def known_ends(self, topics: Mapping[str, int], limit_s: float) -> Ends:
+            del topics, limit_s
+            return Ends({"t": np.array([10, NO_END])}, {TopicPartition("t", 1): "no broker leads the partition"})
+
+    found = looked(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
+    assert found.by_topic() == {"t": (2, None)}
+    assert [one.note for one in found.partitions()] == ["", "the end is not known: no broker leads the partition"]
 
 
 def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:

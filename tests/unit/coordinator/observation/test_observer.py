@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TransportError
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, Ends, TransportError
 from bellwether_kafka.coordinator.kafka.metadata import (
     MetadataCache,
     MetadataRead,
@@ -108,8 +108,11 @@ class Shared:
     async def committed(self, _group: str, counts: Any, _limit_s: float) -> Any:
         return {topic: np.full(count, 5 * self.described) for topic, count in counts.items()}
 
-    async def ends(self, counts: Any, _limit_s: float) -> Any:
-        return {topic: np.full(count, 7 * self.described) for topic, count in counts.items()}
+    async def known_ends(self, counts: Any, _limit_s: float) -> Ends:
+        return Ends({topic: np.full(count, 7 * self.described) for topic, count in counts.items()})
+
+    async def ends(self, counts: Any, limit_s: float) -> Any:
+        return (await self.known_ends(counts, limit_s)).whole()
 
 
 def of_fleet(shared: Shared) -> GroupObserver:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka import FetchedOffsets, OffsetsError, SharedReader, Transport, TransportError
+from bellwether_kafka.coordinator.kafka import (
+    NO_END,
+    FetchedOffsets,
+    OffsetsError,
+    SharedReader,
+    Transport,
+    TransportError,
+)
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead
 from bellwether_kafka.coordinator.membership import (
     Code,
@@ -20,7 +27,8 @@ from bellwether_kafka.coordinator.membership import (
     RequestFailed,
 )
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
-from bellwether_kafka.coordinator.observation.shared import GROUPS_MAX, PARTITIONS_MAX
+from bellwether_kafka.coordinator.observation.shared import GROUPS_MAX, PARTITIONS_MAX, ends_of_topic
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 T = TypeVar("T")
 ONE, TWO = Node(1, "a", 9092), Node(2, "b", 9092)
@@ -206,7 +214,7 @@ def test_a_topic_that_is_gone_leaves_other_groups_their_ends() -> None:
     fine, gone, unknown = ends_of(brokers, reader, {"t": 2}, {"t": 1, "deleted": 2}, {"never": 1})
     assert fine == {"t": [10, 11]}
     assert (type(gone), str(gone)) == (OffsetsError, "end offset of deleted-0: the topic does not exist any more")
-    assert str(unknown) == "end offset of never-0: its leader does not answer"
+    assert str(unknown) == "end offset of never-0: no broker leads the partition, or its leader does not answer"
     assert reader.expired == ["deleted", "never"], "the next look asks who leads them now"
 
 
@@ -215,7 +223,24 @@ def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None
     brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "u": {0: (0, 5)}}
     brokers.fails[TWO] = TransportError(Failure.TIMED_OUT, "no answer")
     fine, silent = ends_of(brokers, reader, {"u": 1}, {"t": 2})
-    assert (fine, str(silent)) == ({"u": [5]}, "end offset of t-1: its leader does not answer")
+    assert (fine, str(silent)) == (
+        {"u": [5]},
+        "end offset of t-1: no broker leads the partition, or its leader does not answer",
+    )
+
+
+def test_one_partition_without_a_leader_leaves_all_others_their_ends() -> None:
+    orders = dict.fromkeys(range(12), (0, 1000)) | {7: (5, -1)}
+    ends, unknown = ends_of_topic("orders", orders, 12)
+    assert np.flatnonzero(ends == NO_END).tolist() == [7]
+    assert unknown == {TopicPartition("orders", 7): "no broker leads the partition"}
+
+
+def test_an_offset_below_zero_is_no_end() -> None:
+    """librdkafka's -1001 for a partition without a leader stood on a page as an end."""
+    ends, unknown = ends_of_topic("orders", {0: (0, -1001), 1: (0, 3)}, 2)
+    assert ends.tolist() == [NO_END, 3]
+    assert list(unknown) == [TopicPartition("orders", 0)]
 
 
 def test_requests_are_bounded() -> None:
