@@ -97,6 +97,10 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "orders:leave",
             "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
         ),
+        LazyCommand(
+            "stopped:stopped",
+            "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
+        ),
         LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
         LazyCommand(
             "orders:drain", "Have an instance of Bellwether hand its groups to a standby, without a rebalance."

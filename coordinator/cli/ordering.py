@@ -80,6 +80,10 @@ class OrdersTopic:
     def read(self) -> Mapping[str, control.Record]:
         return self._patiently(self.desk.read)
 
+    def write(self, record: control.Record) -> None:
+        """Without a check of what comes of it."""
+        self._write(*control.encode(record))
+
     def withdraw(self, key: str) -> None:
         self._write(key.encode(), None)
 

@@ -17,10 +17,12 @@ from bellwether_kafka.coordinator.control.records import (
     Record,
     RecordError,
     Stage,
+    Stopped,
     Until,
     absence_key,
     decode,
     encode,
+    lead_is_wanted,
     order_key,
 )
 from bellwether_kafka.coordinator.on_demand import on_demand

@@ -46,6 +46,11 @@ class ControlReport:
 
 
 OnControl = Callable[[ControlReport], None]
+OnStopped = Callable[[records.Stopped], None]
+
+
+def ignore(_: records.Stopped) -> None:
+    """Where no group is watched for members whose process has ended."""
 
 
 class Orders(Protocol):
@@ -96,6 +101,7 @@ class Controller:
         runners: Mapping[str, Runner],
         *,
         on_control: Sequence[OnControl] = (),
+        on_stopped: OnStopped = ignore,
         beat_s: float = BEAT_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -104,6 +110,7 @@ class Controller:
         self._topic = topic
         self._standby = settings.standby
         self._on_control = on_control
+        self._on_stopped = on_stopped
         self._beat_s = beat_s
         self._heard_at = clock()
         self._clock = clock
@@ -220,10 +227,19 @@ class Controller:
                 self._heard_at = self._clock()
         elif record is None and kind == "beat":
             self._sidecars.gone(target)
+        elif isinstance(record, records.Stopped):
+            self._members_stopped(record)
         else:
             self._orders.apply(key, record)
         if self._caught_up.is_set():
             self.review()
+
+    def _members_stopped(self, record: records.Stopped) -> None:
+        """It is for the active instance alone, and only while it is new: what is old has been acted upon."""
+        state, now_ms = self._groups.get(record.target), int(self._wall_clock() * 1000)
+        if state is not None and state.active and self._caught_up.is_set() and now_ms < record.expires_ms:
+            self._on_stopped(record)
+            self._topic.withdraw(record.key)
 
     def _all_read(self) -> None:
         self._sidecars.started()

@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, decode
+from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, Stopped, decode
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
 
 PREFIX = "bellwether-orders-"
@@ -112,7 +112,8 @@ class LocalOrders:
                 self._set(key, None)
             return
         record = decode(key.encode(), json.dumps(value).encode())
-        if not isinstance(record, Order) or record.kind not in KINDS:
+        ordered = isinstance(record, Order) and record.kind in KINDS
+        if record is None or not (ordered or isinstance(record, Stopped)):
             raise RecordError("without a control topic only leave, pause and rebalance can be ordered")
         self._set(key, record)
 

@@ -23,6 +23,7 @@ NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: the one that leads
 BEAT = "beat"
 ABSENCE = "absence"
+STOPPED = "stopped"
 HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
@@ -170,6 +171,34 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """The process of these members of the group `target` has ended: a guard has seen it, or an operator states it. An
+    instance that is to lead the group and does not comes into it first, then removes them. Of `static` members, which
+    replace themselves, it removes those of a leader that may be among them."""
+
+    target: str
+    members: tuple[str, ...]
+    static: tuple[str, ...]
+    owner: str
+    at_ms: int
+    expires_ms: int
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{STOPPED}/{self.target}/{next(iter((*self.members, *self.static)), '')}"
+
+    @property
+    def sentence(self) -> str:
+        """For the broker's log and for people."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"its process has ended, says {self.owner}{why}"
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"v": VERSION, "kind": STOPPED, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
@@ -212,6 +241,13 @@ class Beat:
             "policies": self.policies,
             "orders_for": self.orders_for,
         }
+
+
+def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bool:
+    """Whether an instance that has reported lately is to lead the group, and none leads it."""
+    beats = [r for r in records.values() if isinstance(r, Beat) and r.at_ms >= now_ms - HEARD_MS]
+    claimed = any(group in beat.claims for beat in beats)
+    return claimed and not any(group in beat.leads for beat in beats)
 
 
 def order_key(kind: OrderKind, target: str) -> str:
@@ -291,6 +327,10 @@ def _absence(fields: Mapping[str, Any]) -> Absence:
     )
 
 
+def _stopped(fields: Mapping[str, Any]) -> Stopped:
+    return Stopped(_text(fields, "target"), _names(fields, "members"), _names(fields, "static"), **_given(fields))
+
+
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Who gave the order, when, for how long and why."""
     owner = _text(fields, "owner")
@@ -316,6 +356,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     **{kind.value: _order for kind in OrderKind},
     **{kind.value: _placement for kind in PlacementKind},
     ABSENCE: _absence,
+    STOPPED: _stopped,
     BEAT: _beat,
 }
 

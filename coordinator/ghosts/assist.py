@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -31,9 +32,17 @@ TROUBLE_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_MS = 5_000
 
 RemovalObserver = Callable[[str, Proof], None]
-BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[None]]  # what was seen, and who is to be removed
+BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[bool]]  # what was seen, and who is to be removed
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """Why a member is known to have no process any more. A static one replaces itself."""
+
+    reason: str
+    static: bool
 
 
 class GhostObservers(Protocol):
@@ -77,10 +86,21 @@ class GhostWatch:
         self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
+        self._stopped: dict[str, _Statement] = {}
+        self._stated = asyncio.Event()
         self._trouble = ""
 
     def stir(self) -> None:
         """Bellwether's membership has said something: its group may have left its rest."""
+        self._stirring.set()
+
+    def stopped(self, members: Sequence[str], static: Sequence[str], reason: str) -> None:
+        """It has been stated that the process of these members has ended. They are removed once Bellwether has come
+        into the group, if it is to lead it; static ones only then."""
+        self._stopped |= {member_id: _Statement(reason, static=False) for member_id in members}
+        self._stopped |= {member_id: _Statement(reason, static=True) for member_id in static}
+        self._generation_seen = None
+        self._stated.set()
         self._stirring.set()
 
     async def run(self) -> None:
@@ -90,10 +110,16 @@ class GhostWatch:
             except Exception:
                 log.exception("ghost_watch_failed", group=self.group_id)
                 pause_s = INTERVAL_S_MAX
-            await asyncio.sleep(pause_s)
+            await self._sleep(pause_s)
+
+    async def _sleep(self, pause_s: float) -> None:
+        """Less where it is stated meanwhile that a process has ended."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stated.wait(), pause_s)
 
     async def _turn(self) -> float:
         """One look; returns the seconds until the next."""
+        self._stated.clear()
         settled = self._settled()
         if settled is not None and settled == self._generation_seen:
             await self._stirred()
@@ -132,6 +158,8 @@ class GhostWatch:
                 self._tell(Note(NoteKind.ALERT, warning))
             if ghosts:
                 await self._bury(ghosts, seen)
+        if self._stopped:
+            await self._remove_stopped(seen)
         await self._unwedge(seen)
         if self._options.exactly_once:
             self._name_danger(seen)
@@ -166,8 +194,7 @@ class GhostWatch:
         return answer
 
     async def _bury(self, ghosts: Sequence[Ghost], seen: DescribeAnswer) -> None:
-        if self._before_removal is not None:
-            await self._before_removal(seen, tuple(ghost.member_id for ghost in ghosts))
+        await self._comes_before(seen, [ghost.member_id for ghost in ghosts])
         answer = await self._remove({ghost.member_id: f"ghost: {ghost.reason}" for ghost in ghosts})
         if answer is None:
             return
@@ -178,6 +205,20 @@ class GhostWatch:
             self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
             for observer in self._observers.on_ghost:
                 observer(self.group_id, ghost.proof)
+
+    async def _comes_before(self, seen: DescribeAnswer, dead: Sequence[str]) -> bool:
+        return self._before_removal is not None and await self._before_removal(seen, tuple(dead))
+
+    async def _remove_stopped(self, seen: DescribeAnswer) -> None:
+        """Those that have gone meanwhile, or are back under another id, are not in this description."""
+        stated, self._stopped = self._stopped, {}
+        dead = [member.member_id for member in seen.members if member.member_id in stated]
+        if not dead:
+            return
+        in_front = await self._comes_before(seen, dead)
+        reasons = {m: stated[m].reason for m in dead if in_front or not stated[m].static}
+        if reasons and await self._remove(reasons) is not None:
+            self._tell(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
 
     async def _describe(self) -> DescribeAnswer | None:
         """None where nothing could be learnt; the next look begins with finding the coordinator node again."""

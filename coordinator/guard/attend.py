@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bellwether_kafka.coordinator.guard import members
+from bellwether_kafka.coordinator.guard.announcement import Announcement
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
 from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
@@ -42,6 +43,7 @@ class Attendance:
         self._own = OwnMembers(process, options)
         self._planned_stop = PlannedStop(process, options, self._link, self._own, say)
         self._removal = Removal(options, self._link, say)
+        self._announcement = Announcement(self._planned_stop.log, self._link, say)
         self._closed_producers: set[str] = set()  # the transactional ids of a Streams that closed before the end
         self._ending_closed: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -178,6 +180,7 @@ class Attendance:
         """Removes these, and then those of Streams that joined after the last look, which it returns: a thread that
         is fenced leaves and joins anew (docs/reference/client-quirks.md#java-streams-threads). Of a live process the
         state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
+        await self._announcement.make(ours)
         if ours.member_ids:
             await self._removal.remove(ours, since, proof, self._planned_stop.empty_at)
         answer = await self._link.describe() if self._own.process_id else None

@@ -195,10 +195,11 @@ def _order(group_id: str, where: str, now_ms: int, grace_s: float) -> control.Pl
     expires_ms = now_ms + int(grace_s * 1000) + AWAY_MS
     kind = control.PlacementKind.EVACUATE
     until = control.Until.BACK
-    return control.PlacementOrder(kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, REASON, until=until)
+    return control.PlacementOrder(kind, group_id, EVERYTHING, where, owner(), now_ms, expires_ms, REASON, until=until)
 
 
-def _owner() -> str:
+def owner() -> str:
+    """Who gives the order, as far as this machine knows."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as containers have

@@ -69,11 +69,12 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Belonging:
     """Member ids of the process, the numbers of its stream threads, and sentences on what might be its but is not
-    proven to be."""
+    proven to be. `static`: its static members, known by their process id, which the guard never removes."""
 
     member_ids: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
 
 
 def look(seen: Seen, answer: DescribeAnswer, *, joins: bool = True) -> Seen:
@@ -103,7 +104,12 @@ def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     doubts: list[str] = []
     ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
     threads = sorted({found["thread"] for m in ours if (found := _THREAD.fullmatch(m.client_id))}, key=int)
-    return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts))
+    static = (m.member_id for m in seen.members.values() if m.static and _reports(m, identity) and not m.before)
+    return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts), tuple(sorted(static)))
+
+
+def _reports(member: SeenMember, identity: Identity) -> bool:
+    return identity.process_id is not None and member.process_id == identity.process_id
 
 
 def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:

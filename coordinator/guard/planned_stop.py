@@ -18,7 +18,7 @@ WITHDRAW_S = 5.0  # after the end of the process, whose next start waits for the
 
 
 class PlannedStop:
-    """Of one process. `empty_at` is when it was seen to have nothing left, None before."""
+    """Of one process. `log` is the control topic. `empty_at` is when it was seen to have nothing left, None before."""
 
     def __init__(self, process: Guarded, options: GuardOptions, link: GroupLink, own: OwnMembers, say: Say) -> None:
         self.empty_at: float | None = None
@@ -27,7 +27,7 @@ class PlannedStop:
         self._link = link
         self._own = own
         self._say = say
-        self._log = evacuation.ControlLog(link, options.control_topic)
+        self.log = evacuation.ControlLog(link, options.control_topic)
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
         self._is_back = False  # whether it has been seen in the group
@@ -40,7 +40,7 @@ class PlannedStop:
         self._is_back = True
         with suppress(evacuation.NotOrderedError):
             began_ms = int((time.time() - self._process.lived_s) * 1000)
-            if await evacuation.withdraw_left(self._log, process_id, began_ms):
+            if await evacuation.withdraw_left(self.log, process_id, began_ms):
                 self._say("It is back: the order of an earlier guard to empty it is withdrawn.")
 
     async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -112,7 +112,7 @@ class PlannedStop:
         while True:
             try:
                 # Known before it stands, so that it is withdrawn in any case.
-                self._order = self._order or await evacuation.evacuation(self._log, places, self._options.grace_s)
+                self._order = self._order or await evacuation.evacuation(self.log, places, self._options.grace_s)
                 await self._order.give()
             except evacuation.NotOrderedError as why:
                 if not why.passes:

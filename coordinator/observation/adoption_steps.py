@@ -14,6 +14,11 @@ from bellwether_kafka.protocol.messages import process_in_client_id
 
 ASK_AGAIN = "Ask bellwether doctor {group} after each: the order follows from the members' ids, which change."
 
+STATE_IT = (
+    "A broker gives the lead back to a static member that returns, so state the stop of {instances} while it is down:"
+    " bellwether stopped {group} member:{name}. A guard with a control topic states it by itself."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -63,8 +68,16 @@ def steps(seen: Observation) -> tuple[str, ...]:
     others = [one.name for one in order if not one.ahead]
     if others:
         found.append(f"Restart {listed(others, len(others))}, one after another, until Bellwether leads.")
+    static = [one.name for one in order if one.static]
+    if static:
+        found.append(STATE_IT.format(instances=listed(static), group=seen.group_id, name=_id_of(order)))
     found.append(ASK_AGAIN.format(group=seen.group_id))
     return tuple(found)
+
+
+def _id_of(order: Sequence[Instance]) -> str:
+    """An instance id, for an example."""
+    return next(m.instance_id for one in order for m in one.members if m.instance_id is not None)
 
 
 def cost(order: Sequence[Instance]) -> str:

@@ -108,20 +108,21 @@ class GroupRunner(Generic[P]):
         self._planner.order(order)
         self.post(membership.RoundOrdered(order))
 
-    async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> None:
-        """Returns when these members may be removed: Bellwether is in the group and leads if the leader is one of them,
-        or does not try. No later than roll_ms_max and a second from now."""
+    async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> bool:
+        """Returns when these members may be removed: Bellwether is in the group and leads if the leader is one of them
+        (True), or does not try. No later than roll_ms_max and a second from now."""
         if not self._is_in(membership.State.WATCHING):
-            return
+            return bool(self.membership.in_front)
         self.post(membership.DeathsProven(seen, dead))
         began = time.monotonic()
         limit_s = self.membership.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
         while (waited_s := time.monotonic() - began) < limit_s:
             await asyncio.sleep(IN_FRONT_LOOK_S)
             if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
-                return
+                return False
             if self.membership.in_front and await self._is_listed(self.membership.in_front):
-                return
+                return True
+        return False
 
     def _is_in(self, state: membership.State) -> bool:
         return self.membership.state is state

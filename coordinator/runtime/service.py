@@ -25,6 +25,7 @@ from bellwether_kafka.coordinator.control import (
     LocalOrders,
     OnControl,
     PlacementOrder,
+    Stopped,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, Sources
@@ -181,8 +182,9 @@ class Service:
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             hear_control = self._observers.on_control
+            orders = self._orders(self._control.topic)
             self._controller = Controller(
-                self._orders(self._control.topic), self._control, self.runners, on_control=hear_control
+                orders, self._control, self.runners, on_control=hear_control, on_stopped=self._members_stopped
             )
             watching.append(asyncio.create_task(self._controller.run()))
             self._absences = AbsenceWatch(self._controller, transport)
@@ -210,6 +212,10 @@ class Service:
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
         return Outcome(max(codes, default=0), messages)
+
+    def _members_stopped(self, record: Stopped) -> None:
+        if (watch := self._watches.get(record.target)) is not None:
+            watch.stopped(record.members, record.static, record.sentence)
 
     def _orders(self, topic: str) -> ControlTopic | LocalOrders:
         if topic:

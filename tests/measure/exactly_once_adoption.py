@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
 from tests.interop.support.members import wait_until
@@ -32,6 +32,7 @@ PARTITIONS, KEYS, RECORDS, PER_SECOND = 4, 300, 3_000, 200
 SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
 QUIET_S = 3.0
 STALL_MS = 500
+STEPS = ("ended", "launched", "state")
 NOT_LED = "not taken over: under exactly_once_v2"
 
 
@@ -123,11 +124,19 @@ class Stage:
         self.bellwether.start(wait=False)
         wait_until(lambda: NOT_LED in self.bellwether.text(), 60, self.bellwether.tail)
 
+    def _state(self, instance_id: str) -> None:
+        """That the process of this static member has ended, as an operator does."""
+        words = ["stopped", self.group, f"member:{instance_id}", "--bootstrap", self.cluster.bootstrap]
+        ended = run_to_end([*words, "--topic", self.variant.control_topic] if self.variant.control_topic else words)
+        assert ended.code == 0, ended.text
+
     def restart(self, name: str) -> None:
         instance = self.app.instances[name]
         os.kill(instance.pid, signal.SIGTERM)
         wait_until(lambda: not instance.alive, 60, self.app.tell)
         instance.stop()
+        if self.variant.static and not self.variant.guarded:
+            self._state(f"{name}-1")
         self.app.start(name, settings=self._own(name))
         self.app.wait_settled(quiet_s=QUIET_S)
 
@@ -143,8 +152,11 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
         time.sleep(2)
         began, generation = time.time(), last_round(cluster, stage.group).generation
 
+        def say_at(at: float, text: str) -> None:
+            found.transcript.append(f"{at - began:6.1f} s  {text.strip()}")
+
         def say(text: str) -> None:
-            found.transcript.append(f"{time.time() - began:6.1f} s  {text}")
+            say_at(time.time(), text)
 
         first = stage.leader
         say(f"a thread of {first} leads, generation {generation}")
@@ -158,6 +170,11 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
             pauses = stage.app.timeline().pauses(stage.application.tasks, restarted_ms, ended_ms, STALL_MS)
             longest = max((end - begin for paused in pauses.values() for begin, end in paused), default=0) / 1000
             found.pauses_s.append(longest)
+            for seen in stage.app.timeline().ordered:
+                if seen.t_ms >= restarted_ms and (
+                    (seen.instance == name and seen.event in STEPS) or seen.event == "assigned"
+                ):
+                    say_at(seen.t_ms / 1000, f"{seen.instance} {seen.event} {seen.said.get('state', '')}")
             for ended in rounds(cluster, stage.group, generation):
                 generation = ended.generation
                 say(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")

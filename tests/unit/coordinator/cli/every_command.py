@@ -53,6 +53,7 @@ ARGUMENTS = {
     "replay": "{folder}/history",
     "resume": "{group} {control}",
     "roll": "{group} --exec 'true {{member}}' --wait 0.5 {control}",
+    "stopped": "{group} member:a {control}",
     "simulate": "{group} --add 1 {brokers}",
     "top": "{group} --once {brokers}",
     "topology learn": "{group} {brokers}",

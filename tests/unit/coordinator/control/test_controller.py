@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementKind,
     PlacementOrder,
     Record,
+    Stopped,
     encode,
 )
 from bellwether_kafka.coordinator.control.topic import (
@@ -153,6 +155,28 @@ def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
         assert heard[1:] == [("beat/pod-1", Beat("pod-1")), ("leave/orders", None)]
         await control.close()
         assert read_all(kafka(brokers), topic, LIMIT_S) == {"beat/pod-1": Beat("pod-1")}
+
+    story(run())
+
+
+def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    async def run() -> None:
+        now_ms = int(time.time() * 1000)
+        old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
+        write_now(kafka(brokers), topic, *encode(old))
+        heard: list[Stopped] = []
+        sidecar = Sidecar(brokers, topic, "a", standby=False)
+        sidecar.controller._on_stopped = heard.append
+        await until(sidecar.controller._caught_up.is_set)
+        new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
+        for record in (old, replace(new, target="another"), new):
+            write_now(kafka(brokers), topic, *encode(record))
+        await until(lambda: bool(heard))
+        assert heard == [new]
+        await until(lambda: new.key not in read_all(kafka(brokers), topic, LIMIT_S))
+        await sidecar.close()
 
     story(run())
 

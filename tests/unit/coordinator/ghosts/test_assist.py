@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.ghosts.assist import GhostWatch
+from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, GhostWatch
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
@@ -51,10 +51,11 @@ def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_i
     """The broker elects the next leader at the removal, among those that are in the group then."""
     brokers = Brokers(seen("Stable", thread("old")), seen("PreparingRebalance", thread("old"), thread("new")))
 
-    async def comes(shown: DescribeAnswer, dead: tuple[str, ...]) -> None:
+    async def comes(shown: DescribeAnswer, dead: tuple[str, ...]) -> bool:
         await asyncio.sleep(0)
         assert [m.member_id for m in shown.members] == ["old", "new"]
         brokers.done.append(("came before", dead))
+        return True
 
     async def story() -> None:
         watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, comes)
@@ -76,3 +77,37 @@ def test_without_a_membership_ghosts_are_removed_at_once() -> None:
 
     asyncio.run(story())
     assert brokers.done == [("removed", ["old"])]
+
+
+# ---- what is stated to have ended ------------------------------------------------------------------------------------
+
+
+def done_after(in_front: bool, members: tuple[str, ...], static: tuple[str, ...]) -> list[tuple[str, Sequence[str]]]:
+    """What is done where the processes of these members are stated to have ended."""
+    brokers = Brokers(seen("Stable", thread("a"), thread("b")))
+
+    async def comes(shown: DescribeAnswer, dead: tuple[str, ...]) -> bool:
+        brokers.done.append(("came before", dead))
+        return in_front
+
+    async def story() -> None:
+        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS, comes)
+        running = asyncio.create_task(watch.run())
+        await asyncio.sleep(0.05)
+        assert brokers.done == []
+        watch.stopped(members, static, "its process has ended")
+        await asyncio.sleep(RESTING_INTERVAL_S / 2)
+        running.cancel()
+
+    asyncio.run(story())
+    return brokers.done
+
+
+def test_what_is_stated_to_have_ended_is_removed_at_once_after_bellwether_has_come() -> None:
+    assert done_after(True, ("a", "gone"), ()) == [("came before", ("a",)), ("removed", ["a"])]
+
+
+def test_a_static_member_is_removed_only_where_bellwether_may_lead_by_that() -> None:
+    """It replaces itself, and keeps what it had."""
+    assert done_after(True, (), ("a",)) == [("came before", ("a",)), ("removed", ["a"])]
+    assert done_after(False, ("b",), ("a",)) == [("came before", ("a", "b")), ("removed", ["b"])]

@@ -140,6 +140,14 @@ def test_threads_of_a_process_are_restarted_together() -> None:
     assert "(2) Restart 00112233-4455-6677-8899-000000000001 (10.0.0.1, 2 threads)" in check(facts, "adoption").remedy
 
 
+def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
+    """A broker gives the lead back to it when it returns, so a restart alone changes nothing."""
+    static = replace(thread(LATER, 1), instance_id="app-1-1")
+    remedy = check(exactly_once(static, thread(LAST, 2)), "adoption").remedy
+    assert f"state the stop of {process(1)} while it is down: bellwether stopped shop member:app-1-1." in remedy
+    assert "bellwether stopped" not in check(exactly_once(thread(LATER, 1)), "adoption").remedy
+
+
 def test_the_only_member_leads() -> None:
     assert check(exactly_once(thread(LATER, 1)), "adoption").said.startswith(f"{LATER} leads, because")
 
