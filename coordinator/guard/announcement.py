@@ -6,7 +6,6 @@ comes into the group first and removes the dead members itself; where it does no
 
 import asyncio
 import time
-from contextlib import suppress
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
@@ -31,18 +30,24 @@ class Announcement:
         """Returns when Bellwether has removed these members, or need not be waited for."""
         if not (ours.member_ids or ours.static):
             return
-        with suppress(TimeoutError, evacuation.NotOrderedError):
+        try:
             async with asyncio.timeout(ANNOUNCED_S):
-                now_ms = int(time.time() * 1000)
-                if not control.lead_is_wanted(self._link.group_id, await self._log.newest(), now_ms):
-                    return
-                owner, expires_ms = evacuation.owner(), now_ms + EXPIRES_MS
-                stopped = control.Stopped(
-                    self._link.group_id, ours.member_ids, ours.static, owner, now_ms, expires_ms, REASON
-                )
-                await self._log.write(*control.encode(stopped))
-                if ours.member_ids and await self._gone(ours):
-                    self._say("Bellwether has removed its members.")
+                await self._make(ours)
+        except TimeoutError:
+            self._say(f"Bellwether has not removed its members within {ANNOUNCED_S:g} s.")
+        except evacuation.NotOrderedError as why:
+            if why.passes:  # without a topic nothing is to be stated
+                self._say(f"Its end is not stated to a Bellwether that may be to lead: {why}")
+
+    async def _make(self, ours: members.Belonging) -> None:
+        now_ms = int(time.time() * 1000)
+        if not control.lead_is_wanted(self._link.group_id, await self._log.newest(), now_ms):
+            return
+        owner, expires_ms = evacuation.owner(), now_ms + EXPIRES_MS
+        stopped = control.Stopped(self._link.group_id, ours.member_ids, ours.static, owner, now_ms, expires_ms, REASON)
+        await self._log.write(*control.encode(stopped))
+        if ours.member_ids and await self._gone(ours):
+            self._say("Bellwether has removed its members.")
 
     async def _gone(self, ours: members.Belonging) -> bool:
         while True:

@@ -64,6 +64,7 @@ class Adoption:
     overlaps: list[str] = field(default_factory=list)
     transcript: list[str] = field(default_factory=list)
     bellwether: list[str] = field(default_factory=list)
+    guards: list[str] = field(default_factory=list)
 
 
 class Stage:
@@ -186,6 +187,7 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
         found.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
         found.overlaps = stage.app.timeline().overlaps()
         say(f"{found.counted} records were counted, each once")
+        found.guards = [f"{name}: {one.complaints()}" for name, one in stage.app.instances.items() if variant.guarded]
         found.bellwether = [
             f"{entry.get('timestamp', '')} {entry['what']}: {entry['reason']}"
             for entry in stage.bellwether.log()
@@ -209,7 +211,7 @@ def main() -> int:
         for _ in range(given.times):
             found = adopt(cluster, variant, cycles=given.cycles)
             print(f"{found.variant}: adopted {found.adopted} after {found.restarts} restarts, pauses {found.pauses_s}")
-            print("\n".join((*found.transcript, *found.bellwether, *found.overlaps)), flush=True)
+            print("\n".join((*found.transcript, *found.bellwether, *found.guards, *found.overlaps)), flush=True)
             adopted += found.adopted and not found.overlaps
     return 0 if adopted == given.times else 1
 

@@ -1,0 +1,39 @@
+"""Exactly-once applications are adopted through ordinary rolling restarts, and are not if ghosts are removed before
+Bellwether has come."""
+
+import os
+
+import pytest
+
+from tests.simulation.rolling import Ghosts, led_by_a_member, rolled
+from tests.simulation.test_absences import applications
+from tests.simulation.world import World
+
+SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 10
+CYCLES_MAX = 3  # a restarted member may get an id before which none can come, once in sixteen
+
+
+def dynamic(count: int) -> list[int]:
+    """Seeds of applications whose members have no instance ids."""
+    return [seed for seed in applications(count) if not any(m.instance_id for m in World(seed).members)]
+
+
+def cycles_until_led(seed: int, *, comes_before: bool = True) -> int:
+    """How many rolling restarts it takes; one more than CYCLES_MAX where that many were not enough. Whatever breaks a
+    promise on the way raises ViolationError."""
+    world = World(seed)
+    sidecar = led_by_a_member(world)
+    ghosts = Ghosts(world, sidecar, comes_before=comes_before)
+    cycles = next((n for n in range(1, CYCLES_MAX + 1) if rolled(world, sidecar)), CYCLES_MAX + 1)
+    assert ghosts.removed, "restarts leave ghosts"
+    return cycles
+
+
+@pytest.mark.parametrize("seed", dynamic(SEEDS))
+def test_an_application_whose_leader_may_not_be_removed_is_adopted_by_restarts(seed: int) -> None:
+    assert cycles_until_led(seed) <= CYCLES_MAX
+
+
+def test_it_is_not_where_ghosts_are_removed_first() -> None:
+    """As it was: the rule matters."""
+    assert {cycles_until_led(seed, comes_before=False) for seed in dynamic(6)} == {CYCLES_MAX + 1}
