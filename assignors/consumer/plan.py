@@ -170,7 +170,7 @@ class PartitionPlan:
             return [int(flat) for flat in np.flatnonzero(self.owner == self.group.members.ids.index(text))]
         flats = self.cluster.flats_of(text)
         if not len(flats):
-            known = f"a topic or partition (TOPIC or TOPIC-N of {', '.join(self.cluster.topics)})"
+            known = f"a topic nor a partition (TOPIC-N of {', '.join(self.cluster.topics)})"
             raise shared.UnknownItemError(f"{text} is neither {known} nor a member of the group.")
         return [int(flat) for flat in flats]
 

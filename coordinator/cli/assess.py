@@ -181,7 +181,10 @@ async def _look(settings: Settings, groups: Sequence[str], for_s: float, interva
             for looks, _ in found if groups else ():
                 of_a_group(looks[0])
             if time.monotonic() + interval_s > deadline:
-                return [one for one in found if one[0][0].kind not in ("missing", "other")]
+                for looks, _ in found:
+                    if looks[-1].unknown is not None:
+                        say(f"{looks[-1].group_id} is left out: {looks[-1].trouble}.", err=True)
+                return [one for one in found if one[0][0].kind not in ("missing", "other", "unknown")]
             await asyncio.sleep(interval_s)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import typer
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import (
@@ -13,6 +14,7 @@ from bellwether_kafka.coordinator.cli.look import (
     LISTED_TYPES,
     MEMBER,
     NOBODY,
+    UNKNOWN,
     connected,
     described_at,
     groups_by_node,
@@ -26,16 +28,16 @@ from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Confi
 from bellwether_kafka.coordinator.cli.output import (
     As,
     Console,
+    Exit,
     Output,
     Table,
-    fail,
     print_document,
     ranges,
     repeated,
     say,
 )
 from bellwether_kafka.coordinator.kafka import ListedGroup
-from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_sidecar
+from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_missing, is_sidecar
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Sources, as_document, short_ids
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -99,9 +101,10 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         weights_in_words,
     )
 
-    seen = look(settings, group)
-    if seen.kind == "missing":
-        fail(f"The group {group} cannot be shown: {seen.trouble}.")
+    seen = look(settings, group, unknown=output.is_document)
+    if seen.kind == "unknown":
+        print_document(as_document(seen), output, one_of_many=watch)
+        raise typer.Exit(Exit.UNEXPECTED)
     cost = cost_of(settings, seen)
     if output.is_document:
         weights: dict[str, Any] = {"weights": cost and cost.pop("weights"), "traffic": cost}
@@ -149,8 +152,8 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
         return MEMBER
     if group.state == GroupState.EMPTY:
         return NOBODY
-    if answer is None or answer.error:
-        return MEMBER  # a group that cannot be looked at now
+    if answer is None or (answer.error and not is_missing(answer)):
+        return UNKNOWN  # its coordinator node does not say now
     return who_assigns(sidecar=any(is_sidecar(m, config) for m in answer.members), others=bool(answer.members))
 
 

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail, say
-from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node
+from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node, name_of
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     Observation,
@@ -38,7 +38,8 @@ LOOKS_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
-BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
+# Who assigns in a group.
+BROKER, MEMBER, US, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
 
 
 @contextmanager
@@ -122,19 +123,21 @@ def observer_for(
     return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
 
 
-def look(settings: Settings, group: str) -> Observation:
-    """One look at a group, or the end with a sentence."""
+def look(settings: Settings, group: str, *, unknown: bool = False) -> Observation:
+    """Reads a group, or ends the process with a sentence; with `unknown` a group of which brokers say nothing is
+    returned, too."""
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            return of_a_group(await observer.look())
+            seen = await observer.look()
+            return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 
     return run_to_end(once())
 
 
 def of_a_group(seen: Observation) -> Observation:
     """The same, or the end with a sentence where no such group is, or none that Bellwether may see."""
-    if seen.kind == "missing":
+    if seen.kind in ("missing", "unknown"):
         fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
     return seen
 
@@ -142,7 +145,7 @@ def of_a_group(seen: Observation) -> Observation:
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
     """One look at a group and its shadow plan, or the end with a sentence."""
     seen = look(settings, group)
-    if seen.kind == "missing":
+    if seen.kind in ("missing", "unknown"):
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
@@ -161,16 +164,31 @@ def who_assigns(*, sidecar: bool, others: bool) -> str:
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
-    """The groups of all brokers."""
+    """The groups of all brokers that list theirs."""
     return [group for groups in (await groups_by_node(transport, reader)).values() for group in groups]
 
 
 async def groups_by_node(
     transport: kafka.Transport, reader: kafka.ClusterReader
 ) -> dict[Node, tuple[kafka.ListedGroup, ...]]:
-    """The groups of all brokers, by the broker that coordinates them."""
+    """The groups of all brokers, by the broker that coordinates them. A broker that does not list all of its groups is
+    named on standard error, and the others are not hidden."""
     nodes = await reader.nodes()
-    return dict(zip(nodes, await asyncio.gather(*map(transport.list_groups, nodes)), strict=True))
+    answers = await asyncio.gather(*map(transport.list_groups, nodes), return_exceptions=True)
+    groups: dict[Node, tuple[kafka.ListedGroup, ...]] = {}
+    for node, answer in zip(nodes, answers, strict=True):
+        if isinstance(answer, kafka.TransportError):
+            say(f"Broker {node.node_id} does not list its groups ({answer}); they are left out.", err=True)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            groups[node] = answer.groups
+            if answer.error:
+                why = name_of(answer.error)
+                say(f"Broker {node.node_id} does not list all of its groups ({why}); some may be left out.", err=True)
+    if nodes and not groups:
+        raise next(answer for answer in answers if isinstance(answer, kafka.TransportError))
+    return groups
 
 
 async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:

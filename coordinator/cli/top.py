@@ -205,7 +205,7 @@ async def _top(
                     found, _ = settings_for(bootstrap, config, name)
                     observers[name] = observer_for(found, name, sources)
             rows = await _look([one for name, one in observers.items() if wanted in name], urls)
-            if names and rows and all(row.type == "missing" for row in rows):
+            if names and rows and all(row.type in ("missing", "unknown") for row in rows):
                 fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
             return rows
 
@@ -293,7 +293,7 @@ async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list
             try:
                 return await one.look()
             except TransportError as error:
-                return Observation(one.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
+                return Observation(one.group_id, "unknown", "", "", int(time.time() * 1000), trouble=str(error))
 
     return [row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))]
 

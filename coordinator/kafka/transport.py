@@ -26,9 +26,9 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
     client_config,
 )
 from bellwether_kafka.coordinator.kafka.connections import Connections
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, ListAllGroups
+from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
     FetchedOffsets,
@@ -178,9 +178,9 @@ class Transport:
             return BrokerGroup(group_id, protocol, error)
         return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
-    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
-        """The groups that this node coordinates. Raises TransportError."""
-        return (await self._ask(ListAllGroups(node, REQUEST_TIMEOUT_MS))).groups
+    async def list_groups(self, node: Node) -> GroupList:
+        """The groups that this node coordinates; with an error they may not be all. Raises TransportError."""
+        return await self._ask(ListAllGroups(node, REQUEST_TIMEOUT_MS))
 
     async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, membership.DescribeAnswer]:
         """By id, what `describe_group` says of classic groups that this node coordinates, in one request. Raises

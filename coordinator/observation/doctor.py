@@ -16,6 +16,7 @@ from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
     NotLeading,
     check_timing,
+    name_of,
 )
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.observation import Observation
@@ -24,6 +25,10 @@ from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 4
+# What a broker answers to a heartbeat of a member that does not exist, where Bellwether may use the group.
+ALLOWED = frozenset(
+    {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
+)
 BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"
 SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
 OF_LEADERS = (
@@ -72,7 +77,7 @@ def examine(facts: Facts) -> tuple[Check, ...]:
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
     checks += [*_takeover(facts), *_adoption(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
-    if facts.seen.kind in ("classic", "missing"):
+    if facts.seen.kind in ("classic", "missing", "unknown"):
         return tuple(checks)
     return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
 
@@ -88,6 +93,9 @@ def worst(checks: Iterable[Check]) -> Verdict:
 
 def _kind(facts: Facts) -> Check:
     seen = facts.seen
+    if seen.kind == "unknown":
+        remedy = "Grant it." if "grant" in seen.trouble else "Ask again when the broker answers."
+        return Check("group", Verdict.WARN, f"Not checked: {seen.trouble}.", remedy)
     if seen.kind == "missing":
         said = f"The group {seen.group_id} does not exist yet."
         return Check("group", Verdict.WARN, said, "Nothing, if the application has not started; else check the name.")
@@ -107,6 +115,10 @@ def _permission(facts: Facts) -> Check:
         remedy = f"Grant Bellwether's principal the ACL READ on Group '{facts.seen.group_id}'."
         verdict = Verdict.WARN if facts.mode == "observe" else Verdict.FAIL
         return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
+    if facts.heartbeat_error not in ALLOWED:
+        why = name_of(facts.heartbeat_error)
+        said = f"Not checked whether Bellwether may join: its coordinator node answers {why}."
+        return Check("group ACL", Verdict.WARN, said, "Ask again when the broker answers.")
     return Check("group ACL", Verdict.PASS, "Bellwether may join the group and lead it.")
 
 

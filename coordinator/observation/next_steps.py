@@ -20,6 +20,9 @@ def next_steps(facts: Facts, checks: Sequence[Check]) -> tuple[str, ...]:
 def _leading_on(facts: Facts) -> Iterator[str]:
     """What one does with a group to which nothing has to be done."""
     seen = facts.seen
+    if seen.kind == "unknown":
+        yield "Ask again when its coordinator node answers."
+        return
     if seen.kind == "missing":
         yield "Start the application, then ask again."
         return

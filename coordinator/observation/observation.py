@@ -10,10 +10,13 @@ from typing import Any, Literal
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
+from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
-GroupType = Literal["classic", "consumer", "streams", "other", "missing"]  # who assigns: a member, or the broker
+# Who assigns: a member, or the broker. "missing" is a group that no broker knows, "unknown" one of which none has said
+# anything yet.
+GroupType = Literal["classic", "consumer", "streams", "other", "missing", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class Observation:
     None where nothing is committed or known; a lag belongs to this moment, unlike what members of an application said
     of their state when they last joined. `group_lag` has more on them, None where they could not be read, and
     `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that is because
-    no broker answered, which may pass.
+    no broker answered, which may pass. `unknown` says why this is not of now: the other fields are then what was
+    known last, as of `seen_at_ms`, and of kind "unknown" where nothing was.
     """
 
     group_id: str
@@ -76,6 +80,7 @@ class Observation:
     sidecars: tuple[ObservedMember, ...] = ()
     group_lag: GroupLag | None = None
     lag_notes: tuple[str, ...] = ()
+    unknown: Unknown | None = None
 
     @property
     def lag(self) -> int | None:
@@ -89,11 +94,13 @@ class Observation:
 
     @property
     def can_be_led(self) -> bool:
-        return not self.obstacle and self.kind != "missing"
+        return not self.obstacle and self.kind not in ("missing", "unknown")
 
     @property
     def verdict(self) -> str:
         """Whether Bellwether leads the group, or could."""
+        if self.kind == "unknown":
+            return f"not known: {self.trouble}"
         if self.sidecars:
             return f"led by Bellwether ({self.sidecars[0].member_id})"
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
@@ -158,6 +165,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         **{name: getattr(seen, name) for name in plain},
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
+        "unknown": None if seen.unknown is None else values_of(seen.unknown),
         "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
     }

@@ -13,7 +13,14 @@ from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, GroupState, MembershipConfig
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    Code,
+    DescribeAnswer,
+    Failure,
+    GroupState,
+    MembershipConfig,
+)
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
@@ -27,6 +34,7 @@ from bellwether_kafka.coordinator.observation.observation import (
 )
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
+from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
 from bellwether_kafka.coordinator.planning import Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
@@ -37,6 +45,7 @@ LIMIT_S = 5.0
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
 NOT_CLASSIC = "not a classic group"
+NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
 
 OnObservation = Callable[[Observation], None]
@@ -94,6 +103,7 @@ class GroupObserver:
         *,
         on_seen: Sequence[OnSeen] = (),
         on_rebalance: Sequence[OnRebalance] = (),
+        on_unknown: Sequence[OnObservation] = (),
         weights: Callable[[], Weights] | None = None,
     ) -> None:
         self.group_id = config.group_id
@@ -110,28 +120,54 @@ class GroupObserver:
         self._on_observation = on_observation
         self._on_seen = on_seen
         self._on_rebalance = on_rebalance
+        self._on_unknown = on_unknown
         self._weights = weights
         self._lags = LagLooks(config.group_id)
-        self._silence = ""
+        self._known: Observation | None = None  # the newest one that was of its moment
         self._described: Kept[Described] = Kept()
         self._shadow: Kept[Shadow] = Kept()
 
     async def refresh(self) -> None:
-        """A look that listeners hear of. Silence of brokers is a log line, and one for as long as it lasts."""
+        """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
+        log line for as long as it lasts, and goes to `on_unknown` only: it is no state of the group."""
         try:
-            self._tell(await self.look())
-            self._silence = ""
-        except TransportError as error:
-            if str(error) != self._silence:
-                log.warning("group_not_observed", group=self.group_id, reason=str(error))
-            self._silence = str(error)
+            seen = await self._now_or_unknown()
+            if seen.unknown is None:
+                self._tell(seen)
+            else:
+                self._report_unknown(seen, seen.unknown)
         except Exception:
             log.exception("group_not_observed", group=self.group_id)
+
+    async def _now_or_unknown(self) -> Observation:
+        try:
+            return await self.look()
+        except TransportError as error:
+            return self._unknown(error)
+
+    def _unknown(self, cause: int | TransportError) -> Observation:
+        """What was known last, with why it is not of now."""
+        unknown = unknown_of(cause, self.group_id, int(time.time() * 1000))
+        before = self.last.unknown if self.last is not None else None
+        if before is not None:
+            unknown = replace(unknown, since_ms=before.since_ms)
+        if self._known is not None:
+            return replace(self._known, unknown=unknown)
+        empty = Observation(self.group_id, "unknown", "", "", unknown.since_ms, trouble=unknown.reason, silent=True)
+        return replace(empty, unknown=unknown)
+
+    def _report_unknown(self, seen: Observation, unknown: Unknown) -> None:
+        before = self.last.unknown if self.last is not None else None
+        if before is None or before.reason != unknown.reason:
+            log.warning("group_not_observed", group=self.group_id, reason=unknown.reason)
+        self.last = seen
+        for observer in self._on_unknown:
+            notify(observer, seen)
 
     def _tell(self, seen: Observation) -> None:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
-        self.last = seen
+        self.last = self._known = seen
         ended = self.rebalances.saw(seen)
         for hearer in self._on_rebalance if ended is not None else ():
             notify(hearer, seen, ended)
@@ -139,16 +175,16 @@ class GroupObserver:
             notify(observer, seen)
 
     async def look(self) -> Observation:
-        """One look at everything. Raises TransportError."""
+        """Reads everything. An error that a broker answers with makes it `unknown`. Raises TransportError where none
+        answers."""
         answer = await self._sources.groups.describe_group(self.group_id)
-        if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
-            hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
-            return replace(
-                hidden, trouble=f"Bellwether may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}"
-            )
+        if answer.error and not membership.is_missing(answer):
+            return self._unknown(answer.error)
         for observer in self._on_seen:
             notify(observer, self.group_id, answer)
         by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
+        if isinstance(by_broker, int):
+            return self._unknown(by_broker)
         if by_broker is not None:
             answer = classic_view(by_broker)
         kind = _kind(answer, by_broker)
@@ -181,15 +217,24 @@ class GroupObserver:
             owners={partition: m.member_id for m in seen.members for partition in m.owned} if at_rest else None,
         )
 
-    async def _described_by_broker(self) -> BrokerGroup | None:
+    async def _described_by_broker(self) -> BrokerGroup | int | None:
+        """The group where a broker assigns in it, the error code that hides whether one does, None for no such group.
+        Raises TransportError where a broker does not say."""
+        hidden: int | TransportError | None = None
         for protocol in BROKER_PROTOCOLS:
             try:
-                found = await self._sources.groups.describe_by_broker(self.group_id, protocol)
-            except TransportError:
-                continue  # a broker that does not know the call has no such groups
-            if found.error == 0:
-                return found
-        return None
+                group = await self._sources.groups.describe_by_broker(self.group_id, protocol)
+            except TransportError as error:
+                if error.failure is not Failure.UNSUPPORTED:  # a broker without the call has no such groups
+                    hidden = hidden or error
+                continue
+            if group.error == 0:
+                return group
+            if group.error not in NO_SUCH_GROUP:
+                hidden = hidden or group.error
+        if isinstance(hidden, TransportError):
+            raise hidden
+        return hidden
 
     def _obstacle(self, kind: GroupType, answer: DescribeAnswer) -> str:
         if kind in REASONS:

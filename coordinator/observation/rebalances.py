@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.planning import Cause, CauseKind, listed
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINES_MAX = 50
-UNSEEN = frozenset({"missing", "other"})
+UNSEEN = frozenset({"missing", "other", "unknown"})
 CHANGED = {
     (True, True): CauseKind.EXCHANGED,
     (True, False): CauseKind.JOINED,

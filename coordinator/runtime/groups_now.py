@@ -1,12 +1,13 @@
 """What the overview is made of: of each group the role, the last refresh and the last rebalance, as they are now."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from bellwether_kafka.coordinator.observation import Observation, Rebalances
 from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, Rounds
 
-BROKER, BELLWETHER, MEMBER, NOBODY = "its broker", "Bellwether", "a member", "nobody"
+BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
 BROKER_TYPES = ("consumer", "streams")
 OLD_MS = 300_000  # groups are looked at every two minutes at least
 
@@ -48,10 +49,16 @@ def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
 
 def _trouble(seen: Observation, now_ms: int) -> str:
     """A group without a shadow plan has trouble, too, but is seen."""
+    if seen.unknown is not None:
+        return f"not known since {_clock(seen.unknown.since_ms)}: {seen.unknown.reason}"
     if seen.kind == "missing":
         return seen.trouble
     age_ms = now_ms - seen.seen_at_ms
     return f"the last refresh that was answered is {age_ms // 60_000} minutes old" if age_ms > OLD_MS else ""
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
 
 
 def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
@@ -73,4 +80,6 @@ def _assigned_by(seen: Observation) -> str:
         return BROKER
     if seen.sidecars:
         return BELLWETHER
+    if seen.kind == "unknown":
+        return UNKNOWN
     return MEMBER if seen.members else NOBODY

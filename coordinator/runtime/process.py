@@ -142,6 +142,7 @@ def _observers(
     *,
     by_task: bool,
 ) -> Observers:
+    observed = ObservedMetrics(metrics)
     conversions, pauses = ConversionWatch(metrics.on_conversion), PauseMetrics(metrics)
     return Observers(
         on_decision=(
@@ -160,10 +161,11 @@ def _observers(
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
         on_observation=(
-            ObservedMetrics(metrics).on_observation,
+            observed.on_observation,
             *(o.on_observation for o in (costs, *of_lags, trends)),
             *events.on_observation,
         ),
+        on_unknown=(observed.on_unknown,),
         on_seen=(conversions.on_seen,),
         on_gone=(
             *(each.on_gone for each in (pauses, costs, conversions, metrics, *of_lags, trends)),

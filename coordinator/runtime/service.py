@@ -61,6 +61,7 @@ class Observers:
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
+    on_unknown: Sequence[OnObservation] = ()  # what was known last of a group of which brokers say nothing now
     on_rebalance: Sequence[OnRebalance] = ()  # of observed groups
     on_control: Sequence[OnControl] = ()
     on_gone: Sequence[OnGone] = ()  # groups that are no longer looked at
@@ -242,7 +243,14 @@ class Service:
             by = selected.policy, selected.application
             ended = self._observers.on_rebalance
             return GroupObserver(
-                config, looks.sources, *by, hear, on_seen=seen, on_rebalance=ended, weights=self._weights
+                config,
+                looks.sources,
+                *by,
+                hear,
+                on_seen=seen,
+                on_rebalance=ended,
+                on_unknown=self._observers.on_unknown,
+                weights=self._weights,
             )
 
         return ObservedGroups(

@@ -20,14 +20,20 @@ class ObservedMetrics:
 
         self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
+        self.unknown = gauge("unknown", "1 while brokers do not answer for the group: the other series are older then.")
         self.seen_at = gauge("timestamp_seconds", "When the group was looked at.")
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
         self.spread = gauge("spread", "Most minus fewest partitions per member, or tasks per process.", "plan")
         self.moved = gauge("shadow_moves", "Partitions or tasks that Bellwether's plan would move.")
 
+    def on_unknown(self, seen: Observation) -> None:
+        """Keeps what was known last: `timestamp_seconds` says how old it is."""
+        self.unknown.labels(seen.group_id).set(1)
+
     def on_observation(self, seen: Observation) -> None:
         group = seen.group_id
+        self.unknown.labels(group).set(0)
         self.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)
         self.seen_at.labels(group).set(seen.seen_at_ms / 1000)

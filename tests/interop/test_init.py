@@ -12,6 +12,7 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.coordinator.settings.process import Settings, load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -58,8 +59,9 @@ class TwoGroups(EmbeddedTransport):
     async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
         return {group_id: groups()[group_id] for group_id in group_ids}
 
-    async def list_groups(self, _node: Node) -> tuple[ListedGroup, ...]:
-        return tuple(ListedGroup(name, "consumer", answer.state, "classic") for name, answer in groups().items())
+    async def list_groups(self, _node: Node) -> GroupList:
+        listed = (ListedGroup(name, "consumer", answer.state, "classic") for name, answer in groups().items())
+        return GroupList(0, tuple(listed))
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import yaml
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, ListedGroup
+from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -54,12 +55,13 @@ class Described(EmbeddedTransport):
         found = group_id == "converted" and protocol == "consumer"
         return CONVERTED if found else BrokerGroup(group_id, protocol, 69)
 
-    async def list_groups(self, _node: Node) -> tuple[ListedGroup, ...]:
-        return tuple(
+    async def list_groups(self, _node: Node) -> GroupList:
+        listed = (
             ListedGroup(name, "consumer", answer.state, "consumer" if name == "converted" else "classic")
             for name, answer in GROUPS.items()
             if answer is not MISSING
         )
+        return GroupList(0, tuple(listed))
 
 
 @pytest.fixture(scope="module")

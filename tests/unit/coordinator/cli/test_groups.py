@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_with_assignors
-from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
+from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, UNKNOWN, US
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
@@ -40,9 +41,9 @@ class AllKinds(Described):
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         return OTHERS[group_id] if group_id in OTHERS else await super().describe_group(group_id)
 
-    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
+    async def list_groups(self, node: Node) -> GroupList:
         others = (ListedGroup(name, one.protocol_type, one.state, "classic") for name, one in OTHERS.items())
-        return *await super().list_groups(node), *others
+        return GroupList(0, (*(await super().list_groups(node)).groups, *others))
 
 
 @pytest.fixture(scope="module")
@@ -234,10 +235,11 @@ class ManyGroups:
     def __init__(self) -> None:
         self.requests = 0
 
-    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
+    async def list_groups(self, node: Node) -> GroupList:
         self.requests += 1
         mine = range(node.node_id, 1_000, 3)
-        return tuple(ListedGroup(f"g-{i:03}", "consumer", "Stable" if i % 10 else "Empty", "classic") for i in mine)
+        states = ((f"g-{i:03}", "Stable" if i % 10 else "Empty") for i in mine)
+        return GroupList(0, tuple(ListedGroup(name, "consumer", state, "classic") for name, state in states))
 
     async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
         self.requests += 1
@@ -274,4 +276,4 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
     found = asyncio.run(listed_with_assignors(sources, MembershipConfig("any", instance_id="bellwether")))
     assert len(found) == 1_000
     assigned_by = {group.group_id: by for group, by in found}
-    assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (MEMBER, US, MEMBER)
+    assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, US, UNKNOWN)

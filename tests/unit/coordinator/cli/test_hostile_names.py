@@ -6,6 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, ListedGroup
+from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -44,8 +45,8 @@ class Hostile(EmbeddedTransport):
     async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
         return BrokerGroup(group_id, protocol, 69)
 
-    async def list_groups(self, _node: Node) -> tuple[ListedGroup, ...]:
-        return tuple(ListedGroup(name, name, name, "classic") for name in NAMES)
+    async def list_groups(self, _node: Node) -> GroupList:
+        return GroupList(0, tuple(ListedGroup(name, name, name, "classic") for name in NAMES))
 
 
 @pytest.fixture(scope="module")

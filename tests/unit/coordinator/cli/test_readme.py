@@ -10,6 +10,7 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -85,11 +86,11 @@ class Shop(Described):
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         return SHOWN[group_id]
 
-    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
+    async def list_groups(self, node: Node) -> GroupList:
         if node.node_id != 1:
-            return ()
+            return GroupList(0, ())
         classic = tuple(ListedGroup(name, "consumer", one.state, "classic") for name, one in SHOWN.items())
-        return *classic, ListedGroup("clicks", "consumer", "Stable", "consumer")
+        return GroupList(0, (*classic, ListedGroup("clicks", "consumer", "Stable", "consumer")))
 
 
 def shown_commands() -> list[tuple[str, str]]:

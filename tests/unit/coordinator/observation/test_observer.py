@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
@@ -21,6 +22,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -216,4 +218,78 @@ def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> Non
         while reasons:
             asyncio.run(observer.refresh())
     silent = [line["reason"] for line in lines if line["event"] == "group_not_observed"]
-    assert silent == ["no answer", "gone", "gone"]
+    assert [reason.partition("(")[2].rstrip(")") for reason in silent] == ["no answer", "gone", "gone"]
+
+
+class Erring(Shared):
+    """A group whose brokers answer with `error`, or do not answer in the other protocols."""
+
+    error = 0
+    broker_error: int | Exception = Code.GROUP_ID_NOT_FOUND
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        return DescribeAnswer(0, self.error) if self.error else await super().describe_group(group_id)
+
+    async def describe_by_broker(self, group: str, protocol: BrokerProtocol) -> BrokerGroup:
+        if isinstance(self.broker_error, Exception):
+            raise self.broker_error
+        return BrokerGroup(group, protocol, self.broker_error)
+
+
+TRANSIENT = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+
+
+@pytest.mark.parametrize("code", TRANSIENT)
+def test_an_error_of_a_broker_is_unknown_and_what_was_known_last_stays(code: Code) -> None:
+    shared = Erring()
+    observer = of_fleet(shared)
+    before = looked(observer)
+    shared.error = code
+    now = looked(observer)
+    assert now.unknown is not None
+    assert (now.unknown.error, now.kind, now.members) == (code.name, before.kind, before.members)
+    assert now.seen_at_ms == before.seen_at_ms, "it is as old as it is"
+    since_ms = now.unknown.since_ms
+    again = looked(observer).unknown
+    assert again is not None
+    assert again.since_ms == since_ms, "since the first answer of the kind"
+    shared.error = 0
+    assert looked(observer).unknown is None
+    assert observer.rebalances.lines() == (), "a gap is no rebalance"
+
+
+def test_an_error_before_anything_was_known_is_no_missing_group() -> None:
+    shared = Erring()
+    shared.error = Code.NOT_COORDINATOR
+    seen = looked(of_fleet(shared))
+    assert (seen.kind, seen.can_be_led, seen.lag) == ("unknown", False, None)
+    assert "NOT_COORDINATOR" in seen.trouble
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (29, "the ACL DESCRIBE on every topic of the group"),
+        (Code.GROUP_AUTHORIZATION_FAILED, "the ACL DESCRIBE on Group 'g'"),
+        (Code.NOT_COORDINATOR, "NOT_COORDINATOR"),
+        (TransportError(Failure.TIMED_OUT, "no answer in time"), "no answer in time"),
+    ],
+)
+def test_a_group_that_its_broker_assigns_and_hides_is_unknown(answer: int | Exception, said: str) -> None:
+    shared = Erring()
+    shared.error, shared.broker_error = Code.GROUP_ID_NOT_FOUND, answer
+    seen = looked(of_fleet(shared))
+    assert seen.kind == "unknown"
+    assert said in seen.trouble
+
+
+@pytest.mark.parametrize("answer", [Code.GROUP_ID_NOT_FOUND, TransportError(Failure.UNSUPPORTED, "no such request")])
+def test_only_a_group_that_no_protocol_has_is_missing(answer: int | Exception) -> None:
+    shared = Erring()
+    shared.error, shared.broker_error = Code.GROUP_ID_NOT_FOUND, answer
+    assert looked(of_fleet(shared)).kind == "missing"
+
+
+def test_unknown_is_neither_true_nor_false() -> None:
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(Unknown("no answer", 0))
