@@ -181,7 +181,7 @@ def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> N
         assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
         assert FIRST in refused.stderr
         assert SECOND in refused.stderr
-    assert "neither a partition" in bellwether("explain", "stable", "nobody", "--bootstrap", uneven).stderr
+    assert "nor a partition" in bellwether("explain", "stable", "nobody", "--bootstrap", uneven).stderr
 
 
 def test_simulate_takes_ids_in_short(uneven: str) -> None:
