@@ -294,7 +294,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, A
 
 
 def _parameter(one: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in one.opts)
+    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
     if one.param_type_name == "argument":
         names = f"`{one.metavar or one.name.upper()}`"
     values = f" ({', '.join(map(str, type(one.default)))})" if isinstance(one.default, Output) else ""

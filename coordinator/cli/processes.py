@@ -59,8 +59,8 @@ def guard(
         float, typer.Option(help="On SIGTERM, seconds to empty the process before it gets the signal.")
     ] = GRACE_S,
     fence: Annotated[
-        bool, typer.Option("--fence", help="Fence its producers when it is gone; for exactly-once.")
-    ] = False,
+        bool, typer.Option("--fence/--no-fence", help="End the transactions that it leaves open when it is gone.")
+    ] = True,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)

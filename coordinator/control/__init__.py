@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.absence import handed_over, look, owned
 from bellwether_kafka.coordinator.control.records import (
+    ABSENCE,
+    BEAT,
     EVERYBODY,
     HEARD_MS,
     Absence,

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, names, number, text, texts
+
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
 
 VERSION = 1
-TEXT_LENGTH_MAX = 1_000
-NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: the one that leads
 BEAT = "beat"
 ABSENCE = "absence"
@@ -35,10 +35,6 @@ class ControlSettings:
     topic: str
     sidecar_id: str
     standby: bool = False
-
-
-class RecordError(ValueError):
-    """A record that cannot be used; the message says why. What its key said before still stands."""
 
 
 class Record(Protocol):
@@ -268,8 +264,9 @@ def encode(record: Record) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes | None, value: bytes) -> Record | None:
-    """The record, or None when it is of a kind that only a newer Bellwether knows. Raises RecordError."""
-    fields = _fields(value)
+    """The record, or None when it is of a kind that only a newer Bellwether knows. Raises RecordError, and nothing else
+    whatever the bytes are; memory and time are bounded by VALUE_BYTES_MAX."""
+    fields = fields_of(value)
     version, kind = fields.get("v"), fields.get("kind")
     if not isinstance(version, int) or isinstance(version, bool) or not isinstance(kind, str):
         raise RecordError('it has no "v" or no "kind"')
@@ -282,25 +279,15 @@ def decode(key: bytes | None, value: bytes) -> Record | None:
     return record
 
 
-def _fields(value: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(value)
-    except (ValueError, RecursionError):
-        raise RecordError("its value is not JSON") from None
-    if not isinstance(fields, dict):
-        raise RecordError("its value is not a JSON object")
-    return fields
-
-
 def _order(fields: Mapping[str, Any]) -> Order:
-    return Order(OrderKind(fields["kind"]), _text(fields, "target"), **_given(fields))
+    return Order(OrderKind(fields["kind"]), text(fields, "target"), **_given(fields))
 
 
 def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
-    where = _text(fields, "where")
+    where = text(fields, "where")
     if not where.startswith(("rack:", "member:")):
         raise RecordError('"where" is neither rack:NAME nor member:NAME')
-    target, item = _text(fields, "target"), _text(fields, "item")
+    target, item = text(fields, "target"), text(fields, "item")
     return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields), until=_until(fields))
 
 
@@ -314,41 +301,41 @@ def _absence(fields: Mapping[str, Any]) -> Absence:
     stages = [stage for stage in Stage if stage.value == fields.get("stage")]
     if not stages:
         raise RecordError('"stage" is none that is known')
-    order_ms, expires_ms, since_ms = (_number(fields, name) for name in ("order_ms", "expires_ms", "since_ms"))
+    order_ms, expires_ms, since_ms = (number(fields, name) for name in ("order_ms", "expires_ms", "since_ms"))
     return Absence(
-        _text(fields, "target"),
-        _text(fields, "where"),
+        text(fields, "target"),
+        text(fields, "where"),
         order_ms,
         expires_ms,
         stages[0],
         since_ms,
-        _names(fields, "members"),
-        _names(fields, "names"),
+        names(fields, "members"),
+        names(fields, "names"),
     )
 
 
 def _stopped(fields: Mapping[str, Any]) -> Stopped:
-    return Stopped(_text(fields, "target"), _names(fields, "members"), _names(fields, "static"), **_given(fields))
+    return Stopped(text(fields, "target"), names(fields, "members"), names(fields, "static"), **_given(fields))
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Who gave the order, when, for how long and why."""
-    owner = _text(fields, "owner")
-    at_ms, expires_ms = _number(fields, "at_ms"), _number(fields, "expires_ms")
-    return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": _text(fields, "reason", "")}
+    owner = text(fields, "owner")
+    at_ms, expires_ms = number(fields, "at_ms"), number(fields, "expires_ms")
+    return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": text(fields, "reason", "")}
 
 
 def _beat(fields: Mapping[str, Any]) -> Beat:
     return Beat(
-        sidecar=_text(fields, "target"),
-        leads=_names(fields, "leads"),
-        claims=_names(fields, "claims"),
-        stands_by=_names(fields, "stands_by"),
-        hands_over=_names(fields, "hands_over"),
-        at_ms=_number(fields, "at_ms"),
+        sidecar=text(fields, "target"),
+        leads=names(fields, "leads"),
+        claims=names(fields, "claims"),
+        stands_by=names(fields, "stands_by"),
+        hands_over=names(fields, "hands_over"),
+        at_ms=number(fields, "at_ms"),
         between=fields.get("between") is True,
-        policies=_texts(fields, "policies"),
-        orders_for=_names(fields, "orders_for"),
+        policies=texts(fields, "policies"),
+        orders_for=names(fields, "orders_for"),
     )
 
 
@@ -359,47 +346,6 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     STOPPED: _stopped,
     BEAT: _beat,
 }
-
-
-def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = fields.get(name, default)
-    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or (default is None and not value):
-        raise RecordError(f'"{name}" is not a text of at most {TEXT_LENGTH_MAX} characters')
-    if not _is_unicode(value):
-        raise RecordError(f'"{name}" is no Unicode text')
-    return value
-
-
-def _is_unicode(text: str) -> bool:
-    """Half a surrogate pair, which JSON can spell, goes into no key, no log and no metric."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _number(fields: Mapping[str, Any], name: str) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise RecordError(f'"{name}" is not a whole number of milliseconds')
-    return value
-
-
-def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = fields.get(name, [])
-    listed = isinstance(value, list) and len(value) <= NAMES_MAX
-    if not listed or not all(isinstance(item, str) and _is_unicode(item) for item in value):
-        raise RecordError(f'"{name}" is not a list of names')
-    return tuple(value)
-
-
-def _texts(fields: Mapping[str, Any], name: str) -> Mapping[str, str]:
-    value = fields.get(name, {})
-    listed = isinstance(value, dict) and len(value) <= NAMES_MAX
-    if not listed or not all(isinstance(t, str) and _is_unicode(t) for pair in value.items() for t in pair):
-        raise RecordError(f'"{name}" has no name for each group')
-    return dict(value)
 
 
 class OrderState:

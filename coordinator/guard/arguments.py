@@ -37,7 +37,7 @@ class GuardArguments:
     state_dir: Path | None = None
     client_id: tuple[str, ...] = ()
     grace: float = GRACE_S
-    fence: bool = False
+    fence: bool = True
     bootstrap: str | None = None
     config: Path | None = None
     topic: str | None = None
@@ -54,8 +54,6 @@ class GuardArguments:
             raise ArgumentError(
                 "Name --state-dir (Kafka Streams with persistent stores), or a --client-id that only this process has."
             )
-        if self.fence and self.state_dir is None:
-            raise ArgumentError("--fence needs --state-dir: transactional ids are made of the process id in it.")
         if self.grace < 0:
             raise ArgumentError("--grace is a number of seconds, 0 for none.")
 
@@ -99,7 +97,7 @@ def parsed(arguments: Sequence[str]) -> GuardArguments:
     parser.add_argument("--state-dir", type=Path)
     parser.add_argument("--client-id", action="append", default=[])
     parser.add_argument("--grace", type=float, default=GRACE_S)
-    parser.add_argument("--fence", action="store_true")
+    parser.add_argument("--fence", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bootstrap")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--topic")

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 # Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
 UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
-DIRECTORY_LOOK_S = 0.1
+DIRECTORY_LOOK_S, NAMELESS_LOOKS = 0.1, 50
 RECORD_S = 0.25  # that SIGTERM waits until it is recorded that the process is empty
 # After the end of the process the guard delays its next start.
 END_S = 5.0
@@ -109,10 +109,17 @@ class Attendance:
         return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), LOOK_S_MAX)
 
     async def _look_at_directory(self, directory: StateDirectory) -> None:
+        nameless = 0
         while True:
             lock = directory.lock()
             ours = self._own.take_lock(directory, lock)
-            if lock.holder is not None and not ours:
+            # Streams writes its process id a moment after it has taken the lock.
+            nameless = nameless + 1 if ours and self._own.process_id is None else 0
+            if lock.trouble:
+                self._say_once(f"The state directory shows nothing of the process: {lock.trouble}; check --state-dir.")
+            elif nameless > NAMELESS_LOOKS:
+                self._say_once(f"{directory.process_file} has no process id, so no member is known by it.")
+            elif lock.holder is not None and not ours:
                 whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
                 self._say_once(f"The state directory {directory.path} is in use by {whose}, not by the guarded one.")
             elif self._own.has_closed_streams(lock):
@@ -131,7 +138,7 @@ class Attendance:
         except TimeoutError:
             self._say_once(f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble}).")
         else:
-            self._closed_producers |= self._removal.producers(self._own.process_id, ours, late)
+            self._closed_producers |= self._removal.producers(ours, late)
             self._own.forget_streams()
 
     def _is_closed(self) -> bool:
@@ -162,10 +169,10 @@ class Attendance:
             self._say("Something of it still runs, so none of its members is removed.")
         else:
             ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
-            producers = self._closed_producers | self._removal.producers(self._own.process_id, ours)
+            producers = self._closed_producers | self._removal.producers(ours)
             removing = self._remove_all(ours, ended, ENDED, self._own.is_unheld)
             late, _ = await asyncio.gather(removing, self._removal.fence(sorted(producers), self._own.is_unheld))
-            more = self._removal.producers(self._own.process_id, late) - producers
+            more = self._removal.producers(late) - producers
             await self._removal.fence(sorted(more), self._own.is_unheld)
             if not (ours.member_ids or late.member_ids or self._own.streams_closed):
                 self._say(NOBODY)

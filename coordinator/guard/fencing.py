@@ -1,57 +1,130 @@
-"""Producers of a dead Kafka Streams process are fenced, so that nobody waits for their open transactions to time out.
+"""Transactions of a dead Kafka Streams process are ended, so that nobody waits until they time out.
 
 Under exactly-once (v2) each stream thread has one producer, with the transactional id
-`<application id>-<process id>-<thread>`. A new epoch for that id aborts what was left open.
+`<application id>-<process id>-<thread>`. A new epoch for that id aborts what was left open. A process that is not
+transactional has no such id, which its coordinator node says.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.guard.group_link import PASSING, REQUEST_TIMEOUT_MS, RETRY_S, GroupLink
-from bellwether_kafka.coordinator.kafka import FenceProducer, FindTransactionCoordinator, TransportError
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.kafka import (
+    DescribeTransaction,
+    FenceProducer,
+    FindLeader,
+    FindTransactionCoordinator,
+    TransportError,
+)
+from bellwether_kafka.coordinator.membership import Failure, Node
 
 CONCURRENT_TRANSACTIONS = 51  # the open one is being aborted
 AGAIN_S = 0.02
 TRANSACTION_TIMEOUT_MS = 10_000  # what Streams sets; the next producer of the id brings its own
 DENIED = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+NO_SUCH_ID, NO_SUCH_TOPIC = 105, 3
+TRANSACTIONS_TOPIC = "__transaction_state"
+ONGOING, FINISHED = "Ongoing", ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
 def transactional_id(application_id: str, process_id: str, thread: str) -> str:
     return f"{application_id}-{process_id}-{thread}"
 
 
-async def fence(link: GroupLink, name: str, may_go_on: Callable[[], bool]) -> str:
-    """Fences the producer of a transactional id; "" when nothing of it is open any more, else why not. `may_go_on` is
-    asked before every request: a process that takes the dead one's place has the same id. Limit it by a timeout."""
-    node: Node | None = None
-    while may_go_on():
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of the transactions of one id. `transactional`: there was such an id. `denied`: a right is missing.
+    `why_not` is "" where nothing of it is open any more."""
+
+    transactional: bool = True
+    denied: bool = False
+    why_not: str = ""
+
+
+class Transactions:
+    """Of one transactional id. Limit its methods by a timeout."""
+
+    def __init__(self, link: GroupLink, name: str) -> None:
+        self._link = link
+        self._name = name
+        self._node: Node | None = None
+        self._epoch: int | None = None  # when it was first described
+
+    async def exist(self) -> bool:
+        """Whether the dead process was transactional, as far as brokers say at the first attempt."""
         try:
-            node = node or await _coordinator_of(link, name)
-            code = await _raise_epoch(link, node, name) if node is not None else membership.Code.NOT_COORDINATOR
+            return await self._describe() == membership.Code.NONE and self._epoch is not None
         except TransportError:
-            node, code = None, membership.Code.NOT_COORDINATOR
-        if code == membership.Code.NONE:
-            return ""
-        if code == DENIED:
-            return f"Bellwether's principal needs the ACL WRITE on TransactionalId '{name}'"
-        if code == CONCURRENT_TRANSACTIONS:
-            await asyncio.sleep(AGAIN_S)
-        elif code in PASSING:
-            node = None
-            await asyncio.sleep(RETRY_S)
-        else:
-            return membership.name_of(code)
-    return "another process has taken its place"
+            return False
+
+    async def end(self, may_go_on: Callable[[], bool]) -> Ended:
+        """`may_go_on` is asked before every attempt, and an epoch that another producer has raised is left alone: a
+        process that takes the dead one's place has the same id."""
+        while may_go_on():
+            try:
+                code = await self._try()
+            except TransportError:
+                code = membership.Code.NOT_COORDINATOR
+            if code == membership.Code.NONE:
+                return Ended()
+            if code in (NO_SUCH_ID, NO_SUCH_TOPIC):
+                return Ended(transactional=False)
+            if code == DENIED:
+                return Ended(denied=True, why_not="a right is missing")
+            if code == CONCURRENT_TRANSACTIONS:
+                await asyncio.sleep(AGAIN_S)
+            elif code in PASSING:
+                self._node = None
+                await asyncio.sleep(RETRY_S)
+            elif code == _TAKEN:
+                break
+            else:
+                return Ended(why_not=membership.name_of(code))
+        return Ended(why_not="another process has taken its place")
+
+    async def _try(self) -> int:
+        code = await self._describe()
+        if code:
+            return code if code != _ENDED else membership.Code.NONE
+        assert self._node is not None  # noqa: S101 - found by now
+        request = FenceProducer(self._node, self._name, TRANSACTION_TIMEOUT_MS, REQUEST_TIMEOUT_MS)
+        return await self._link.transport.ask(request)
+
+    async def _describe(self) -> int:
+        """NONE where the dead producer has the id; else what the brokers, or others since, say."""
+        code = await self._find()
+        if code or self._node is None:
+            return code or membership.Code.NOT_COORDINATOR
+        try:
+            found = await self._link.transport.ask(DescribeTransaction(self._node, self._name, REQUEST_TIMEOUT_MS))
+        except TransportError as error:
+            if error.failure is Failure.UNSUPPORTED:  # before Kafka 3.0
+                return membership.Code.NONE
+            raise
+        if found.error:
+            return found.error
+        if self._epoch is None or found.epoch == self._epoch:
+            self._epoch = found.epoch
+            return membership.Code.NONE
+        if found.state == ONGOING:
+            return _TAKEN
+        return _ENDED if found.state in FINISHED else CONCURRENT_TRANSACTIONS
+
+    async def _find(self) -> int:
+        """The coordinator node of the id. Asking for one makes the topic of transactions, so that must be there."""
+        if self._node is not None:
+            return membership.Code.NONE
+        any_node = await self._link.node()
+        if any_node is None:
+            return membership.Code.NOT_COORDINATOR
+        ask = self._link.transport.ask
+        if (await ask(FindLeader(any_node, TRANSACTIONS_TOPIC, REQUEST_TIMEOUT_MS))).error == NO_SUCH_TOPIC:
+            return NO_SUCH_TOPIC
+        found = await ask(FindTransactionCoordinator(any_node, self._name, REQUEST_TIMEOUT_MS))
+        self._node = found.node
+        return found.error
 
 
-async def _coordinator_of(link: GroupLink, name: str) -> Node | None:
-    any_node = await link.node()
-    if any_node is None:
-        return None
-    return (await link.transport.ask(FindTransactionCoordinator(any_node, name, REQUEST_TIMEOUT_MS))).node
-
-
-async def _raise_epoch(link: GroupLink, node: Node, name: str) -> int:
-    return await link.transport.ask(FenceProducer(node, name, TRANSACTION_TIMEOUT_MS, REQUEST_TIMEOUT_MS))
+_TAKEN, _ENDED = -2, -3  # no codes of Kafka's: the epoch is another producer's, or was raised and all is over

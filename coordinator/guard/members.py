@@ -66,13 +66,21 @@ class Seen:
     copied: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class StreamThread:
+    """Of Kafka Streams."""
+
+    process_id: str
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Member ids of the process, the numbers of its stream threads, and sentences on what might be its but is not
-    proven to be. `static`: its static members, known by their process id, which the guard never removes."""
+    """Member ids of the process, its stream threads whose process id is known, and sentences on what might be its but
+    is not proven to be. `static`: its static members, known by their process id, which the guard never removes."""
 
     member_ids: tuple[str, ...] = ()
-    threads: tuple[str, ...] = ()
+    threads: tuple[StreamThread, ...] = ()
     doubts: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
 
@@ -103,13 +111,21 @@ def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
     by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
     doubts: list[str] = []
     ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
-    threads = sorted({found["thread"] for m in ours if (found := _THREAD.fullmatch(m.client_id))}, key=int)
+    threads = {thread for m in ours if (thread := _thread(m, identity, by_process)) is not None}
     static = (m.member_id for m in seen.members.values() if m.static and _reports(m, identity) and not m.before)
-    return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts), tuple(sorted(static)))
+    member_ids = tuple(sorted(m.member_id for m in ours))
+    return Belonging(member_ids, tuple(sorted(threads)), tuple(doubts), tuple(sorted(static)))
 
 
 def _reports(member: SeenMember, identity: Identity) -> bool:
     return identity.process_id is not None and member.process_id == identity.process_id
+
+
+def _thread(member: SeenMember, identity: Identity, by_process: list[SeenMember]) -> StreamThread | None:
+    found = _THREAD.fullmatch(member.client_id)
+    process_id = identity.process_id if member in by_process else member.process_id
+    process_id = process_id or process_in_client_id(member.client_id)
+    return StreamThread(process_id, int(found["thread"])) if found is not None and process_id else None
 
 
 def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:

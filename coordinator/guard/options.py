@@ -12,7 +12,8 @@ Say = Callable[[str], None]  # a sentence for the log of the process
 class GuardOptions:
     """`group_id` is an application's application id. `properties` are librdkafka's. Members are known by the process id
     in `state_dir` (Kafka Streams' state.dir) or by `client_ids`, the operator's word that they are this process' own.
-    `grace_s`: how long the process may be emptied before it is stopped; 0 for not at all. `fence`: its producers, too.
+    `grace_s`: how long the process may be emptied before it is stopped; 0 for not at all. `fence`: the transactions
+    of a dead process are ended, too.
     """
 
     group_id: str
@@ -21,7 +22,7 @@ class GuardOptions:
     state_dir: Path | None = None
     client_ids: tuple[str, ...] = ()
     grace_s: float = GRACE_S
-    fence: bool = False
+    fence: bool = True
 
 
 def once(say: Say) -> Say:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation
+from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.guard.group_link import RETRY_S, GroupLink
 from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
@@ -27,7 +28,7 @@ class PlannedStop:
         self._link = link
         self._own = own
         self._say = say
-        self.log = evacuation.ControlLog(link, options.control_topic)
+        self.log = ControlLog(link, options.control_topic, once(say))
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
         self._is_back = False  # whether it has been seen in the group
@@ -38,7 +39,7 @@ class PlannedStop:
         if self._is_back or not (self._options.grace_s and process_id and self._own.now().member_ids):
             return
         self._is_back = True
-        with suppress(evacuation.NotOrderedError):
+        with suppress(NotOrderedError):
             began_ms = int((time.time() - self._process.lived_s) * 1000)
             if await evacuation.withdraw_left(self.log, process_id, began_ms):
                 self._say("It is back: the order of an earlier guard to empty it is withdrawn.")
@@ -57,7 +58,7 @@ class PlannedStop:
         try:
             async with asyncio.timeout(self._options.grace_s):
                 await _first(self._emptied(), until_hurried())
-        except evacuation.NotOrderedError as why:
+        except NotOrderedError as why:
             self._say(f"It is not emptied before it stops: {why}")
         except TimeoutError:
             self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
@@ -70,7 +71,7 @@ class PlannedStop:
         """The leader records the same, unless it dies or loses the network just now: then the order would not end when
         the process is back."""
         if self._order is not None and self._shown_empty is not None:
-            with suppress(evacuation.NotOrderedError):
+            with suppress(NotOrderedError):
                 await self._order.record_empty(self._shown_empty)
 
     async def end(self) -> None:
@@ -84,7 +85,7 @@ class PlannedStop:
                 while True:
                     try:
                         await self._order.withdraw()
-                    except evacuation.NotOrderedError as error:
+                    except NotOrderedError as error:
                         why = str(error).removesuffix(".")
                     else:
                         return
@@ -114,7 +115,7 @@ class PlannedStop:
                 # Known before it stands, so that it is withdrawn in any case.
                 self._order = self._order or await evacuation.evacuation(self.log, places, self._options.grace_s)
                 await self._order.give()
-            except evacuation.NotOrderedError as why:
+            except NotOrderedError as why:
                 if not why.passes:
                     raise
                 say_once(f"It is not emptied yet: {why}")

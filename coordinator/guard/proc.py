@@ -1,5 +1,7 @@
 """What /proc shows of other processes."""
 
+import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +17,40 @@ def descends(process: int, ancestor: int) -> bool:
         while process > 0:
             if process == ancestor:
                 return True
-            # The name, in brackets, may hold anything; the parent is the second field behind it.
-            stat = (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
-            process = int(stat.rpartition(")")[2].split()[1])
+            process = int(_fields(process)[_PARENT])
     return False
+
+
+def parent_of(process: int) -> int:
+    """0 where it has none, or has ended."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_fields(process)[_PARENT])
+    return 0
+
+
+def lives(process: int) -> bool:
+    """Whether it is a process that has not ended, and no thread of one."""
+    with suppress(OSError, ValueError, IndexError):
+        return _fields(process)[_STATE] not in _ENDED and (PROC / str(process) / "task" / str(process)).exists()
+    return False
+
+
+def began_at(process: int) -> float | None:
+    """When it began, in seconds since 1970 by the clock of now; None where it has ended."""
+    with suppress(OSError, ValueError, IndexError):
+        began_s = int(_fields(process)[_BEGAN]) / os.sysconf("SC_CLK_TCK")
+        return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - began_s)
+    return None
+
+
+# Of /proc/PID/stat, counted behind the name, which is in brackets and may hold anything.
+_STATE, _PARENT, _BEGAN = 0, 1, 19
+_ENDED = ("Z", "X")
+
+
+def _fields(process: int) -> list[str]:
+    stat = (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+    return stat.rpartition(")")[2].split()
 
 
 def sends_heartbeats(process: int) -> bool:

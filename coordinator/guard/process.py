@@ -1,7 +1,8 @@
 """The process that is guarded: a child of the guard, or a process that was started otherwise.
 
 A child is looked after as by an init process: it gets every signal that Bellwether gets, orphans of it are adopted and
-reaped, and how it ends is how the guard ends. Linux only.
+reaped, and how it ends is how the guard ends. Behind a shell that passes no signals on, what the shell has started gets
+them, too, and is waited for. Linux only.
 """
 
 import ctypes
@@ -15,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.guard.proc import descends
+from bellwether_kafka.coordinator.guard.proc import began_at, descends, lives
+from bellwether_kafka.coordinator.guard.signals import ENDING, receivers
+from bellwether_kafka.coordinator.guard.small_file import read_small
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait
@@ -44,6 +47,9 @@ OURS = frozenset(
 OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGHUP})
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as shells have them; a signal's number is added
 WAIT_S = 0.1
+OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them: they are not for the command
+PID_BYTES_MAX = 32
+CLOCK_S = 1.0  # by which times of processes and of files may differ
 # How Python has changed what a signal does; a child gets the system's way.
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -132,6 +138,7 @@ class Child(Guarded):
         self._status: dict[int, int] = {}
         self._told_to_stop = False
         self._early: list[int] = []  # signals that came before there was a child
+        self._ending: set[int] = set()  # what the child, a shell, has started and was asked to end
         self._shares_terminal = os.isatty(0)
 
     def start(self) -> None:
@@ -140,7 +147,7 @@ class Child(Guarded):
         self._listen()
         spawn = os.posix_spawnp if self._shares_terminal else partial(os.posix_spawnp, setpgroup=0)
         try:
-            self.pid = spawn(self._command[0], self._command, os.environ, setsigdef=RESTORED)
+            self.pid = spawn(self._command[0], self._command, _environment(), setsigdef=RESTORED)
         except OSError as error:
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             raise CommandError(f"The command {self._command[0]} cannot be run ({error.strerror}).", code) from None
@@ -203,8 +210,13 @@ class Child(Guarded):
         if not self.pid:
             self._early.append(number)
         elif not self.ended:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, number)
+            roots = [self.pid] if self.pid not in self._status else sorted(self._ending)
+            found = list(dict.fromkeys(receiver for root in roots for receiver in receivers(root, number)))
+            if number in ENDING:  # before the first of them ends
+                self._ending.update(process for process in found if process != self.pid)
+            for process in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, number)
 
     def _reap(self) -> None:
         """Takes leave of every child that has ended, adopted ones too."""
@@ -212,7 +224,8 @@ class Child(Guarded):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self.pid or not self.pid:
                     self._status[found[0]] = found[1]
-        if self.pid in self._status and not self.ended:
+        self._ending = {process for process in self._ending if lives(process) and self.is_ours(process)}
+        if self.pid in self._status and not self.ended and not self._ending:
             self._end()
 
 
@@ -247,17 +260,47 @@ class Stranger(Guarded):
 
 
 def wait_for_pid(file: Path, wait_s: float) -> int:
-    """The number in the file once that is a process that lives: until its next start the file may hold an old one.
-    Raises CommandError."""
+    """The number in the file once that is a process that lives, and that lived when the file was written: until its
+    next start the file may hold an old number, which another program may have got since. Raises CommandError."""
     deadline = time.monotonic() + wait_s
     while True:
-        with suppress(OSError, ValueError):
-            pid = int(file.read_text(encoding="utf-8"))
-            if Path(f"/proc/{pid}").exists():
-                return pid
+        pid, why_not = _named_in(file)
+        if not why_not:
+            return pid
         if time.monotonic() >= deadline:
-            raise CommandError(f"{file} has named no process for {wait_s:.0f} s; check --pid-file.", 2)
+            why_not = why_not.format(wait=f"for {wait_s:.0f} s")
+            raise CommandError(f"{file} {why_not}; check --pid-file.", 2)
         time.sleep(WAIT_S)
+
+
+def _named_in(file: Path) -> tuple[int, str]:
+    """The process that a file names, and why it cannot be the one that is meant."""
+    nobody = "has named no process {wait}"
+    try:
+        text, written_at = read_small(file, PID_BYTES_MAX)
+        pid = int(text.decode("ascii"))
+    except FileNotFoundError:
+        return 0, nobody
+    except OSError as error:
+        return 0, f"cannot be read ({error.strerror})"
+    except ValueError:
+        return 0, nobody
+    began = began_at(pid) if pid > 0 and lives(pid) else None
+    if began is None:
+        return 0, nobody
+    if descends(os.getpid(), pid):
+        return 0, f"names the process {pid}, which is the guard itself or has started it"
+    if began > written_at + CLOCK_S:
+        return (
+            0,
+            f"names the process {pid}, which began after the file was written: the number is another program's now",
+        )
+    return pid, ""
+
+
+def _environment() -> dict[str, str]:
+    """The command's: Bellwether's settings and its login are the guard's alone."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
 
 
 def _forwarded() -> list[int]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.guard import members
-from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
+from bellwether_kafka.coordinator.guard.fencing import Transactions, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say
+from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
 from bellwether_kafka.coordinator.membership import Code, GroupState, name_of
 
 # Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
@@ -36,11 +36,12 @@ class Removal:
         self._options = options
         self._link = link
         self._say = say
+        self._say_once = once(say)
 
     async def remove(self, ours: members.Belonging, since: float, proof: Proof, empty_at: float | None) -> None:
         """The proof that nothing is such a member any more is as old as `since`. `empty_at`: when the process was seen
         to have nothing left, None where it was not emptied. Limit it by a timeout."""
-        await self._between_heartbeats(empty_at)
+        await self._between_heartbeats(ours, empty_at)
         answered = await self._link.remove(ours.member_ids, f"{proof.reason} (bellwether guard)")
         self.answered = True
         took_ms = (time.monotonic() - since) * 1000
@@ -55,32 +56,45 @@ class Removal:
             if code not in DONE:
                 self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
 
-    async def _between_heartbeats(self, empty_at: float | None) -> None:
+    async def _between_heartbeats(self, ours: members.Belonging, empty_at: float | None) -> None:
         """Waits until no heartbeat is near, where the process was emptied and so nobody waits for anything of it.
 
         A rebalance that begins among the heartbeats is noticed by some members at once and by the others a whole
         interval later. Under exactly-once those that have noticed it commit nothing meanwhile.
         """
-        if empty_at is None or not self._options.fence:
+        if empty_at is None or not await self._is_transactional(ours):
             return
         answer = await self._link.describe()
         if answer is not None and answer.state == GroupState.STABLE:
             await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - empty_at))
 
-    def producers(self, process_id: str | None, *found: members.Belonging) -> set[str]:
-        """The transactional ids of its threads that are to be fenced."""
-        if not self._options.fence or process_id is None:
+    async def _is_transactional(self, ours: members.Belonging) -> bool:
+        name = min(self.producers(ours), default=None)
+        return name is not None and await Transactions(self._link, name).exist()
+
+    def producers(self, *found: members.Belonging) -> set[str]:
+        """The transactional ids that its threads have, where they are transactional. Their transactions are ended."""
+        if not self._options.fence:
             return set()
         threads = {thread for ours in found for thread in ours.threads}
-        return {transactional_id(self._options.group_id, process_id, thread) for thread in threads}
+        return {transactional_id(self._options.group_id, each.process_id, str(each.number)) for each in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
         """`may_go_on` is asked before every request. Limit it by a timeout."""
         await asyncio.gather(*(self._fence(name, may_go_on) for name in names))
 
     async def _fence(self, name: str, may_go_on: Callable[[], bool]) -> None:
-        why_not = await fence(self._link, name, may_go_on)
-        self._say(f"Fenced {name}." if not why_not else f"Not fenced {name}: {why_not}.")
+        ended = await Transactions(self._link, name).end(may_go_on)
+        if ended.denied:
+            ids = f"TransactionalId '{self._options.group_id}-' (prefix)"
+            self._say_once(
+                f"Its transactions, if it has any, are not ended: Bellwether's principal needs the ACL WRITE on {ids};"
+                " set --no-fence where it is not transactional."
+            )
+        elif ended.why_not:
+            self._say(f"Not fenced {name}: {ended.why_not}.")
+        elif ended.transactional:
+            self._say(f"Fenced {name}.")
 
 
 def until_between_heartbeats_s(since_s: float) -> float:

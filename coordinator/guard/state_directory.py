@@ -9,13 +9,17 @@ just starts.
 import fcntl
 import json
 import os
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from bellwether_kafka.coordinator.guard.small_file import opened, read_small
+
 LOCK_FILE = ".lock"
 PROCESS_FILE = "kafka-streams-process-metadata"
 FILE_BYTES_MAX = 10_000
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 # struct flock of 64-bit Linux: type, whence, start, length, process.
 _FLOCK = struct.Struct("hhqqi0q")
@@ -25,10 +29,11 @@ _FLOCK = struct.Struct("hhqqi0q")
 class Lock:
     """`holder` is the process that holds it: 0 if it is one that Bellwether cannot see (of another pid namespace or
     host), None if there is none. `file` is the inode of the lock file, 0 without one. A file that was made anew has
-    another lock."""
+    another lock. `trouble` is why the holder cannot be seen, "" where it can."""
 
     holder: int | None
     file: int = 0
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +42,33 @@ class StateDirectory:
 
     path: Path
 
+    @property
+    def process_file(self) -> Path:
+        return self.path / PROCESS_FILE
+
     def process_id(self) -> str | None:
-        """As its last process has written it; None while there is none."""
+        """As its last process has written it; None while there is none, or none that Streams has written."""
         try:
-            with (self.path / PROCESS_FILE).open("rb") as source:
-                found = json.loads(source.read(FILE_BYTES_MAX))
-        except (OSError, ValueError):
+            written, _ = read_small(self.process_file, FILE_BYTES_MAX)
+            found = json.loads(written)
+        except (OSError, ValueError, RecursionError):
             return None
         process_id = found.get("processId") if isinstance(found, dict) else None
-        return process_id if isinstance(process_id, str) and process_id else None
+        return process_id if isinstance(process_id, str) and _UUID.fullmatch(process_id) else None
 
     def lock(self) -> Lock:
         try:
-            descriptor = os.open(self.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = opened(self.path / LOCK_FILE)
         except FileNotFoundError:
             return Lock(None)
-        except OSError:
-            return Lock(0)
+        except OSError as error:
+            return Lock(0, trouble=f"{self.path / LOCK_FILE} cannot be read ({error.strerror})")
         try:
             file = os.fstat(descriptor).st_ino
             asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-        except OSError:
-            return Lock(0)
+        except OSError as error:
+            return Lock(0, trouble=f"the lock of {self.path / LOCK_FILE} cannot be read ({error.strerror})")
         finally:
             os.close(descriptor)
         return Lock(None if kind == fcntl.F_UNLCK else max(0, process), file)

@@ -60,7 +60,12 @@ if TYPE_CHECKING:
         Offsets,
         OffsetsError,
     )
-    from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, FindTransactionCoordinator
+    from bellwether_kafka.coordinator.kafka.producer_requests import (
+        DescribedTransaction,
+        DescribeTransaction,
+        FenceProducer,
+        FindTransactionCoordinator,
+    )
     from bellwether_kafka.coordinator.kafka.properties import (
         KAFKA_PREFIX,
         as_table,
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
         flattened,
         properties_in,
     )
+    from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
     _HOMES = {
@@ -87,8 +93,11 @@ else:
         "metadata": ("MetadataRead",),
         "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
         "offset_reader": ("NO_END", "Counts", "Ends", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
-        "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),
+        "producer_requests": (
+            *("DescribeTransaction", "DescribedTransaction", "FenceProducer", "FindTransactionCoordinator"),
+        ),
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
+        "record_batches": ("Limits", "Unread"),
         "transport": ("Transport", "TransportError", "UnreachableError"),
     }
     __getattr__ = on_demand(__name__, _HOMES)

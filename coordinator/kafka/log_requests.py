@@ -1,18 +1,17 @@
 """Requests for one topic of one partition, without librdkafka: who leads it, its records, one more.
 
-Topics go by name, so versions end where ids take over. Record batches that are compressed by anything but gzip need a
-library that is not there; they are skipped and counted.
+Topics go by name, so versions end where ids take over. `record_batches` says what is read of an answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.errors import UnsupportedCodecError
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
-from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+from kafka.record.memory_records import MemoryRecordsBuilder
 
+from bellwether_kafka.coordinator.kafka.record_batches import KeyValue, Limits, Unread, read_batches
 from bellwether_kafka.coordinator.membership import Node
 
 PARTITION = 0
@@ -61,25 +60,27 @@ class FindLeader:
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
     """(key, value) in the order of the log; `next_offset` to go on from, `end_offset` is behind the last record.
-    `start_offset` is the log's first one. `unread`: batches that could not be decompressed."""
+    `start_offset` is the log's first one. `unread`: what was skipped."""
 
     error: int
-    records: tuple[tuple[bytes | None, bytes | None], ...] = ()
+    records: tuple[KeyValue, ...] = ()
     next_offset: int = 0
     start_offset: int = 0
     end_offset: int = 0
-    unread: int = 0
+    unread: tuple[Unread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Fetch from `offset`, which answers at once, with whatever there is."""
+    """Fetch from `offset`, which answers at once, with whatever there is. A broker answers with at least one batch,
+    even if that is larger than `bytes_max`."""
 
     node: Node
     topic: str
     offset: int
     timeout_ms: int
     bytes_max: int = FETCH_BYTES_MAX
+    limits: Limits = field(default_factory=Limits)
 
     def message(self) -> Any:
         topic = FetchRequest.FetchTopic
@@ -109,15 +110,8 @@ class ReadLog:
         start = max(0, getattr(found, "log_start_offset", 0) or 0)
         if found.error_code:
             return ReadRecords(found.error_code, start_offset=start)
-        records: list[tuple[bytes | None, bytes | None]] = []
-        at, unread = self.offset, 0
-        for batch in MemoryRecords(bytes(found.records or b"")):
-            at = max(at, batch.next_offset)
-            try:
-                records += [(record.key, record.value) for record in batch if record.offset >= self.offset]
-            except UnsupportedCodecError:
-                unread += 1
-        return ReadRecords(NO_ERROR, tuple(records), at, start, found.high_watermark, unread)
+        read = read_batches(found.records or b"", self.offset, self.limits)
+        return ReadRecords(NO_ERROR, read.records, read.next_offset, start, found.high_watermark, read.unread)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Requests that end the transactions of a producer that is dead: its coordinator node, and a new epoch."""
+"""Requests that end the transactions of a producer that is dead: its coordinator node, its state, and a new epoch."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.admin import DescribeTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
@@ -33,6 +34,35 @@ class FindTransactionCoordinator:
         if found.error_code:
             return CoordinatorAnswer(0, found.error_code)
         return CoordinatorAnswer(0, 0, Node(found.node_id, found.host, found.port))
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """`error` is Kafka's code. `state` is the broker's word for the newest transaction of the id, such as "Ongoing" or
+    "CompleteAbort"; `epoch` is that of its producer, which each new producer of the id raises."""
+
+    error: int
+    state: str = ""
+    epoch: int = NO_PRODUCER
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTransaction:
+    """DescribeTransactions of one id (Kafka 3.0), from its coordinator node. It takes DESCRIBE on the id, which WRITE
+    implies."""
+
+    node: Node
+    transactional_id: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
+
+    def answer(self, response: Any) -> DescribedTransaction:
+        (found,) = response.transaction_states
+        if found.error_code:
+            return DescribedTransaction(found.error_code)
+        return DescribedTransaction(0, found.transaction_state, found.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True)

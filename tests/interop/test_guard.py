@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from tests.interop.support.bellwether import toml
@@ -154,7 +156,7 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=1_000,
     )
-    launcher = under_guard(kafka, common.application_id, "--fence")
+    launcher = under_guard(kafka, common.application_id)
     with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
         load.produce(1_000)
         app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
@@ -217,3 +219,38 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         ended = [entry["rules"] for entry in lead.log("rules_in_force")][1:]
         assert ended == [[]], "the instance is back, so its tasks are"
         app.wait_counted(load.expected, limit_s=SETTLE_S)
+
+
+def written(cluster: KafkaCluster, topic: str, size: int) -> None:
+    """A record of zeros that is an order by its key, compressed; of 150 MB it takes 146 kB."""
+    limits = {"message.max.bytes": 200_000_000, "compression.codec": "gzip", "log_level": 0}
+    producer = Producer({**cluster.client_config("admin", "admin"), **limits})
+    producer.produce(topic, key=b"evacuate/guard-bomb/*/member:x", value=bytes(size), partition=0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.timeout(300)
+def test_no_record_of_the_control_topic_costs_a_guard_memory(kafka: KafkaCluster) -> None:
+    """It reads the whole topic on SIGTERM, with nothing in it, a record of 1 MB, and 150 MB in 146 kB."""
+    group, kilobytes = "guard-bomb", list[int]()
+    kafka.create_topic(group, PARTITIONS)
+    for number, size in enumerate((0, 1_000_000, 150_000_000)):
+        topic = f"guard-bomb-control-{number}"
+        kafka.create_topic(topic, 1)
+        if size:
+            written(kafka, topic, size)
+        guard = guard_command(kafka, group, "--client-id", f"victim-{number}", "--topic", topic)
+        with Guarded(guard, consumer(kafka, group, f"victim-{number}")) as guarded:
+            wait_until(lambda: members_of(kafka, group) == 1, 60, guarded.said)
+            wait_for_a_proven_member()
+            os.kill(guarded.process.pid, signal.SIGTERM)
+            peak = 0
+            while guarded.process.poll() is None:
+                with suppress(OSError, AssertionError):
+                    peak = max(peak, resident_kb(guarded.process.pid))
+            said = guarded.said()
+            assert "No Bellwether that leads" in said, "it has read the topic to its end"
+            assert ("is not read: it has" in said) == bool(size), said
+            kilobytes.append(peak)
+            print(f"{size} bytes: {peak} kB; {said}")
+    assert max(kilobytes) < RESIDENT_KB_MAX, kilobytes

@@ -220,8 +220,7 @@ def _application(name: str, case: Case, shape: Shape) -> Application:
 def _launcher(cluster: KafkaCluster, group: str, case: Case) -> Callable[[Path], Sequence[str]]:
     if not case.guarded:
         return lambda _: ()
-    fence = ("--fence",) if case.guarantee == EXACTLY_ONCE else ()
-    options = ("--topic", f"{group}-control", "--grace", str(GRACE_S), *fence)
+    options = ("--topic", f"{group}-control", "--grace", str(GRACE_S))
     return lambda state: guard_command(cluster, group, "--state-dir", str(state), *options)
 
 

@@ -213,7 +213,7 @@ class Scene:
     def _launcher(self, state: Path) -> Sequence[str]:
         if not self.setting.guarded:
             return ()
-        options = ("--topic", self.topic, "--grace", f"{GRACE_S:g}", "--fence", *self.setting.guard)
+        options = ("--topic", self.topic, "--grace", f"{GRACE_S:g}", *self.setting.guard)
         through = ("--bootstrap", self.cluster.proxy.addresses)
         return guard_command(self.cluster, self.group, *through, "--state-dir", str(state), *options)
 

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.control.fields import MS_MAX
 from bellwether_kafka.coordinator.control.records import (
     Absence,
     Beat,
@@ -48,6 +50,16 @@ def test_the_value_is_documented_json() -> None:
     }
 
 
+def expiring(when: object) -> bytes:
+    return f'{{"v": 1, "kind": "leave", "target": "g", "owner": "e", "at_ms": 1, "expires_ms": {when}}}'.encode()
+
+
+def test_the_last_moment_of_an_order_is_a_date() -> None:
+    order = decode(b"leave/g", expiring(MS_MAX))
+    assert isinstance(order, Order)
+    assert datetime.fromtimestamp(order.expires_ms / 1000, UTC).year == 9999
+
+
 @pytest.mark.parametrize(
     ("value", "word"),
     [
@@ -60,6 +72,15 @@ def test_the_value_is_documented_json() -> None:
         (b'{"v": 1, "kind": "leave", "target": "g", "owner": 5}', '"owner"'),
         (b'{"v": 1, "kind": "leave", "target": "g", "owner": "e", "at_ms": 1, "expires_ms": -1}', '"expires_ms"'),
         (b'{"v": 1, "kind": "leave", "target": "g", "owner": "e", "at_ms": 1, "expires_ms": 1.5}', '"expires_ms"'),
+        # In microseconds, or nonsense: a date is made of it later.
+        (expiring(176372280000000000000), '"expires_ms"'),
+        (expiring(MS_MAX + 1), '"expires_ms"'),
+        (expiring("1" + "0" * 400), '"expires_ms"'),
+        (expiring("1" + "0" * 5_000), "not JSON"),
+        (expiring("1e400"), '"expires_ms"'),
+        (expiring("NaN"), '"expires_ms"'),
+        (expiring("{}"), '"expires_ms"'),
+        (b" " * 1_000_001, "has 1000001 bytes, more than 1000000"),
         (b'{"v": 1, "kind": "beat", "target": "p", "at_ms": 1, "leads": "abc"}', '"leads"'),
         # Half a surrogate pair: the key of such a record could not be written, and its reader ended with that.
         (b'{"v": 1, "kind": "leave", "target": "\\ud800", "owner": "e", "at_ms": 1, "expires_ms": 2}', '"target"'),

@@ -33,7 +33,19 @@ def test_a_guard_goes_past_the_table_of_commands_in_a_process_that_has_read_it()
 
 
 def test_every_option_is_read_and_the_command_is_left_alone() -> None:
-    words = ["--group", "g", "--state-dir", "/s", "--client-id", "a", "--client-id", "b", "--grace", "2.5", "--fence"]
+    words = [
+        "--group",
+        "g",
+        "--state-dir",
+        "/s",
+        "--client-id",
+        "a",
+        "--client-id",
+        "b",
+        "--grace",
+        "2.5",
+        "--no-fence",
+    ]
     more = ["--bootstrap", "h:1", "--config", "/c", "--topic", "t"]
     assert parsed([*words, *more, *COMMAND]) == GuardArguments(
         group="g",
@@ -41,7 +53,7 @@ def test_every_option_is_read_and_the_command_is_left_alone() -> None:
         state_dir=Path("/s"),
         client_id=("a", "b"),
         grace=2.5,
-        fence=True,
+        fence=False,
         bootstrap="h:1",
         config=Path("/c"),
         topic="t",
@@ -58,7 +70,6 @@ def test_every_option_is_read_and_the_command_is_left_alone() -> None:
         ("--group g --client-id a --pid 1 --bootstrap h:1 -- true", "Name the command to run, behind --,"),
         ("--group g --client-id a --pid 1 --pid-file f --bootstrap h:1", "Name the command to run, behind --,"),
         ("--group g --bootstrap h:1 -- true", "Name --state-dir"),
-        ("--group g --client-id a --fence --bootstrap h:1 -- true", "--fence needs --state-dir"),
         ("--group g --client-id a --grace -1 --bootstrap h:1 -- true", "--grace is a number of seconds"),
         ("--group g --client-id a --grace soon -- true", "Argument --grace: invalid float value: 'soon'; see"),
         ("--group g --client-id a -- true", "bootstrap.servers is not set; use --bootstrap"),

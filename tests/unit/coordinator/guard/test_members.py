@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.members import SETTLED_S, Belonging, Identity, Seen, belonging, look
+from bellwether_kafka.coordinator.guard.members import (
+    SETTLED_S,
+    Belonging,
+    Identity,
+    Seen,
+    StreamThread,
+    belonging,
+    look,
+)
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread, thread_id
 
@@ -31,7 +39,7 @@ def found(identity: Identity, *answers: DescribeAnswer, lived_s: float = LONG_S)
 
 def test_threads_of_the_process_are_its_own_and_nobody_elses() -> None:
     ours = found(STREAMS, answer(thread("a", number=1), thread("b", number=2), thread("c", P2)))
-    assert ours == Belonging(("a", "b"), ("1", "2"))
+    assert ours == Belonging(("a", "b"), (StreamThread(P1, 1), StreamThread(P1, 2)))
 
 
 def test_a_thread_is_known_by_its_client_id_before_its_subscription_is_shown() -> None:
@@ -50,7 +58,7 @@ def test_what_a_subscription_said_is_remembered_while_the_group_waits() -> None:
 
 def test_an_application_with_a_client_id_of_its_own_is_known_by_its_subscription() -> None:
     named = replace(thread("a"), client_id="shop-StreamThread-3-consumer")
-    assert found(STREAMS, answer(named)) == Belonging(("a",), ("3",))
+    assert found(STREAMS, answer(named)) == Belonging(("a",), (StreamThread(P1, 3),))
 
 
 def test_another_application_of_the_same_process_id_is_not_ours() -> None:

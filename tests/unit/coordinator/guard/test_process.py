@@ -1,11 +1,12 @@
 """The guard as a parent of real processes, where no broker is: signals, orphans, exit codes, and what it costs."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -168,3 +169,122 @@ def test_a_file_is_waited_for_until_it_names_a_process_that_lives(tmp_path: Path
 def test_a_file_that_names_nobody_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="has named no process for 0 s; check --pid-file"):
         wait_for_pid(tmp_path / "app.pid", 0.2)
+
+
+APPLICATION = """import signal, sys, time
+heard = []
+def note(number, _frame):
+    heard.append(number)
+    print("heard", signal.Signals(number).name, flush=True)
+for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+    signal.signal(number, note)
+print("here", flush=True)
+until = time.monotonic() + 30
+while signal.SIGTERM not in heard and time.monotonic() < until:
+    time.sleep(0.02)
+time.sleep(0.7)
+print("closed", flush=True)
+"""
+WRAPPERS = {
+    "in the foreground": "{app}; echo after",
+    "with exec": "exec {app}",
+    "with a handler that passes the signal on": "trap 'kill -TERM $it' TERM; {app} & it=$!; wait $it; wait $it",
+    "with a handler that waits": "trap 'echo cleaned up' TERM; {app}; echo after",
+    "in the background, without a handler": "{app} & wait",
+    "in a shell of a shell": "{shell} -c '{app}; true'; true",
+    "in a subshell": "({app}; true); true",
+    "in a pipe": "{app} | {{ trap '' TERM; cat; }}",
+}
+SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
+
+
+@contextmanager
+def behind(shell: str, wrapper: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A guard whose child is a script that starts the application; the guard and what was printed, at its end."""
+    (folder / "app.py").write_text(APPLICATION)
+    script = folder / "start.sh"
+    app = f"{sys.executable} {folder}/app.py"
+    script.write_text(f"#!/usr/bin/env {shell}\n" + WRAPPERS[wrapper].format(app=app, shell=shell) + "\n")
+    script.chmod(0o755)
+    out = folder / "out"
+    with out.open("w") as file:
+        guard = subprocess.Popen([*GUARD, "--grace", "0", "--", str(script)], stdout=file, stderr=subprocess.DEVNULL)
+    printed: list[str] = []
+    try:
+        until = time.monotonic() + 30
+        while "here" not in out.read_text():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        yield guard, printed
+        guard.wait(30)
+        printed += out.read_text().splitlines()  # as PID 1, everything else is killed at this moment
+    finally:
+        with suppress(ProcessLookupError):
+            guard.kill()
+        guard.wait(30)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_application_behind_a_script_gets_sigterm_once_and_closes_before_the_guard_ends(
+    shell: str, wrapper: str, tmp_path: Path
+) -> None:
+    with behind(shell, wrapper, tmp_path) as (guard, printed):
+        guard.send_signal(signal.SIGTERM)
+    assert printed.count("heard SIGTERM") == 1, printed
+    assert "closed" in printed
+    assert wrapper == "with a handler that waits" or "after" not in printed, "a script is stopped as a whole"
+
+
+def test_a_signal_that_ends_nothing_reaches_the_application_and_leaves_its_shell(tmp_path: Path) -> None:
+    with behind("sh", "in the foreground", tmp_path) as (guard, printed):
+        guard.send_signal(signal.SIGUSR1)
+        time.sleep(0.5)
+        assert guard.poll() is None
+        guard.send_signal(signal.SIGTERM)
+    assert [line for line in printed if line.startswith("heard")] == ["heard SIGUSR1", "heard SIGTERM"]
+
+
+def test_the_command_inherits_nothing_of_bellwethers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_KAFKA_SASL_PASSWORD", "hush-Zx81")
+    monkeypatch.setenv("BELLWETHER_KAFKA", '{"sasl.password": "hush-Zx81"}')
+    monkeypatch.setenv("ORDERS_KAFKA_PASSWORD", "its own")
+    ended = guarded("env")
+    assert "BELLWETHER" not in ended.stdout
+    assert "ORDERS_KAFKA_PASSWORD=its own" in ended.stdout
+
+
+def test_a_file_that_is_older_than_the_process_that_it_names_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "app.pid"
+    with subprocess.Popen(["sleep", "60"]) as younger:
+        file.write_text(f"{younger.pid}\n")
+        assert wait_for_pid(file, 0) == younger.pid
+        os.utime(file, (time.time() - 3600,) * 2)
+        with pytest.raises(CommandError, match="began after the file was written: the number is another program's"):
+            wait_for_pid(file, 0.2)
+        younger.kill()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda p: p.write_text(str(os.getpid())), "is the guard itself"),
+        (lambda p: p.write_text(str(os.getppid())), "has started it"),
+        (lambda p: p.write_text("-1"), "has named no process"),
+        (lambda p: p.write_text("9" * 5_000), "has named no process"),
+        (lambda p: p.write_text("app"), "has named no process"),
+        (lambda p: p.write_bytes(b"\xff\xfe"), "has named no process"),
+        (os.mkfifo, "cannot be read"),
+        (lambda p: p.mkdir(), "cannot be read"),
+        (lambda p: p.symlink_to(p), "cannot be read"),
+        (lambda p: p.symlink_to("/dev/zero"), "cannot be read"),
+    ],
+)
+def test_nonsense_in_place_of_a_file_with_a_process_is_a_sentence(
+    tmp_path: Path, make: Callable[[Path], object], why: str
+) -> None:
+    make(tmp_path / "app.pid")
+    with pytest.raises(CommandError, match=why) as raised:
+        wait_for_pid(tmp_path / "app.pid", 0.2)
+    assert str(raised.value).endswith("check --pid-file.")

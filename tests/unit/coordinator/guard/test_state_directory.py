@@ -1,8 +1,10 @@
 """Whose a state directory is: locks of real processes, as Java takes them."""
 
+import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,3 +82,69 @@ def test_the_process_id_is_read_as_streams_writes_it(tmp_path: Path, written: st
     assert directory.process_id() is None
     (tmp_path / "kafka-streams-process-metadata").write_text(written)
     assert directory.process_id() == read
+
+
+PROCESS_FILE = "kafka-streams-process-metadata"
+
+
+def as_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def as_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def as_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+def as_huge_file(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def as_deep_json(path: Path) -> None:
+    path.write_text("[" * 9_000)
+
+
+def as_digits(path: Path) -> None:
+    path.write_text('{"processId":' + "9" * 9_000 + "}")
+
+
+def as_escapes(path: Path) -> None:
+    path.write_text('{"processId":"\\u001b[2J"}')
+
+
+def as_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+NONSENSE = [as_pipe, as_loop, as_socket, as_huge_file, as_deep_json, as_digits, as_escapes, as_device, Path.mkdir]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", NONSENSE)
+def test_nonsense_in_place_of_the_process_id_is_none(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / PROCESS_FILE)
+    assert StateDirectory(tmp_path).process_id() is None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [as_pipe, as_loop, as_socket, as_device, Path.mkdir])
+def test_nonsense_in_place_of_the_lock_counts_as_held_and_is_named(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / ".lock")
+    lock = StateDirectory(tmp_path).lock()
+    assert lock.holder == 0
+    assert lock.trouble.startswith(f"{tmp_path}/.lock cannot be read (")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [as_pipe, as_loop, as_huge_file])
+def test_nonsense_in_place_of_the_directory_counts_as_held(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "app")
+    assert StateDirectory(tmp_path / "app").process_id() is None
+    assert StateDirectory(tmp_path / "app").lock().holder == 0

@@ -18,7 +18,12 @@ from bellwether_kafka.coordinator.kafka.log_requests import (
     ReadRecords,
 )
 from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
-from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, FindTransactionCoordinator
+from bellwether_kafka.coordinator.kafka.producer_requests import (
+    DescribedTransaction,
+    DescribeTransaction,
+    FenceProducer,
+    FindTransactionCoordinator,
+)
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import (
     CoordinatorAnswer,
@@ -50,6 +55,7 @@ class Brokers:
     loses_answer_to: type | None = None
     before: Callable[[Any], object] = lambda _: None
     answers_after_s: float = 0.0
+    transaction: DescribedTransaction = field(default_factory=lambda: DescribedTransaction(0, "Ongoing", 4))
 
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
         self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
@@ -81,6 +87,8 @@ class Brokers:
                 return answer
             case FindTransactionCoordinator():
                 return CoordinatorAnswer(0, code, None if code else NODE)
+            case DescribeTransaction():
+                return DescribedTransaction(code) if code else self.transaction
             case FenceProducer():
                 self.fenced += [] if code else [request.transactional_id]
                 return code

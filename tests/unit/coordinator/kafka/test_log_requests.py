@@ -87,11 +87,13 @@ def test_records_are_read_from_the_offset_on() -> None:
     assert read == ReadRecords(0, ((b"b", None), (b"c", b"3")), 6, 0, 10)
 
 
-def test_a_batch_that_cannot_be_decompressed_is_counted_and_gone_past() -> None:
+def test_a_batch_that_cannot_be_decompressed_is_reported_and_gone_past() -> None:
     compressed = bytearray(batch(0, (b"a", b"1"), codec=GZIP))
     compressed[22] = SNAPPY  # the attributes' lower byte
     read = ReadLog(NODE, "t", 0, 100).answer(fetched(bytes(compressed) + batch(1, (b"b", b"2"))))
-    assert (read.records, read.next_offset, read.unread) == (((b"b", b"2"),), 2, 1)
+    assert (read.records, read.next_offset) == (((b"b", b"2"),), 2)
+    (unread,) = read.unread
+    assert (unread.offset, unread.reason) == (0, "is compressed by snappy, which is not read here (gzip and none are)")
 
 
 def test_an_error_of_the_log_comes_with_its_start() -> None:

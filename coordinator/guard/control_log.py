@@ -1,0 +1,223 @@
+"""The control topic as a guard reads and writes it: all that is in force for one group, in bounded memory.
+
+The topic is compacted, so its beginning is as current as its end: an order may be days old.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from bellwether_kafka.coordinator import control, membership
+from bellwether_kafka.coordinator.guard.group_link import REQUEST_TIMEOUT_MS, RETRY_S, GroupLink
+from bellwether_kafka.coordinator.guard.options import Say
+from bellwether_kafka.coordinator.kafka import (
+    AppendRecord,
+    FindLeader,
+    Limits,
+    NodeRequest,
+    ReadLog,
+    ReadRecords,
+    TransportError,
+    Unread,
+)
+from bellwether_kafka.coordinator.membership import Node
+
+OFFSET_OUT_OF_RANGE = 1
+# Of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS,
+# NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+PASSING = frozenset((5, 6, 7, 13, 19, 20))
+# A guard has a few megabytes beside its application: the beat of an instance with two thousand groups, and no more.
+FETCH_BYTES_MAX = 250_000
+LIMITS = Limits(value_bytes=250_000, batch_bytes=500_000, batch_records=5_000, bytes=500_000)
+KEPT_BYTES_MAX = 1_000_000  # of the records of one group
+READ_S = 10.0  # for the whole topic
+AFRESH_S = 60.0  # what was read is good for so long; what came since is added
+REPORTED_MAX = 100
+NAMED_CHARACTERS_MAX = 100
+
+T = TypeVar("T")
+
+
+class NotOrderedError(Exception):
+    """Nobody can be asked to empty the process; the message is a sentence. `passes`: it may be otherwise soon, as while
+    a broker restarts."""
+
+    def __init__(self, reason: str, *, passes: bool = False) -> None:
+        super().__init__(reason)
+        self.passes = passes
+
+
+def silent(_sentence: str) -> None:
+    """Where nobody listens."""
+
+
+class ControlLog:
+    """The control topic as group requests reach it. `say` is given what cannot be read, each once. Public methods raise
+    NotOrderedError."""
+
+    def __init__(self, link: GroupLink, topic: str, say: Say = silent) -> None:
+        self.link = link
+        self._topic = topic
+        self._say = say
+        self._leader: Node | None = None  # until it fails
+        self._reported: set[tuple[int, str]] = set()
+        self._records = _GroupRecords(link.group_id)
+        self._at = 0
+        self._began = float("-inf")
+
+    async def newest(self) -> Mapping[str, control.Record]:
+        """By key the last readable record of everything that concerns the group: orders to empty a member of it, its
+        absences, and beats that say who leads it."""
+        if time.monotonic() - self._began > AFRESH_S:
+            self._read_afresh()
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._read_on()
+        except TimeoutError:
+            why = f"The control topic '{self._topic}' was not read to its end within {READ_S:g} s."
+            raise NotOrderedError(why, passes=True) from None
+
+    def _read_afresh(self) -> None:
+        """From the beginning, as also where the topic was made anew."""
+        self._records, self._at, self._began = _GroupRecords(self.link.group_id), 0, time.monotonic()
+
+    async def _read_on(self) -> Mapping[str, control.Record]:
+        while True:
+            part = await self._read(self._at)
+            if part.error == OFFSET_OUT_OF_RANGE:
+                self._read_afresh()
+                self._at = part.start_offset
+                continue
+            for unread in part.unread:
+                self._report(unread)
+            for key, value in part.records:
+                self._records.take(key, value)
+            if self._records.size > KEPT_BYTES_MAX:
+                why = f"The control topic '{self._topic}' has more than {KEPT_BYTES_MAX} bytes about the group"
+                raise NotOrderedError(f"{why}; withdraw orders that are not needed.")
+            if part.next_offset <= self._at < part.end_offset:  # as of a broker that slows its clients down
+                await asyncio.sleep(RETRY_S)
+            self._at = max(self._at, part.next_offset)
+            if self._at >= part.end_offset:
+                return self._records.found()
+
+    async def write(self, key: bytes, value: bytes | None) -> None:
+        request = AppendRecord(await self._found(), self._topic, key, value, REQUEST_TIMEOUT_MS)
+        self._refuse((await self._ask(request, "written")).error, "written", "WRITE")
+
+    def _report(self, unread: Unread) -> None:
+        if (unread.offset, unread.reason) in self._reported or len(self._reported) >= REPORTED_MAX:
+            return
+        self._reported.add((unread.offset, unread.reason))
+        key = (unread.key or b"")[:NAMED_CHARACTERS_MAX].decode(errors="replace")
+        named = f" ({key!r})" if key else ""
+        self._say(
+            f"Record {unread.offset}{named} of the control topic '{self._topic}' is not read: it {unread.reason}."
+        )
+
+    async def _read(self, offset: int) -> ReadRecords:
+        request = ReadLog(await self._found(), self._topic, offset, REQUEST_TIMEOUT_MS, FETCH_BYTES_MAX, LIMITS)
+        part = await self._ask(request, "read")
+        if part.error != OFFSET_OUT_OF_RANGE or part.start_offset == offset:
+            self._refuse(part.error, "read", "READ")
+        return part
+
+    async def _found(self) -> Node:
+        """The leader of the topic."""
+        if self._leader is not None:
+            return self._leader
+        any_node = await self.link.node()
+        if any_node is None:
+            why = f"The group's coordinator node is not found ({self.link.trouble})."
+            raise NotOrderedError(why, passes=self.link.passes)
+        try:
+            found = await self.link.transport.ask(FindLeader(any_node, self._topic, REQUEST_TIMEOUT_MS))
+        except TransportError as error:
+            self.link.lost(str(error))
+            raise NotOrderedError(f"The control topic '{self._topic}' is not found ({error}).", passes=True) from None
+        if found.leader is None:
+            why = f"There is no control topic '{self._topic}' ({membership.name_of(found.error)})."
+            raise NotOrderedError(why, passes=found.error in PASSING)
+        self._leader = found.leader
+        return found.leader
+
+    async def _ask(self, request: NodeRequest[T], what: str) -> T:
+        try:
+            return await self.link.transport.ask(request)
+        except TransportError as failed:
+            self._leader = None
+            raise NotOrderedError(
+                f"The control topic '{self._topic}' was not {what} ({failed}).", passes=True
+            ) from None
+
+    def _refuse(self, error: int, what: str, right: str) -> None:
+        if not error:
+            return
+        self._leader = None
+        why = f"The control topic '{self._topic}' was not {what} ({membership.name_of(error)})"
+        if error in PASSING:
+            raise NotOrderedError(f"{why}.", passes=True)
+        raise NotOrderedError(f"{why}; grant {right} on it.")
+
+
+class _GroupRecords:
+    """The fold of the topic into what concerns one group. Of beats, which come each second, only the newest of each
+    instance is decoded. `size` is that of what is kept, in bytes."""
+
+    def __init__(self, group_id: str) -> None:
+        self.size = 0
+        self._group_id = group_id
+        self._orders: dict[str, tuple[control.Record, int]] = {}
+        self._beats: dict[str, tuple[bytes, int]] = {}
+
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """One record, in the order of the log."""
+        name = (key or b"").decode(errors="replace")
+        if name.startswith(f"{control.BEAT}/"):
+            self._keep(self._beats, name, value, value)
+        elif name.startswith((f"{EVACUATE}/{self._group_id}/", f"{control.ABSENCE}/{self._group_id}/")):
+            try:
+                record = control.decode(key, value) if value is not None else None
+            except control.RecordError:
+                return  # what its key said before is in force
+            if value is None or record is not None:
+                self._keep(self._orders, name, record, value)
+
+    def _keep(self, kept: dict[str, tuple[T, int]], name: str, record: T | None, value: bytes | None) -> None:
+        self.size -= kept.pop(name, (None, 0))[1]
+        if record is not None and value is not None:
+            kept[name] = (record, len(name) + len(value))
+            self.size += kept[name][1]
+
+    def found(self) -> dict[str, control.Record]:
+        """Of beats those that say that their instance leads the group, or is to lead it."""
+        found = {name: record for name, (record, _) in self._orders.items()}
+        for name, (value, _) in self._beats.items():
+            beat = _beat(name, value)
+            if beat is not None and self._group_id in (*beat.leads, *beat.claims):
+                found[name] = self._reduced(beat)
+        return found
+
+    def _reduced(self, beat: control.Beat) -> control.Beat:
+        """Without its other groups, of which there may be thousands."""
+        group = self._group_id
+        leads, claims, orders_for = (
+            (group,) if group in groups else () for groups in (beat.leads, beat.claims, beat.orders_for)
+        )
+        policies = {group: beat.policies[group]} if group in beat.policies else {}
+        return replace(
+            beat, leads=leads, claims=claims, stands_by=(), hands_over=(), policies=policies, orders_for=orders_for
+        )
+
+
+def _beat(name: str, value: bytes) -> control.Beat | None:
+    try:
+        record = control.decode(name.encode(errors="replace"), value)
+    except control.RecordError:
+        return None
+    return record if isinstance(record, control.Beat) else None
+
+
+EVACUATE = control.PlacementKind.EVACUATE.value

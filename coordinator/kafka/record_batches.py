@@ -1,0 +1,261 @@
+"""Record batches of a Fetch answer, read with bounded memory and time whatever they hold.
+
+Batches of gzip are decompressed piece by piece and only as far as their limit; a value above its limit is skipped
+without a copy. Other codecs need libraries that a small process does not have. What is not read is reported with its
+offset and the reason, and the reader goes on behind it. Batches of version 2 only (Kafka 0.11).
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Protocol
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">qi")
+_LENGTH_AT, _MAGIC_AT, _MAGIC = 8, 16, 2
+_CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_NONE, _GZIP, _CODEC_BITS, _CONTROL_BIT = 0, 1, 0x07, 0x20
+_GZIP_WINDOW = 31  # zlib's number for gzip with its header
+_PIECE = 16_384
+_VARINT_BITS_MAX = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one answer. `value_bytes`: larger values, and keys, are not read. `batch_bytes`: a batch is read so far, once
+    decompressed. `batch_records`: a batch of more is not read. `bytes`: no further batch is begun after so much
+    work."""
+
+    value_bytes: int = 1_000_000
+    batch_bytes: int = 2_000_000
+    batch_records: int = 10_000
+    bytes: int = 1_000_000
+
+
+RECORD_OVERHEAD = 100  # bytes that Python takes for a record beside its key and value, about
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A record, or the rest of a batch, that was not read. `key` is None where it is not known; `reason` is the end of
+    a sentence that begins with the record."""
+
+    offset: int
+    key: bytes | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesRead:
+    """(key, value) in the order of the log; `next_offset` to go on from."""
+
+    records: tuple[KeyValue, ...]
+    next_offset: int
+    unread: tuple[Unread, ...] = ()
+
+
+class _UnreadableError(Exception):
+    """Why the rest of a batch is not read, as the end of a sentence; `work`: the bytes it took to learn this."""
+
+    def __init__(self, reason: str, work: int = 0) -> None:
+        super().__init__(reason)
+        self.work = work
+
+
+class _Source(Protocol):
+    """The bytes of a batch behind its header, each read or skipped once. Raises _UnreadableError at their end."""
+
+    def take(self, size: int) -> bytes: ...
+    def skip(self, size: int) -> None: ...
+
+
+def read_batches(data: bytes, offset: int, limits: Limits) -> BatchesRead:
+    """The records of these batches from `offset` on; a batch that is cut off at the end is left for the next answer."""
+    reading = _Reading(offset, limits)
+    view, at = memoryview(data), 0
+    while at + _LENGTH.size <= len(view) and not reading.is_full:
+        length = _LENGTH.unpack_from(view, at)[1]
+        end = at + _LENGTH.size + length
+        if length <= 0 or end > len(view):
+            break
+        reading.read(view[at:end])
+        at = end
+    return BatchesRead(tuple(reading.records), reading.next_offset, tuple(reading.unread))
+
+
+class _Reading:
+    """One answer, batch by batch."""
+
+    def __init__(self, offset: int, limits: Limits) -> None:
+        self.records: list[KeyValue] = []
+        self.unread: list[Unread] = []
+        self.next_offset = offset
+        self._offset = offset
+        self._limits = limits
+        self._work = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._work >= self._limits.bytes
+
+    def read(self, batch: memoryview) -> None:
+        base = _LENGTH.unpack_from(batch)[0]
+        if len(batch) < _HEADER.size or batch[_MAGIC_AT] != _MAGIC:
+            self._skipped(base, None, "is of a version before 2, or damaged")
+            self.next_offset = max(self.next_offset, base + 1)
+            return
+        header = _HEADER.unpack_from(batch)
+        attributes, last_delta, count = header[5], header[6], header[12]
+        self.next_offset = max(self.next_offset, base + max(0, last_delta) + 1)
+        if attributes & _CONTROL_BIT:  # the marker of a transaction
+            return
+        try:
+            self._read_records(base, count, self._source(batch[_HEADER.size :], attributes & _CODEC_BITS))
+        except _UnreadableError as why:
+            self._skipped(max(base, self._offset), None, str(why), work=why.work)
+
+    def _source(self, payload: memoryview, codec: int) -> _Source:
+        if codec == _NONE:
+            return _Plain(payload)
+        if codec == _GZIP:
+            return _Gzipped(payload, self._limits.batch_bytes)
+        name = _CODECS.get(codec, f"codec {codec}")
+        raise _UnreadableError(f"is compressed by {name}, which is not read here (gzip and none are)")
+
+    def _read_records(self, base: int, count: int, source: _Source) -> None:
+        if not 0 <= count <= self._limits.batch_records:
+            raise _UnreadableError(f"is in a batch of {count} records, more than {self._limits.batch_records}")
+        for _ in range(count):
+            self._read_record(base, source)
+
+    def _read_record(self, base: int, source: _Source) -> None:
+        """Length, attributes, time, offset, key, value, headers."""
+        left = _Bounded(source, _varint(source))
+        left.skip(1)
+        _varint(left)
+        offset = base + _varint(left)
+        key_size = _varint(left)
+        if key_size > self._limits.value_bytes:
+            left.skip_rest()
+            self._skipped(offset, None, f"has a key of {key_size} bytes, more than {self._limits.value_bytes}")
+            return
+        key = left.take(key_size) if key_size >= 0 else None
+        value_size = _varint(left)
+        if value_size > self._limits.value_bytes:
+            self._skipped(offset, key, f"has {value_size} bytes, more than {self._limits.value_bytes}", work=value_size)
+            left.skip_rest()
+            return
+        value = left.take(value_size) if value_size >= 0 else None
+        left.skip_rest()
+        self._work += len(key or b"") + len(value or b"") + RECORD_OVERHEAD
+        if offset >= self._offset:
+            self.records.append((key, value))
+
+    def _skipped(self, offset: int, key: bytes | None, reason: str, work: int = 0) -> None:
+        self._work += len(key or b"") + work + RECORD_OVERHEAD
+        if offset >= self._offset:
+            self.unread.append(Unread(offset, key, reason))
+
+
+class _Plain:
+    def __init__(self, payload: memoryview) -> None:
+        self._payload = payload
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        at = self._at
+        self.skip(size)
+        return bytes(self._payload[at : self._at])
+
+    def skip(self, size: int) -> None:
+        if size < 0 or self._at + size > len(self._payload):
+            raise _UnreadableError("is damaged")
+        self._at += size
+
+
+class _Gzipped:
+    """Holds one piece and what is asked for, never the whole."""
+
+    def __init__(self, payload: memoryview, bytes_max: int) -> None:
+        self._inflate = zlib.decompressobj(_GZIP_WINDOW)
+        self._compressed: bytes | memoryview = payload
+        self._left = self._bytes_max = bytes_max
+        self._piece = b""
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        if size < 0 or size > self._left + len(self._piece):
+            raise self._too_large()
+        taken = bytearray()
+        while len(taken) < size:
+            taken += self._some(size - len(taken))
+        return bytes(taken)
+
+    def skip(self, size: int) -> None:
+        while size > 0:
+            size -= len(self._some(size))
+
+    def _some(self, size: int) -> bytes:
+        """At least one byte, at most `size`."""
+        if self._at == len(self._piece):
+            self._piece, self._at = self._next_piece(), 0
+        found = self._piece[self._at : self._at + size]
+        self._at += len(found)
+        return found
+
+    def _next_piece(self) -> bytes:
+        if self._left <= 0:
+            raise self._too_large()
+        try:
+            piece = self._inflate.decompress(self._compressed, min(_PIECE, self._left))
+        except zlib.error:
+            raise _UnreadableError("is damaged") from None
+        self._compressed = self._inflate.unconsumed_tail
+        if not piece:
+            raise _UnreadableError("is damaged")
+        self._left -= len(piece)
+        return piece
+
+    def _too_large(self) -> _UnreadableError:
+        return _UnreadableError(f"is in a batch of more than {self._bytes_max} bytes, decompressed", self._bytes_max)
+
+
+class _Bounded:
+    """One record of a source: reads no further than its length."""
+
+    def __init__(self, source: _Source, size: int) -> None:
+        if size < 0:
+            raise _UnreadableError("is damaged")
+        self._source = source
+        self._left = size
+
+    def take(self, size: int) -> bytes:
+        self._count(size)
+        return self._source.take(size)
+
+    def skip(self, size: int) -> None:
+        self._count(size)
+        self._source.skip(size)
+
+    def skip_rest(self) -> None:
+        self.skip(self._left)
+
+    def _count(self, size: int) -> None:
+        if not 0 <= size <= self._left:
+            raise _UnreadableError("is damaged")
+        self._left -= size
+
+
+def _varint(source: _Source) -> int:
+    """A signed number as Kafka writes it, in zigzag."""
+    value = shift = 0
+    while True:
+        byte = source.take(1)[0]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        shift += 7
+        if shift > _VARINT_BITS_MAX:
+            raise _UnreadableError("is damaged")

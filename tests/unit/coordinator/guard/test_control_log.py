@@ -1,0 +1,188 @@
+"""What a guard reads of the control topic: all that is in force for its group, in bounded memory."""
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard import control_log, evacuation
+from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
+from bellwether_kafka.coordinator.guard.group_link import GroupLink
+from bellwether_kafka.coordinator.kafka.log_requests import ReadLog, ReadRecords
+from bellwether_kafka.coordinator.kafka.record_batches import Unread
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
+from tests.unit.coordinator.guard.stage import beat, orders
+from tests.unit.coordinator.guard.world import Brokers
+
+DAY_S = 86_400
+BEATS_OF_MINUTES = 2_000
+
+
+class Paged(Brokers):
+    """A log that is answered in parts, as a broker does."""
+
+    def _read(self, request: ReadLog, code: int) -> ReadRecords:
+        found = self.log[request.offset : request.offset + 100]
+        return ReadRecords(code, tuple(found), request.offset + len(found), 0, len(self.log))
+
+
+def an_evacuation(*, by: str = "operator", reason: str = "disk", at_ms: int = 0) -> control.PlacementOrder:
+    expires_ms = int((time.time() + DAY_S) * 1000)
+    kind, where = control.PlacementKind.EVACUATE, f"member:{P1}"
+    return control.PlacementOrder(kind, GROUP, "*", where, by, at_ms, expires_ms, reason, until=control.Until.BACK)
+
+
+def a_log(brokers: Brokers, said: list[str] | None = None) -> ControlLog:
+    return ControlLog(GroupLink(brokers, GROUP), "control", (said if said is not None else []).append)
+
+
+def with_many_beats(*first: control.Record) -> Paged:
+    brokers = Paged()
+    for record in first:
+        brokers.say(record)
+    for _ in range(BEATS_OF_MINUTES):
+        brokers.say(beat())
+    return brokers
+
+
+def test_an_order_of_the_day_before_is_seen_behind_any_number_of_beats() -> None:
+    order = an_evacuation()
+    found = asyncio.run(a_log(with_many_beats(order)).newest())
+    assert found[order.key] == order
+    assert len(found) == 2
+
+
+def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
+    brokers = with_many_beats(an_evacuation())
+
+    async def guarded() -> None:
+        given = await evacuation.evacuation(a_log(brokers), [P1], 60)
+        await given.give()
+        await given.withdraw()
+
+    asyncio.run(guarded())
+    assert len(orders(brokers)) == 1
+
+
+def test_an_operators_evacuation_that_comes_after_the_guards_is_not_withdrawn_with_it() -> None:
+    brokers = with_many_beats()
+
+    async def guarded() -> None:
+        given = await evacuation.evacuation(a_log(brokers), [P1], 60)
+        await given.give()
+        brokers.say(an_evacuation())
+        await given.give()
+        await given.withdraw()
+
+    asyncio.run(guarded())
+    key = an_evacuation().key
+    assert orders(brokers) == [(key, True), (key, True)], "the guard's, and the operator's"
+
+
+def test_an_order_that_an_earlier_guard_left_is_withdrawn_however_long_ago() -> None:
+    brokers = with_many_beats(an_evacuation(reason=evacuation.REASON))
+    assert asyncio.run(evacuation.withdraw_left(a_log(brokers), P1, int(time.time() * 1000)))
+    assert orders(brokers)[-1] == (an_evacuation().key, False)
+
+
+def test_what_concerns_other_groups_is_not_kept() -> None:
+    brokers = Paged()
+    for number in range(500):
+        brokers.say(replace(an_evacuation(), target=f"other-{number}", reason="x" * 900))
+        brokers.say(replace(beat(), sidecar=f"s-{number}", leads=("other",), orders_for=()))
+    brokers.say(beat(policies={GROUP: "streams-ha", "other": "range"}))
+    (found,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(found, control.Beat)
+    assert (found.leads, found.policies) == ((GROUP,), {GROUP: "streams-ha"})
+
+
+def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
+    brokers = Paged()
+    for number in range(2_000):
+        brokers.say(replace(an_evacuation(), where=f"member:{number}", reason="x" * 900))
+    with pytest.raises(NotOrderedError, match="withdraw orders that are not needed"):
+        asyncio.run(a_log(brokers).newest())
+
+
+def test_a_record_that_cannot_be_understood_leaves_the_one_before_in_force() -> None:
+    brokers, order = Paged(), an_evacuation()
+    brokers.say(order)
+    key = order.key.encode()
+    brokers.log += [
+        (key, value) for value in (b"no json", b"[" * 100_000, b'{"v": 1, "kind": "evacuate"}', b"9" * 5_000)
+    ]
+    assert asyncio.run(a_log(brokers).newest()) == {order.key: order}
+
+
+def test_what_is_not_read_is_named_once() -> None:
+    class Unreadable(Paged):
+        def _read(self, request: ReadLog, code: int) -> ReadRecords:
+            read = super()._read(request, code)
+            return replace(read, unread=(Unread(3, b"pause/x\x1b[2J", "has 9 bytes, more than 8"),))
+
+    said: list[str] = []
+    log = a_log(Unreadable(), said)
+
+    async def twice() -> None:
+        await log.newest()
+        log._read_afresh()  # as after a minute
+        await log.newest()
+
+    asyncio.run(twice())
+    (sentence,) = said
+    assert sentence.startswith("Record 3 ('pause/x")
+    assert sentence.endswith("of the control topic 'control' is not read: it has 9 bytes, more than 8.")
+    assert "\x1b" not in sentence
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
+    brokers, order = with_many_beats(), an_evacuation()
+    log = a_log(brokers)
+
+    class MadeAnew(Paged):
+        def _read(self, request: ReadLog, code: int) -> ReadRecords:
+            return ReadRecords(1, start_offset=0) if request.offset > len(self.log) else super()._read(request, code)
+
+    async def both() -> Any:
+        await log.newest()
+        anew = MadeAnew()
+        anew.say(order)
+        log.link.transport = anew
+        return await log.newest()
+
+    assert asyncio.run(both()) == {order.key: order}
+
+
+def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins() -> None:
+    order = an_evacuation()
+
+    class Shortened(Paged):
+        def _read(self, request: ReadLog, code: int) -> ReadRecords:
+            if request.offset < 7:
+                return ReadRecords(1, start_offset=7)
+            found = [control.encode(order)] if request.offset == 7 else []
+            return ReadRecords(code, tuple(found), 8, 7, 8)
+
+    assert asyncio.run(a_log(Shortened()).newest()) == {order.key: order}
+
+
+def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Paged):
+        def _read(self, request: ReadLog, code: int) -> ReadRecords:
+            return ReadRecords(code, (), request.offset, 0, 5)
+
+    monkeypatch.setattr(control_log, "READ_S", 0.3)
+    with pytest.raises(NotOrderedError, match=r"not read to its end within 0\.3 s") as raised:
+        asyncio.run(a_log(Slow()).newest())
+    assert raised.value.passes
+
+
+def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
+    brokers = Paged()
+    brokers.say(beat(leads=("other",), claims=(GROUP, "more"), orders_for=()))
+    (found,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(found, control.Beat)
+    assert (found.leads, found.claims) == ((), (GROUP,))
