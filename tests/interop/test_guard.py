@@ -33,6 +33,7 @@ ALLOWED_S = OWNED_AGAIN_S * 3
 
 SETTLE_S = 240
 RESIDENT_KB_MAX = 40_000
+RECORD_KB_MAX = 5_000  # a batch of 1 MB, as it comes from the network and as it is read
 
 
 def under_guard(cluster: KafkaCluster, group: str, *options: str) -> Callable[[Path], Sequence[str]]:
@@ -222,8 +223,9 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
 
 
 def written(cluster: KafkaCluster, topic: str, size: int) -> None:
-    """A record of zeros that is an order by its key, compressed; of 150 MB it takes 146 kB."""
-    limits = {"message.max.bytes": 200_000_000, "compression.codec": "gzip", "log_level": 0}
+    """A record of zeros that is an order by its key; one of more than 1 MB is compressed, 150 MB to 146 kB."""
+    codec = "none" if size <= 1_000_000 else "gzip"
+    limits = {"message.max.bytes": 200_000_000, "compression.codec": codec, "log_level": 0}
     producer = Producer({**cluster.client_config("admin", "admin"), **limits})
     producer.produce(topic, key=b"evacuate/guard-bomb/*/member:x", value=bytes(size), partition=0)
     assert producer.flush(60) == 0
@@ -253,4 +255,4 @@ def test_no_record_of_the_control_topic_costs_a_guard_memory(kafka: KafkaCluster
             assert ("is not read: it has" in said) == bool(size), said
             kilobytes.append(peak)
             print(f"{size} bytes: {peak} kB; {said}")
-    assert max(kilobytes) < RESIDENT_KB_MAX, kilobytes
+    assert max(kilobytes) < kilobytes[0] + RECORD_KB_MAX, kilobytes
