@@ -101,7 +101,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "stopped:stopped",
             "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
         ),
-        LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
+        LazyCommand(
+            "orders:release",
+            "Free a group whose members have stopped (for an offset reset, the application reset tool, a conversion),"
+            " until members join it again, or resume.",
+        ),
+        LazyCommand("orders:resume", "Withdraw what leave, release and pause have ordered of a group."),
         LazyCommand(
             "orders:drain", "Have an instance of Bellwether hand its groups to a standby, without a rebalance."
         ),

@@ -33,7 +33,8 @@ T = TypeVar("T")
 DEFAULT_TOPIC = "bellwether-control"
 POLL_S = 0.3
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
-FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart where there is no control topic
+AWAY = (control.OrderKind.LEAVE, control.OrderKind.RELEASE)
+FORGOTTEN = (*AWAY, control.OrderKind.PAUSE)  # by a restart where there is no control topic
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
@@ -193,7 +194,7 @@ class OrdersTopic:
         if unheard or not beats:
             return f"{', '.join(unheard) or 'no instance of Bellwether'} has reported nothing since."
         leads = [beat.sidecar for beat in beats if order.target in beat.leads]
-        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
+        return f"{leads[0]} still leads it." if leads and order.kind in AWAY else ""
 
 
 def document(order: AnyOrder) -> dict[str, Any]:

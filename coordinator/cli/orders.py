@@ -41,12 +41,14 @@ from bellwether_kafka.coordinator.cli.ordering import (
     with_topic_or_locally,
 )
 from bellwether_kafka.coordinator.cli.output import Exit, Output, fail, print_document, say, tell
+from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
+TO_RESUME = (control.OrderKind.LEAVE, control.OrderKind.RELEASE, control.OrderKind.PAUSE)
 MEMBER = "{member}"
 # The order outlives each of its waits, so that nothing comes back to a member in the midst of its restart.
 SPARE_S = 60.0
@@ -95,15 +97,27 @@ def pause(
 
 
 @with_topic_or_locally
+def release(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 0.0, force: Force = False) -> None:
+    if not force:
+        _has_stopped(to, group, wait)
+    order = replace(_order(control.OrderKind.RELEASE, group, 0, reason), expires_ms=control.NO_END_MS)
+    sentence = (
+        f"Bellwether leaves {group} and stays out until members join it; they start under a leader of their own."
+        f" 'bellwether resume {for_shell(group)}' before that has Bellwether in it first."
+    )
+    to.give(order, sentence, wait_s=wait, force=force)
+
+
+@with_topic_or_locally
 def resume(to: OrdersTopic, group: Group) -> None:
     records = to.read()
-    keys = [control.order_key(kind, group) for kind in (control.OrderKind.LEAVE, control.OrderKind.PAUSE)]
+    keys = [control.order_key(kind, group) for kind in TO_RESUME]
     found = [key for key in keys if key in records]
     if not found:
-        fail(f"There is no order to leave or pause {group}; see 'bellwether orders'.")
+        fail(f"There is no order to leave, release or pause {group}; see 'bellwether orders'.")
     for key in found:
         to.withdraw(key)
-    tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
+    tell(to.output, f"Orders to leave, release or pause {group} are withdrawn.", group=group)
 
 
 @with_topic_or_locally
@@ -247,9 +261,26 @@ def orders(to: OrdersTopic) -> None:
         age_s = max(0, at_ms - beat.at_ms) / 1000
         say(f"instance of Bellwether {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
     for order in stand:
-        until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
         stage = _stage(order, found)
-        say(f"{order.sentence}, {_sooner(order)}until {until}{f'; it is {stage} now' if stage else ''}")
+        say(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
+
+
+def _end(order: AnyOrder) -> str:
+    if order.expires_ms >= control.NO_END_MS:
+        return "until members join"
+    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
+
+
+def _has_stopped(to: OrdersTopic, group: str, wait_s: float) -> None:
+    """Ends the process where members are in the group: a release is for an empty one."""
+    found = to.at_rest(group, wait_s).members
+    members = sum(bool(one.owned) or one.client_id != CLIENT_ID for one in found)
+    if members:
+        are = "members are" if members > 1 else "member is"
+        fail(
+            f"{members} {are} in {group}; stop the application first, or use 'bellwether leave {for_shell(group)}'."
+            " Nothing was ordered; --force orders it all the same."
+        )
 
 
 def _sooner(order: AnyOrder) -> str:

@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.control.records import (
     BEAT,
     EVERYBODY,
     HEARD_MS,
+    NO_END_MS,
     Absence,
     Beat,
     ControlSettings,

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 import structlog
@@ -32,6 +32,7 @@ from bellwether_kafka.coordinator.membership import (
 BEAT_S = 1.0
 HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
+RELEASE_MS_MIN = 30_000  # members that are seen earlier may be those that have just stopped
 
 log = structlog.get_logger(__name__)
 
@@ -266,15 +267,27 @@ class Controller:
     def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
         leave = self._orders.standing(records.OrderKind.LEAVE, group, now_ms)
         pause = self._orders.standing(records.OrderKind.PAUSE, group, now_ms)
-        standing = OrdersStand(leave.sentence if leave else "", pause.sentence if pause else "")
+        release = self._release(group, state, now_ms)
+        standing = OrdersStand(*(order.sentence if order else "" for order in (leave, pause, release)))
         if standing != state.orders:
             state.orders = standing
-            log.info("orders_in_force", group=group, leave=standing.leave, pause=standing.pause)
+            log.info("orders_in_force", group=group, **asdict(standing))
             state.runner.post(standing)
         again = self._orders.standing(records.OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
             self._done(again)
             state.runner.begin_round(again.sentence)
+
+    def _release(self, group: str, state: _GroupState, now_ms: int) -> records.Order | None:
+        """The order that is in force; it ends when members have joined."""
+        order = self._orders.standing(records.OrderKind.RELEASE, group, now_ms)
+        if order is None or not (state.active and state.runner.membership.has_members):
+            return order
+        if now_ms - order.at_ms < RELEASE_MS_MIN:
+            return order
+        log.info("release_ends", group=group, order=order.sentence, reason="members have joined")
+        self._done(order)
+        return None
 
     def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
         """A leader plans by them from now on."""

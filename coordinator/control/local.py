@@ -28,7 +28,12 @@ PREFIX = "bellwether-orders-"
 SOCKETS = Path("/proc/net/unix")  # lists abstract names with an @
 REQUEST_BYTES_MAX = 65_536
 ANSWER_TIMEOUT_S = 5.0
-KINDS = (OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.REBALANCE)  # a restart may forget these; DRAIN needs a standby
+KINDS = (
+    OrderKind.LEAVE,
+    OrderKind.RELEASE,
+    OrderKind.PAUSE,
+    OrderKind.REBALANCE,
+)  # a restart may forget these; DRAIN needs a standby
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: process, user, group
 

@@ -24,6 +24,7 @@ EVERYBODY = "*"  # a drain's target: the one that leads
 BEAT = "beat"
 ABSENCE = "absence"
 STOPPED = "stopped"
+NO_END_MS = 253_402_300_799_000  # the last second of the year 9999: an order that something else than time ends
 HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
@@ -51,6 +52,7 @@ class OrderKind(Enum):
     """What operators can order of a group (of a sidecar: DRAIN)."""
 
     LEAVE = "leave"  # leave the group and stay out of it
+    RELEASE = "release"  # stay out of the group while it has no member; withdrawn when members have joined
     PAUSE = "pause"  # lead, but begin no rebalance
     REBALANCE = "rebalance"  # begin one now; withdrawn by the one that has begun it
     DRAIN = "drain"  # hand every group that the target leads over to a standby; withdrawn likewise

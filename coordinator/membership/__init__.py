@@ -52,6 +52,7 @@ from bellwether_kafka.coordinator.membership.events import (
     LeaveAnswer,
     Node,
     OffsetsFound,
+    OffsetsMoved,
     OrdersStand,
     RebalanceWanted,
     RequestFailed,

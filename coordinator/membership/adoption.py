@@ -132,14 +132,15 @@ class Adoption:
         core, config = self.core, self.core.config
         core.trouble_is_over()
         state = events.GroupState.DEAD if rules.is_missing(answer) else answer.state
-        core.sighting.seen(state, others=any(not rules.is_ours(m, config) for m in answer.members))
+        core.sighting.seen(state, answer.protocol_type, others=rules.others_in(answer, config))
         obstacle = rules.unfit(answer, config)
         if obstacle is not None:
             self.leaving.fail(obstacle)
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
-        reason = self.core.policy.may_join(answer, core.now)
+        awaits = core.sighting.awaited or bool(core.permission.released)
+        reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
         if reason and self.core.permission.may_lead:
             self.joining.slot_taken = rules.holds_instance(answer, config)
             self.joining.begin(reason)

@@ -22,8 +22,11 @@ class MembershipConfig:
     """One group. All times are milliseconds.
 
     `topics` is what Bellwether's own subscription lists while others are in the group: nothing, or one control topic
-    that nobody else subscribes to (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders). `linger_ms`
-    None: stay, however long Bellwether is alone.
+    that nobody else subscribes to (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders).
+
+    While any member is in a group, brokers refuse the commits of consumers that assign themselves partitions
+    (docs/reference/broker-behaviour.md#commits-without-a-member). So `linger_ms` None means: where members subscribe,
+    stay however long Bellwether is alone; elsewhere leave as soon as an answer shows that it is.
     """
 
     group_id: str
@@ -38,6 +41,7 @@ class MembershipConfig:
     # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, and end the lead.
     online_conversion: Literal["allow", "block"] = "allow"
     adopt_empty: bool = True  # join a group that has no members; otherwise a member has to begin
+    subscribes: bool = False  # its consumers do, by the settings or their kind: none assigns itself partitions
 
     # Session: the broker's floor is 6 s, and it is what members wait for if Bellwether dies between Join and Sync. With
     # 1 s heartbeats and a 3 s decision, 6 s would pass the P2 check with 1 s to spare, so one slow broker disk or one
@@ -90,6 +94,11 @@ class MembershipConfig:
     def streams(self) -> bool:
         """The group is a Kafka Streams application: one protocol, and userData in whatever Bellwether sends."""
         return self.protocols == (STREAMS_PROTOCOL,)
+
+    @property
+    def lingers_ms(self) -> int | None:
+        """How long Bellwether stays in a group without other members, None: for ever."""
+        return 0 if self.linger_ms is None and not self.subscribes else self.linger_ms
 
 
 def check_timing(config: MembershipConfig) -> str | None:

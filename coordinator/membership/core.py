@@ -50,16 +50,28 @@ class Sighting:
     state: str = ""  # the broker's word, "" before the first
     others: bool = False  # another member is in it
     known: bool = False  # another member is or was in it, or has committed offsets
+    subscribed: bool = False  # another member has been recorded in it: its consumers subscribe
+    awaited: bool = False  # it is not joined while it is empty: a member has to come first
+    protocol_type: str = ""  # of the last description; it stays "" while only commits without a member were made
+    self_assigned: bool = False  # offsets have moved in it while no member was there
 
-    def seen(self, state: str, *, others: bool) -> None:
+    def seen(self, state: str, protocol_type: str, *, others: bool) -> None:
         self.state = state
-        self.others = others
-        self.known = self.known or others or state == GroupState.EMPTY
+        self.protocol_type = protocol_type
+        self.heard(others=others)
+        self.known = self.known or state == GroupState.EMPTY
 
     def heard(self, *, others: bool) -> None:
-        """What answers tell a member of the group about others in it."""
+        """Whether an answer shows other members that have subscribed."""
         self.others = others
-        self.known = self.known or others
+        if others:
+            self.known = self.subscribed = True
+            self.awaited = self.self_assigned = False
+
+    def commits_seen(self) -> None:
+        """Offsets have moved: whatever commits them could not beside a member."""
+        if not self.others:
+            self.awaited = self.self_assigned = True
 
 
 @dataclass(slots=True)
@@ -95,7 +107,7 @@ class Core:
         self.position = Position[State](MEMBERSHIP, State.WATCHING, on_edge)
         self.leadership = Leadership()
         self.session = Session()
-        self.sighting = Sighting()
+        self.sighting = Sighting(awaited=not config.subscribes)
         self.reason = ""
         self.attempts = 0  # that failed in a row, for the back-off
         self.doubt_since: float | None = None
@@ -113,6 +125,11 @@ class Core:
     def alone(self) -> bool:
         """Nobody but Bellwether was in the last generation that Bellwether led."""
         return all(m.member_id == self.requests.member_id for m in self.leadership.members)
+
+    @property
+    def lingers_ms(self) -> int | None:
+        """How long Bellwether stays in a group without other members, None: for ever."""
+        return 0 if self.permission.released else self.config.lingers_ms
 
     @property
     def session_expired(self) -> bool:

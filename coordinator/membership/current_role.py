@@ -47,16 +47,42 @@ class CurrentRole:
         return self._alone() if alone else None
 
     def _alone(self) -> Obstacle:
-        if self.core.sighting.known:
+        sighting = self.core.sighting
+        if sighting.known and sighting.awaited:
+            return self._awaiting()
+        if sighting.known:
             return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
             NotLeading.UNKNOWN_GROUP, "no other member has ever been seen in the group, and it has no committed offsets"
         )
 
+    def _awaiting(self) -> Obstacle:
+        """Bellwether stays out of an empty group, because a member in it would be one too many."""
+        sighting = self.core.sighting
+        if sighting.self_assigned:
+            sentence = (
+                "its consumers assign themselves partitions (assign()): offsets are committed while no member is there,"
+                " and the broker would refuse these commits beside a member"
+            )
+            return Obstacle(NotLeading.NO_SUBSCRIBERS, sentence)
+        if sighting.subscribed or self.core.config.subscribes:
+            return Obstacle(
+                NotLeading.EMPTY, "no other member is in the group, and Bellwether has left it to the first"
+            )
+        sentence = (
+            "no member that subscribes has been seen in the group, and the broker would refuse the commits of consumers"
+            " that assign themselves partitions (assign()) beside a member"
+        )
+        joined_once = sighting.protocol_type or sighting.state != GroupState.EMPTY
+        hint = "" if joined_once else "; only such consumers have committed in it so far"
+        return Obstacle(NotLeading.NO_SUBSCRIBERS, sentence + hint)
+
     def _watching(self) -> Obstacle:
         core, config, sighting = self.core, self.core.config, self.core.sighting
         if self.core.permission.kept_out:
             return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.kept_out)
+        if self.core.permission.released and not sighting.others:
+            return Obstacle(NotLeading.ORDERED_OUT, f"{self.core.permission.released}, until members join")
         if not self.core.permission.ours:
             return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:

@@ -180,10 +180,12 @@ class StepAsideWanted:
 @dataclass(frozen=True, slots=True)
 class OrdersStand:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
-    `leave`: out of the group and not back. `pause`: begin no rebalance."""
+    `leave`: out of the group and not back. `pause`: begin no rebalance. `release`: out of it while no other member is
+    there."""
 
     leave: str
     pause: str
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +219,15 @@ class DeathsProven:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsMoved:
+    """Offsets have been committed while the group had no member: consumers assign themselves partitions."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound | DeathsProven
+Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound | OffsetsMoved | DeathsProven

@@ -140,6 +140,11 @@ class Leaving:
         elif core.state is not State.WATCHING:
             self.left()
 
+    def release(self, reason: str) -> None:
+        """An operator's order, while no other member is there."""
+        if self.core.state in (State.JOINING, State.STABLE):
+            self.keep_out(reason)
+
     def stop(self) -> None:
         """SIGTERM. A static leader in Stable may fall silent: its successor takes over within the session
         (docs/reference/broker-behaviour.md#static-membership)."""

@@ -19,6 +19,9 @@ from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_ours
 from bellwether_kafka.coordinator.membership.transitions import State
 
+# A leader that was removed for a take-over hears of it at its next heartbeat, and comes back: it has subscribed.
+REMOVED_BACK_MS_MAX = 10_000
+
 
 @dataclass(slots=True)
 class Rebalances:
@@ -145,6 +148,9 @@ class Leading:
         # The plan will be made from metadata read after this moment, which serves every earlier wish.
         core.leadership.wanted = ""
         if core.alone:
+            if core.lingers_ms == 0 and not core.leadership.removed and Timer.LINGER not in core.timers:
+                self._leave_alone()
+                return
             core.leadership.leaves_to_the_next()
             self.joining.sync(((core.requests.member_id, empty_assignment(streams=core.config.streams)),))
             return
@@ -206,6 +212,7 @@ class Leading:
         core.session.alive_at = core.session.rested_at = core.now
         core.trouble_is_over()
         leadership.assignments = ()
+        removed = bool(leadership.removed)
         self.core.policy.succeeded()
         core.go(State.STABLE)
         if not leadership.returned:
@@ -216,9 +223,9 @@ class Leading:
         elif leadership.must_lead:
             self.recovery.rejoin("lead again after a static return")
         else:
-            self._settle()
+            self._settle(removed=removed)
 
-    def _settle(self) -> None:
+    def _settle(self, *, removed: bool) -> None:
         """STABLE begins: what is left to do in this generation."""
         core, leadership = self.core, self.core.leadership
         if leadership.returned:
@@ -227,7 +234,7 @@ class Leading:
             others = sum(m.member_id != core.requests.member_id for m in leadership.members)
             core.note(NoteKind.LEADING, f"{others} members beside Bellwether")
         if core.alone:
-            self._settle_alone()
+            self._settle_alone(removed=removed)
             return
         core.timers.clear(Timer.LINGER)
         if leadership.returned:
@@ -235,11 +242,16 @@ class Leading:
         self.rebalances.plan_followup()
         self.rebalances.want_what_is_wanted()
 
-    def _settle_alone(self) -> None:
+    def _settle_alone(self, *, removed: bool) -> None:
         core, joining = self.core, self.joining
         core.leadership.followups = 0
-        if core.config.linger_ms is not None and Timer.LINGER not in core.timers:
-            core.set_timer(Timer.LINGER, core.config.linger_ms)
+        lingers_ms = core.lingers_ms
+        if lingers_ms is not None and Timer.LINGER not in core.timers:
+            lingers_ms = max(lingers_ms, REMOVED_BACK_MS_MAX * removed)
+            if not lingers_ms:
+                self._leave_alone()
+                return
+            core.set_timer(Timer.LINGER, lingers_ms)
         if joining.app_topics and joining.listed != joining.app_topics:
             # Offsets of topics that no member lists expire; while Bellwether is the only member, it lists them.
             core.leadership.lists_app_topics = True
@@ -247,5 +259,9 @@ class Leading:
 
     def lingered(self) -> None:
         if self.core.state is State.STABLE and self.core.alone:
-            self.core.policy.seen_members = False
-            self.leaving.leave("no other member has been in the group for linger_ms")
+            self._leave_alone()
+
+    def _leave_alone(self) -> None:
+        """An empty group is joined again only when a member has been there."""
+        self.core.sighting.awaited = True
+        self.leaving.leave("no other member is in the group")

@@ -70,6 +70,7 @@ class GroupMembership:
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
             events.OffsetsFound: anywhere(self._offsets_found),
             events.DeathsProven: {State.WATCHING: adoption.deaths_proven},
+            events.OffsetsMoved: {State.WATCHING: self._offsets_moved},
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
             events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
@@ -154,6 +155,11 @@ class GroupMembership:
     def alone(self) -> bool:
         """Nobody but Bellwether was in the last generation that Bellwether led."""
         return self._core.alone
+
+    @property
+    def has_members(self) -> bool:
+        """Other members are in the group, as far as answers have shown."""
+        return self._core.sighting.others
 
     @property
     def doubt_since(self) -> float | None:
@@ -248,13 +254,27 @@ class GroupMembership:
     def _offsets_found(self, _: events.OffsetsFound) -> None:
         self._core.sighting.known = True
 
+    def _offsets_moved(self, _: events.OffsetsMoved) -> None:
+        self._core.sighting.commits_seen()
+
     def _orders_stand(self, event: events.OrdersStand) -> None:
         self._rebalances.pause(event.pause)
+        self._released(event.release)
         if event.leave != self._core.permission.kept_out:
             self._core.permission.kept_out = event.leave
             self._keep_out(event.leave)
         if self.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
+
+    def _released(self, order: str) -> None:
+        core, before = self._core, self._core.permission.released
+        core.permission.released = order
+        if before and not order:
+            core.sighting.awaited = not core.config.subscribes
+            if self.state is State.WATCHING:
+                self._recovery.proceed()
+        elif order and not before and core.alone and not core.sighting.others:
+            self._leaving.release(order)
 
     def _keep_out(self, reason: str) -> None:
         """Leaves if need be, and does not come back before an operator lets it; "" lets it."""

@@ -18,6 +18,7 @@ class NotLeading(StrEnum):
     UNREACHABLE = "unreachable"
     EMPTY = "empty"
     UNKNOWN_GROUP = "unknown_group"
+    NO_SUBSCRIBERS = "no_subscribers"
     JOINING = "joining"
     TAKING_OVER = "taking_over"
     REBALANCING = "rebalancing"
@@ -40,8 +41,10 @@ class NotLeading(StrEnum):
 REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.STARTING: "Wait: the group has not been described yet.",
     NotLeading.UNREACHABLE: "Check the brokers, the network and bootstrap.servers; Bellwether keeps trying.",
-    NotLeading.EMPTY: "Nothing to do: Bellwether leads as soon as a member joins.",
+    NotLeading.EMPTY: "Nothing to do: Bellwether leads once members join.",
     NotLeading.UNKNOWN_GROUP: "Check the name of the group; if its application is yet to start, nothing is to be done.",
+    NotLeading.NO_SUBSCRIBERS: "If its members subscribe (no assign()), set subscribes = true; else Bellwether joins"
+    " once members do.",
     NotLeading.JOINING: "Wait: the broker holds the rebalance open until its members are back.",
     NotLeading.TAKING_OVER: "Wait: this takes seconds.",
     NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",

@@ -2,7 +2,12 @@
 
 import zlib
 
-from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.config import (
+    CLIENT_ID,
+    STOCK_PROTOCOLS,
+    STREAMS_PROTOCOL,
+    MembershipConfig,
+)
 from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
@@ -153,6 +158,17 @@ def is_missing(answer: DescribeAnswer) -> bool:
     return answer.error == Code.GROUP_ID_NOT_FOUND
 
 
+def others_in(answer: DescribeAnswer, config: MembershipConfig) -> bool:
+    """Whether members other than Bellwether's are in the group. A process of Bellwether's without an instance id that
+    was killed is a member until its session ends."""
+    return any(not (is_ours(m, config) or _is_former(m, config)) for m in answer.members)
+
+
+def _is_former(member: DescribedMember, config: MembershipConfig) -> bool:
+    own_name = member.client_id == (config.client_id or CLIENT_ID)
+    return _is_sidecar(member.metadata) or (member.instance_id is None and own_name and not _works(member))
+
+
 def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
     """Bellwether's instance id is a member already: an earlier process of Bellwether's, or another one."""
     return any(is_ours(m, config) for m in answer.members)
@@ -193,8 +209,6 @@ class JoinPolicy:
         self._config = config
         self._after = float("-inf")
         self._failures = 0
-        # After a leave because no member came, an empty group is joined again only when a member has been there.
-        self.seen_members = True
         self.setback: Obstacle | None = None  # what the last one was, until Bellwether has led again
 
     def set_back(self, now: float, why: Obstacle, wait_s_max: float = float("inf")) -> None:
@@ -213,27 +227,26 @@ class JoinPolicy:
         self._failures = 0
         self.setback = None
 
-    def may_join(self, answer: DescribeAnswer, now: float) -> str:
-        """The reason to join, "" to go on watching."""
-        ours = holds_instance(answer, self._config)
-        if answer.members and not ours:
-            self.seen_members = True
+    def may_join(self, answer: DescribeAnswer, now: float, *, awaits_members: bool) -> str:
+        """The reason to join, "" to go on watching. `awaits_members`: not before a member has come."""
         if self.may_try_in(now):
             return ""
-        if ours:
+        if holds_instance(answer, self._config):
             return "its instance is still a member"
         empty = is_missing(answer) or answer.state in VACANT or not answer.members
-        return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
+        return "the group is empty" if empty and not awaits_members and self._config.adopt_empty else ""
 
 
 class Permission:
     """Whether it is for Bellwether to lead: among sidecars with one instance id, and by operators' orders. `ours` is
-    False while another sidecar is to lead; `kept_out` is an operator's order, "" for none."""
+    False while another sidecar is to lead. Orders are sentences, "" for none: `kept_out` whatever members are in the
+    group, `released` while no other member is."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
         self.ours = not config.standby
         self.kept_out = ""
+        self.released = ""
         self._fences = 0
 
     @property

@@ -154,7 +154,7 @@ MEMBERSHIP: Transitions[State] = {
             State.DECIDING: "it names Bellwether as the leader, of others too",
             State.SYNCING: "it names Bellwether as the leader of no other member, or of a group that goes on as it was",
             State.JOINING: "the generation is void",
-            State.LEAVING: "another leads, the group has been converted, or Bellwether gives up",
+            State.LEAVING: "another leads, no other member is there, it has been converted, or Bellwether gives up",
             **EXPELLED,
         },
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
@@ -210,7 +210,7 @@ MEMBERSHIP: Transitions[State] = {
     State.STABLE: {
         events.SyncAnswer: {
             State.JOINING: "something is left to do that takes another rebalance",
-            State.LEAVING: "a stop has been requested meanwhile",
+            State.LEAVING: "no other member is in the group, or a stop has been requested meanwhile",
             State.STOPPED: "a stop has been requested meanwhile, and the session keeps the membership",
         },
         events.HeartbeatAnswer: {

@@ -21,13 +21,13 @@ from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, Stream
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
-LEAD_FIELDS = ("adopt", "online_conversion", "evict_malformed")
+LEAD_FIELDS = ("adopt", "subscribes", "online_conversion", "evict_malformed")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")
 # What belongs to one group and would be wrong for the next.
 NAMED_FIELDS = ("instance_id", "application_id", "topology", "topology_attested")
 NOT_OF_MEMBERSHIP = (
-    *("name", "kind", "policy", "capacity", "instance_id"),
+    *("name", "kind", "policy", "capacity", "instance_id", "subscribes"),
     *PATTERN_FIELDS,
     *GHOST_FIELDS,
     *STREAMS_FIELDS,
@@ -57,6 +57,7 @@ class GroupSettings(StreamsSettings):
     exclude: tuple[str, ...] = ()
     mode: Mode = "observe"
     adopt: Adopt = DEFAULTS.adopt
+    subscribes: bool | None = None  # members do, none uses assign(); unless said otherwise only those of an application
     ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
     evict_malformed: bool = False  # remove members whose subscription wedges brokers up to 4.3 (KAFKA-20570)
     online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
@@ -154,18 +155,8 @@ class GroupSettings(StreamsSettings):
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
             takeover_guard=self.takeover_guard(),
-            **self.model_dump(
-                exclude={
-                    "name",
-                    "kind",
-                    "policy",
-                    "capacity",
-                    "instance_id",
-                    *PATTERN_FIELDS,
-                    *GHOST_FIELDS,
-                    *STREAMS_FIELDS,
-                }
-            ),
+            subscribes=self.kind in KIND_DEFAULTS if self.subscribes is None else self.subscribes,
+            **self.model_dump(exclude=set(NOT_OF_MEMBERSHIP)),
         )
 
     @property

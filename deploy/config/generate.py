@@ -40,6 +40,7 @@ EXAMPLES: Mapping[tuple[type[BaseModel], str], Any] = {
     (WeightSettings, "topic"): "bellwether.weights",
     (CostSettings, "price_per_gb"): 0.02,
     (CostSettings, "follower_fetching"): True,
+    (GroupSettings, "subscribes"): True,
     (GroupSettings, "ghosts"): True,
     (GroupSettings, "instance_id"): "bellwether-orders",
     (GroupSettings, "linger_ms"): 300_000,

@@ -30,6 +30,7 @@ def topic(kafka: KafkaCluster) -> str:
 
 def config(group: str, instance: str | None = "bellwether") -> MembershipConfig:
     return MembershipConfig(
+        subscribes=True,
         group_id=group,
         instance_id=instance,
         heartbeat_interval_ms=300,

@@ -64,6 +64,7 @@ class Consumer:
 
 def membership(group: str, strategy: str) -> MembershipConfig:
     return MembershipConfig(
+        subscribes=True,
         group_id=group,
         instance_id=f"bellwether-{group}",
         protocols=(strategy,),  # the mock takes the leader's first

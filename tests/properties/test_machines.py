@@ -74,9 +74,11 @@ class Membership(RuleBasedStateMachine):
         instance=st.sampled_from((None, "bw")),
         leave=st.booleans(),
         linger=st.sampled_from((None, 1_000)),
+        subscribes=st.booleans(),
     )
-    def begin(self, adopt: str, instance: str | None, leave: bool, linger: int | None) -> None:
+    def begin(self, adopt: str, instance: str | None, leave: bool, linger: int | None, subscribes: bool) -> None:
         config = MembershipConfig(
+            subscribes=subscribes,
             group_id="g",
             adopt=adopt,  # type: ignore[arg-type]  # drawn from its literals
             instance_id=instance,
@@ -150,6 +152,7 @@ class Membership(RuleBasedStateMachine):
                 e.OrdersStand("", ""),
                 e.OrdersStand("leave", ""),
                 e.OrdersStand("", "pause"),
+                e.OrdersStand("", "", "release"),
                 e.ActiveRoleChanged(True, ""),
                 e.ActiveRoleChanged(False, "drawn"),
             )

@@ -104,6 +104,7 @@ class World:
 
     def _config(self) -> MembershipConfig:
         made = MembershipConfig(
+            subscribes=True,
             group_id="g",
             protocols=STREAMS.protocols if self.streams else STOCK_PROTOCOLS,
             adopt=self.rng.choice(("when-empty", "succeed", "take-over", "take-over")),

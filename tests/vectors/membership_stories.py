@@ -50,6 +50,7 @@ def random_config(random: Random) -> MembershipConfig:
         topics=random.choice([(), ("control",)]),
         leave_on_stop=random.random() < 0.7,
         adopt_empty=random.random() < 0.8,
+        subscribes=True,
         linger_ms=random.choice([None, 1_000, 60_000]),
         coalesce_running_ms=random.choice([0, 0, 500]),
     )

@@ -32,7 +32,13 @@ def topic(kafka: KafkaCluster) -> str:
 
 def config(group: str, adopt: Adopt = "take-over", instance: str | None = "bellwether") -> MembershipConfig:
     return MembershipConfig(
-        group_id=group, instance_id=instance, adopt=adopt, watch_interval_ms=500, readopt_ms=500, **PATIENT
+        group_id=group,
+        instance_id=instance,
+        adopt=adopt,
+        watch_interval_ms=500,
+        readopt_ms=500,
+        subscribes=True,
+        **PATIENT,
     )
 
 

@@ -74,7 +74,9 @@ def test_a_group_is_led_by_kerberos_and_logins_are_renewed(realm: Realm, how: st
     if how == "tickets":
         login = realm.kafka.login
         realm.kdc.run("kinit", "-k", "-t", str(realm.keytab), CLIENT)
-    config = MembershipConfig(group_id=group, instance_id="bellwether", coalesce_ms=600, watch_interval_ms=500)
+    config = MembershipConfig(
+        group_id=group, instance_id="bellwether", coalesce_ms=600, watch_interval_ms=500, subscribes=True
+    )
     with Sidecar(login, config) as led, Flock(realm.kafka.bootstrap) as flock:
         led.wait_for(State.STABLE, LIMIT_S)
         own = login if how == "keytab" else login | {"sasl.kerberos.min.time.before.relogin": "0"}

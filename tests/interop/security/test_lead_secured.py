@@ -65,7 +65,9 @@ def logins(tls: TlsCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def config(group: str) -> MembershipConfig:
-    return MembershipConfig(group_id=group, instance_id="bellwether", coalesce_ms=600, watch_interval_ms=500)
+    return MembershipConfig(
+        group_id=group, instance_id="bellwether", coalesce_ms=600, watch_interval_ms=500, subscribes=True
+    )
 
 
 def test_a_group_is_led_over_tls(tls: TlsCluster) -> None:

@@ -114,7 +114,7 @@ class Led(World):
         self.flock, self.subscribed = "cooperative", (TOPIC,)
         self.topics = Topics(self.clock, self.rng, {})
         self.topics.change({TOPIC: partitions})
-        self.config = MembershipConfig(group_id="g", instance_id=SIDECAR)
+        self.config = MembershipConfig(group_id="g", instance_id=SIDECAR, subscribes=True)
         self.members = [Member(self, f"m{number}", COOPERATIVE, None) for number in range(members)]
         self.leader = Leader(self, self.config, processor)
         self.sidecars = [self.leader]

@@ -48,6 +48,7 @@ class DemoGroup:
     def membership(self) -> MembershipConfig:
         """Short times for the mock's sake; the protocol that the members list first must be our first, too."""
         return MembershipConfig(
+            subscribes=True,
             group_id=self.group_id,
             instance_id="bellwether",
             protocols=(self.protocol, *(name for name in STOCK_PROTOCOLS if name != self.protocol)),

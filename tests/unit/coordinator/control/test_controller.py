@@ -75,7 +75,9 @@ class Group:
     """One group of a sidecar: a membership that is told what the controller posts."""
 
     def __init__(self, *, standby: bool) -> None:
-        self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
+        self.membership = GroupMembership(
+            MembershipConfig("orders", instance_id="bellwether", standby=standby, subscribes=True)
+        )
         self.posted: list[Event] = []
         self.rules: tuple[Rule, ...] = ()
         self.ordered: list[str] = []

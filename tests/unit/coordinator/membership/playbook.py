@@ -1,6 +1,7 @@
 """A small language for stories about `GroupMembership`: events go in, the commands that come out are looked at.
 
-A `Play` has a clock that only the story moves. Answers are addressed to the last request of their kind by themselves.
+A `Play` has a clock that only the story moves. Its group's members subscribe unless it says otherwise.
+Answers are addressed to the last request of their kind by themselves.
 """
 
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
 
 class Play:
     def __init__(self, **settings: object) -> None:
+        settings = {"subscribes": True, **settings}
         self.config = MembershipConfig(group_id="orders", **settings)
         self.edges: list[Edge[Any]] = []
         self.machine = GroupMembership(self.config, self.edges.append)

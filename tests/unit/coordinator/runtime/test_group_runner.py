@@ -36,7 +36,9 @@ class Resting:
     def __init__(self) -> None:
         nothing: Any = None
         planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy()))
-        self.runner = GroupRunner(MembershipConfig("orders"), nothing, planner, nothing, (), (), (), nothing)
+        self.runner = GroupRunner(
+            MembershipConfig("orders", subscribes=True), nothing, planner, nothing, (), (), (), nothing
+        )
         self.planner = planner
 
     async def begin(self) -> None:

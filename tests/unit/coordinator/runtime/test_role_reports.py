@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.runtime.service import Service
 R = NotLeading
 NODE = membership.Node(1, "broker", 9092)
 FENCED = Role(R.FENCED, "another process", 5.0)
-CONFIG = membership.MembershipConfig("orders", instance_id="bellwether", heartbeat_interval_ms=10)
+CONFIG = membership.MembershipConfig("orders", instance_id="bellwether", heartbeat_interval_ms=10, subscribes=True)
 
 
 class Brokers:

@@ -1,0 +1,188 @@
+"""Stories of a group whose consumers may assign themselves partitions (assign()): a member in it would have the broker
+refuse their commits (docs/reference/broker-behaviour.md#commits-without-a-member)."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.leading import REMOVED_BACK_MS_MAX
+from bellwether_kafka.coordinator.membership.role import NotLeading as R
+from bellwether_kafka.coordinator.membership.transitions import State
+from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+
+REBALANCE_IN_PROGRESS = 27
+RELEASED = "ada has ordered release of 'orders'"
+RELEASE = e.OrdersStand("", "", RELEASED)
+NONE = e.OrdersStand("", "")
+
+
+def play(**settings: object) -> Play:
+    """Of a group for which nothing says that its members subscribe."""
+    return Play(subscribes=False, coalesce_ms=0, **settings)
+
+
+def watched(story: Play, state: str, *members: e.DescribedMember, **more: object) -> Play:
+    """On to the next description, which says this."""
+    while not any(isinstance(command, c.Describe) for command in story.last):
+        story.wake()
+    return story.described(state, *members, **more)
+
+
+def led(**settings: object) -> Play:
+    """A group whose members have all gone for a moment while Bellwether watched it, and came back."""
+    story = watched(play(adopt="when-empty", **settings).found(), "Stable", seen("a"))
+    watched(story, "Empty")
+    return story.joined(member(ME), member("a")).planned(topics=()).synced()
+
+
+@pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
+@pytest.mark.parametrize("state", ["Empty", "Dead"])
+def test_an_empty_group_in_which_no_member_was_seen_is_not_joined(adopt: str, state: str) -> None:
+    story = play(adopt=adopt).found()
+    for _ in range(100):
+        assert not [command for command in watched(story, state).last if isinstance(command, c.Join)]
+
+
+def test_committed_offsets_are_no_proof_that_members_subscribe() -> None:
+    story = watched(play().tell(e.OffsetsFound()).found(), "Empty", protocol_type="consumer")
+    assert story.kinds() == []
+    assert story.machine.role.reason is R.NO_SUBSCRIBERS
+
+
+def test_the_setting_says_that_members_subscribe() -> None:
+    assert Play(subscribes=True).found().described("Empty").kinds() == ["Join"]
+
+
+@pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
+def test_an_empty_group_in_which_members_were_seen_is_joined(adopt: str) -> None:
+    story = watched(play(adopt=adopt).found(), "PreparingRebalance", seen("a"))
+    assert watched(story, "Empty").kinds() == ["Join"]
+
+
+def test_a_former_process_of_bellwether_is_no_member_that_subscribed() -> None:
+    former = e.DescribedMember("bellwether-1", None, client_id="bellwether")
+    story = watched(play(adopt="when-empty").found(), "Stable", former)
+    assert watched(story, "Empty").kinds() == []
+
+
+def test_alone_in_the_answer_to_its_join_it_leaves_at_once() -> None:
+    story = watched(watched(play(adopt="when-empty").found(), "Stable", seen("a")), "Empty")
+    assert story.joined(member(ME)).kinds() == ["Leave"]
+    story.left()
+    for _ in range(50):
+        assert watched(story, "Empty").kinds() == [], "a member has to come first"
+    assert story.machine.role.reason is R.EMPTY
+
+
+def test_when_the_last_member_goes_it_leaves_at_once() -> None:
+    story = led().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert story.joined(member(ME), generation=2).kinds() == ["Leave"]
+    assert story.left().state is State.WATCHING
+
+
+def test_a_restarted_process_leaves_the_group_in_which_it_is_alone() -> None:
+    story = play(instance_id="bw").found().described("Stable", seen(ME, "bw"))
+    story.joined(member(ME, "bw"), skip_assignment=True)
+    assert story.synced().kinds()[-1] == "Leave"
+    assert watched(story.left(), "Empty").kinds() == []
+    assert story.machine.role.reason is R.NO_SUBSCRIBERS
+
+
+def test_after_a_take_over_it_waits_for_the_member_that_it_removed() -> None:
+    story = led()
+    story.machine._core.leadership.removed = ("a",)
+    story.machine._core.now = story.now
+    story.wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert story.joined(member(ME), generation=2).kinds() == ["Sync"]
+    story.synced()
+    assert not [command for command in story.run(REMOVED_BACK_MS_MAX / 1000 - 1) if isinstance(command, c.Leave)]
+    assert [command for command in story.run(2) if isinstance(command, c.Leave)]
+
+
+def test_the_member_that_came_back_ends_the_wait() -> None:
+    story = led()
+    story.machine._core.leadership.removed = ("a",)
+    story.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
+    story.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3).planned(3).synced()
+    assert not [command for command in story.run(60) if isinstance(command, c.Leave)]
+
+
+def test_an_operator_may_have_it_linger_for_members_that_were_seen() -> None:
+    story = led(linger_ms=60_000).wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
+    assert not [command for command in story.run(59) if isinstance(command, c.Leave)]
+    assert [command for command in story.run(2) if isinstance(command, c.Leave)]
+
+
+def test_it_says_why_it_stays_out() -> None:
+    role = play().found().described("Empty").machine.role
+    assert role.reason is R.NO_SUBSCRIBERS
+    assert "no member that subscribes has been seen" in role.detail
+    assert "only such consumers have committed" in role.detail
+    assert "subscribes = true" in role.remedy
+    joined_once = play().found().described("Empty", protocol_type="consumer").machine.role
+    assert "only such consumers" not in joined_once.detail
+    assert play().found().described("Dead").machine.role.reason is R.UNKNOWN_GROUP
+
+
+def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
+    """An attestation never overrides what is seen."""
+    story = Play(adopt="when-empty").found().described("Stable", seen("a")).tell(e.OffsetsMoved())
+    assert watched(story, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
+    story = watched(Play(adopt="when-empty").tell(e.OffsetsMoved()).found(), "Empty")
+    assert story.kinds() == []
+    assert story.machine.role.reason is R.NO_SUBSCRIBERS
+    assert "offsets are committed while no member is there" in story.machine.role.detail
+    assert watched(watched(story, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
+
+
+# ---- release -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocols", [("range",), ("stream",)])
+def test_a_group_held_empty_is_released(protocols: tuple[str, ...]) -> None:
+    story = Play(protocols=protocols).joining().joined(member(ME), protocol=protocols[0]).synced()
+    assert story.tell(RELEASE).kinds() == ["Leave"]
+    story.left()
+    for _ in range(100):
+        assert watched(story, "Empty").kinds() == []
+    assert story.machine.role.reason is R.ORDERED_OUT
+    assert RELEASED in story.machine.role.detail
+
+
+def test_a_first_join_under_way_is_released() -> None:
+    story = Play(instance_id="bw").joining().tell(RELEASE)
+    assert story.kinds() == ["Abandon", "Leave"]
+    story = Play().joining().tell(RELEASE)
+    assert story.state is State.WATCHING
+
+
+def test_a_plan_under_way_to_itself_alone_is_released_after_it() -> None:
+    story = Play().joining().joined(member(ME)).tell(RELEASE)
+    assert story.synced().kinds()[-1] == "Leave"
+
+
+def test_a_release_leaves_members_alone() -> None:
+    story = Play().stable().tell(RELEASE)
+    assert story.kinds() == []
+    assert story.machine.role.leading
+    assert story.machine.has_members
+
+
+def test_a_release_without_members_holds_through_a_restart() -> None:
+    story = Play().tell(RELEASE).found()
+    assert watched(story, "Empty").kinds() == []
+
+
+def test_a_resume_takes_the_group_back() -> None:
+    story = watched(Play().tell(RELEASE).found(), "Empty")
+    assert story.tell(NONE).kinds() == ["Describe"]
+    assert story.described("Empty").kinds() == ["Join"]
+    assert watched(play().tell(RELEASE).found(), "Empty").tell(NONE).described("Empty").kinds() == []
+
+
+def test_members_that_come_after_a_release_are_watched_and_led_as_usual() -> None:
+    story = watched(Play(adopt="when-empty").tell(RELEASE).found(), "Empty")
+    assert watched(story, "Stable", seen("a")).machine.role.reason is R.LEADER_STAYS
+    assert story.machine.has_members
+    story.tell(NONE)
+    assert watched(story, "Empty").kinds() == ["Join"]
