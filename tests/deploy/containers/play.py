@@ -44,6 +44,7 @@ LEAD = """[kafka]
 name = "orders-view"
 mode = "lead"
 adopt = "take-over"
+subscribes = true
 evictions_max = 2  # the member in front of the others, too, should it stand there
 policy = "rack-first"
 """

@@ -99,7 +99,8 @@ class Bellwether:
         config.pop("log_level", None)
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
         told = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
-        self._config = toml(config, told, **top)
+        subscribing = [{"subscribes": True, **one} if one["mode"] == "lead" else one for one in told]
+        self._config = toml(config, subscribing, **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
