@@ -220,6 +220,9 @@ def _voices(
 ) -> Voices:
     """The commands go by the settings of the leader."""
     config = folder / "bellwether.toml"
-    led, topics = {"name": group, "mode": "lead", "subscribes": True, **options}, {"control_topic": control} if control else {}
+    led, topics = (
+        {"name": group, "mode": "lead", "subscribes": True, **options},
+        {"control_topic": control} if control else {},
+    )
     config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [led], **topics))
     return Voices(group, config, f"{LOOPBACK}:{lease.port}")
