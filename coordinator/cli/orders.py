@@ -114,10 +114,10 @@ def resume(to: OrdersTopic, group: Group) -> None:
     keys = [control.order_key(kind, group) for kind in TO_RESUME]
     found = [key for key in keys if key in records]
     if not found:
-        fail(f"There is no order to leave, release or pause {group}; see 'bellwether orders'.")
+        fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
     for key in found:
         to.withdraw(key)
-    tell(to.output, f"Orders to leave, release or pause {group} are withdrawn.", group=group)
+    tell(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
 
 
 @with_topic_or_locally
