@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
 RESERVE_S = 0.1  # kept back for the way to the broker
+SUPERSEDED = "another generation has begun meanwhile"
 
 P = TypeVar("P", bound=GroupPlan)
 
@@ -50,7 +51,7 @@ class Planner(Generic[P]):
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
-        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
+        self._turn = 0  # what was read or planned is for the turn in which that began
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
@@ -68,22 +69,24 @@ class Planner(Generic[P]):
         """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
         began = time.monotonic()
         self._turn += 1
-        ordered = self._ordered
+        turn, ordered = self._turn, self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = raw_group(self.group_id, command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
         rules = self.kind.rules
-        chosen = await first_valid(self._attempts(raw, inputs, command), trouble)
+        chosen = await first_valid(self._attempts(raw, inputs, command, turn), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
-        self._decided = chosen.decision
         topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
         made_from = self.kind.recordable(inputs) if chosen.source is Source.PLAN else None
-        self._planned = PlannedRound(
+        planned = PlannedRound(
             replace(chosen, decision=answered), topics, timings, inputs=made_from, rules=rules, ordered=ordered
         )
-        return self._planned
+        if turn != self._turn:  # it took longer than its generation lasted, and must not replace a later plan
+            raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
+        self._planned, self._decided = planned, chosen.decision
+        return planned
 
     async def compare(self, command: Decide) -> Compared[P]:
         """A dry plan against what the members hold. Raises RefusalError."""
@@ -111,12 +114,12 @@ class Planner(Generic[P]):
     async def _dry(self, inputs: Any, command: Decide, work: Work[P] | None = None) -> Decision[P]:
         work = work or self.kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=True)
         try:
-            decision, findings = await self._own(inputs, self._left(command), work)
+            proposal = await self._own(inputs, self._left(command), work)
         except TimeoutError as error:
             raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
-        if findings:
-            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
-        return decision
+        if proposal.findings:
+            raise RefusalError(RefusalCause.PLAN, "; ".join(proposal.findings))
+        return proposal.decision
 
     def delivered(self, generation: int) -> PlannedRound[P] | None:
         """The broker has this generation's assignment: remember it. None when it was not one of Bellwether's plans."""
@@ -184,35 +187,38 @@ class Planner(Generic[P]):
         except Exception as error:  # noqa: BLE001 - readers are another library's world; the previous plan may do
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
-    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide) -> list[tuple[Source, Attempt[P]]]:
+    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide, turn: int) -> list[tuple[Source, Attempt[P]]]:
         attempts: list[tuple[Source, Attempt[P]]] = []
         if inputs is not None:
-            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE)))
-            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command))))
+            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE, turn)))
+            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command), turn)))
         again = previous_answer(self._previous, raw)
         if again is not None:
             attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
         return attempts
 
-    async def _configured(self, inputs: Any, limit_s: float) -> Inspected[P]:
-        return await self._own(inputs, limit_s, self.kind.work(inputs, Source.PLAN, self._message_bytes_max))
+    async def _configured(self, inputs: Any, limit_s: float, turn: int) -> Inspected[P]:
+        work = self.kind.work(inputs, Source.PLAN, self._message_bytes_max)
+        return self._proposed(await self._own(inputs, limit_s, work), turn)
 
-    async def _own(self, inputs: Any, limit_s: float, work: Work[P]) -> Inspected[P]:
+    async def _cheap(self, inputs: Any, limit_s: float, turn: int) -> Inspected[P]:
+        work = self.kind.work(inputs, Source.CHEAP, self._message_bytes_max)
+        return self._proposed(await self._in_thread(work, limit_s), turn)
+
+    async def _own(self, inputs: Any, limit_s: float, work: Work[P]) -> Proposal[P]:
         """By the configured policy, which may hold anybody's code."""
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
         if work.portable and solver is not None and solver.wants(*size):
-            return self._proposed(await solver.solve(work.make, work.arguments, limit_s))
+            return await solver.solve(work.make, work.arguments, limit_s)
         self._threads.refuse_too_many()
         return await self._in_thread(work, limit_s)
 
-    async def _cheap(self, inputs: Any, limit_s: float) -> Inspected[P]:
-        return await self._in_thread(self.kind.work(inputs, Source.CHEAP, self._message_bytes_max), limit_s)
+    async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
+        return await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s)
 
-    async def _in_thread(self, work: Work[P], limit_s: float) -> Inspected[P]:
-        return self._proposed(await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s))
-
-    def _proposed(self, proposal: Proposal[P]) -> Inspected[P]:
-        self.kind.proposed(proposal)
+    def _proposed(self, proposal: Proposal[P], turn: int) -> Inspected[P]:
+        if turn == self._turn:
+            self.kind.proposed(proposal)
         return proposal.decision, proposal.findings
 
     async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Inspected[P]:

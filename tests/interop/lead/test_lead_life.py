@@ -29,6 +29,7 @@ from tests.interop.support.rounds import rounds
 LIFE_TIMEOUT_S = 480  # a bound on hanging; each step has its own, and forty clients share the machine
 # "00 00 | 00 00 00 00 | ff ff ff ff": a version, no topics, null userData.
 SHORTEST_ASSIGNMENT = 10
+VOID = "SYNC was answered with REBALANCE_IN_PROGRESS"
 
 
 def missing(group: GroupKind) -> str | None:
@@ -115,8 +116,8 @@ class Life:
         assert not strangers, f"somebody else led: {strangers}"
 
         def silent() -> list[int]:
-            told = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}
-            return [r.generation for r in led if r.members > 1 and r.generation not in told]
+            recorded = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}
+            return [r.generation for r in led if r.members > 1 and r.generation not in recorded | self._void()]
 
         wait_until(lambda: not silent(), 30, lambda: f"generations led without a decision record: {silent()}")
         described = describe(self._cluster.bootstrap, self._group.name)
@@ -126,6 +127,12 @@ class Life:
         assert not double_ownership(everybody)
         if set(self._group.kinds) == {"java"}:
             assert not [error for member in everybody for error in member.errors]
+
+    def _void(self) -> set[int]:
+        """Generations whose plan the broker received and never handed out: it logs a plan before it has stored it, and
+        answers everybody with REBALANCE_IN_PROGRESS where a member joins or leaves meanwhile."""
+        entries = self._lead.log("membership", group=self._group.name, what="REJOINING", reason=VOID)
+        return {entry["generation"] for entry in entries}
 
     def _add(self, number: int, *, mortal: bool = False) -> Member:
         topics = (self._first, self._second, *([self._late] if self._group.takes_new_topics else []))

@@ -124,6 +124,27 @@ def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
     assert planner.kind.memory.generation == -1
 
 
+def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it() -> None:
+    """On a busy machine a generation may be over before its metadata are there."""
+
+    async def story() -> None:
+        reader = Reader()
+        planner = Planner("orders", ConsumerKind(reader, Policy()))
+        reader.delay_s = 0.2
+        late = asyncio.create_task(planner.plan(order(1)))
+        await asyncio.sleep(0)
+        reader.delay_s = 0.0
+        planned = await planner.plan(order(2))
+        with pytest.raises(RefusalError, match="another generation has begun"):
+            await late
+        delivered = planner.delivered(2)
+        assert delivered is not None, "the broker has it, so it is remembered and recorded"
+        assert delivered.chosen.decision is planned.chosen.decision
+        assert planner.kind.memory.generation == 2
+
+    run(story())
+
+
 @pytest.mark.slow
 def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
