@@ -65,6 +65,7 @@ from bellwether_kafka.coordinator.membership.events import (
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_missing, is_sidecar, unfit
+from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
 from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, proven
 from bellwether_kafka.coordinator.membership.transitions import State

@@ -281,10 +281,10 @@ class GroupObserver:
         # With all the time that a plan may take from now on.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
-            compared = await self._planner(answer, group).shadow(command, answer)
+            compared = await self._planner(answer, group).shadow(command, membership.shown(answer))
             shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held, compared.inputs))
             return replace(seen, shadow=shadow)
-        except (RefusalError, TopologyError, ClusterUnreachableError) as error:
+        except (RefusalError, TopologyError, ClusterUnreachableError, membership.NotShownError) as error:
             silent = isinstance(error, ClusterUnreachableError)
             return replace(seen, trouble=f"no shadow plan: {error}", silent=silent)
 

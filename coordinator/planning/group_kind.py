@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, IntArray, RawGroup, Rule
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
+from bellwether_kafka.coordinator.membership import Decide, ShownGroup
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
@@ -96,8 +96,8 @@ class Dialect(Generic[P]):
     async def joined(self, command: Decide, limit_s: float) -> Decide:  # noqa: ARG002 - the interface of all dialects
         return command
 
-    async def described(self, described: DescribeAnswer) -> DescribeAnswer:
-        return described
+    async def described(self, group: ShownGroup) -> ShownGroup:
+        return group
 
     async def answered(self, decision: Decision[P]) -> Decision[P]:
         """The decision with the bytes that members get. Raises RefusalError."""

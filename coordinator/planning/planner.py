@@ -11,7 +11,14 @@ from typing import Any, Generic, TypeVar
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, GroupState, RebuildMemory
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    GroupState,
+    RebuildMemory,
+    ShownGroup,
+    shown,
+)
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
@@ -51,7 +58,9 @@ class Planner(Generic[P]):
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
-        self._turn = 0  # what was read or planned is for the turn in which that began
+        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
+        self._plans = 0  # that were begun: one that ends late must not replace a later one
+        self._memories = 0  # that plans or forgetting have replaced: what was read before is older
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
@@ -69,13 +78,14 @@ class Planner(Generic[P]):
         """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
         began = time.monotonic()
         self._turn += 1
-        turn, ordered = self._turn, self._ordered
+        self._plans += 1
+        number, ordered = self._plans, self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = raw_group(self.group_id, command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
         rules = self.kind.rules
-        chosen = await first_valid(self._attempts(raw, inputs, command, turn), trouble)
+        chosen = await first_valid(self._attempts(raw, inputs, command, number), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
         topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
@@ -83,7 +93,7 @@ class Planner(Generic[P]):
         planned = PlannedRound(
             replace(chosen, decision=answered), topics, timings, inputs=made_from, rules=rules, ordered=ordered
         )
-        if turn != self._turn:  # it took longer than its generation lasted, and must not replace a later plan
+        if number != self._plans:  # it took longer than its generation lasted
             raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
         self._planned, self._decided = planned, chosen.decision
         return planned
@@ -128,6 +138,7 @@ class Planner(Generic[P]):
         if planned is None or decision is None or decision.raw.generation != generation:
             return None
         self._previous = decision
+        self._memories += 1
         self.kind.delivered(decision)
         self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
@@ -141,37 +152,39 @@ class Planner(Generic[P]):
         """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
         self._previous = self._planned = self._decided = self._observed = None
         self._ordered = ()
+        self._memories += 1
         self.kind.forget()
 
-    async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
-        """Remembers what the members of a returned leader hold, from DescribeGroups of the Stable group."""
+    async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
+        """Remembers what the members of a returned leader hold. Where it raises anything, memory stays as it was."""
         self._turn += 1
-        described = await self._dialect.described(described)
-        others = tuple(m for m in _members(described) if m.member_id != own_member_id)
-        self.kind.memory = await self.kind.recall(command.generation, command.protocol, others)
+        memories, group = self._memories, await self._dialect.described(group)
+        others = tuple(m for m in _members(group) if m.member_id != own_member_id)
+        memory = await self.kind.recall(command.generation, command.protocol, others)
+        if memories == self._memories:
+            self.kind.memory = memory
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps memory warm while a member leads: a sidecar that takes the lead over in the middle of a rebalance
         finds no group at rest to read, and members of most assignors claim nothing."""
-        described = await self._dialect.described(described)
-        if described.state != GroupState.STABLE:
+        if described.error or described.state != GroupState.STABLE:
             return
-        turn = self._turn
-        others = tuple(m for m in _members(described) if own_instance_id is None or m.instance_id != own_instance_id)
+        turn, group = self._turn, await self._dialect.described(shown(described))
+        others = tuple(m for m in _members(group) if own_instance_id is None or m.instance_id != own_instance_id)
         if not await self.kind.learn(others):
             return
         seen = hash(frozenset(others))
         if seen == self._observed:
             return
-        memory = await self.kind.recall(shared.NO_GENERATION, described.protocol, others)
+        memory = await self.kind.recall(shared.NO_GENERATION, group.protocol, others)
         if turn == self._turn:  # Bellwether has not begun to lead meanwhile
             self.kind.memory, self._observed = memory, seen
 
-    async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:
+    async def shadow(self, command: Decide, group: ShownGroup) -> Compared[P]:
         """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
-        if described.state == GroupState.STABLE:
-            await self.kind.learn(_members(await self._dialect.described(described)))
-        await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), described, "")
+        if group.state == GroupState.STABLE:
+            await self.kind.learn(_members(await self._dialect.described(group)))
+        await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), group, "")
         return await self.compare(command)
 
     def _left(self, command: Decide) -> float:
@@ -187,23 +200,23 @@ class Planner(Generic[P]):
         except Exception as error:  # noqa: BLE001 - readers are another library's world; the previous plan may do
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
-    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide, turn: int) -> list[tuple[Source, Attempt[P]]]:
+    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide, number: int) -> list[tuple[Source, Attempt[P]]]:
         attempts: list[tuple[Source, Attempt[P]]] = []
         if inputs is not None:
-            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE, turn)))
-            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command), turn)))
+            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE, number)))
+            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command), number)))
         again = previous_answer(self._previous, raw)
         if again is not None:
             attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
         return attempts
 
-    async def _configured(self, inputs: Any, limit_s: float, turn: int) -> Inspected[P]:
+    async def _configured(self, inputs: Any, limit_s: float, number: int) -> Inspected[P]:
         work = self.kind.work(inputs, Source.PLAN, self._message_bytes_max)
-        return self._proposed(await self._own(inputs, limit_s, work), turn)
+        return self._proposed(await self._own(inputs, limit_s, work), number)
 
-    async def _cheap(self, inputs: Any, limit_s: float, turn: int) -> Inspected[P]:
+    async def _cheap(self, inputs: Any, limit_s: float, number: int) -> Inspected[P]:
         work = self.kind.work(inputs, Source.CHEAP, self._message_bytes_max)
-        return self._proposed(await self._in_thread(work, limit_s), turn)
+        return self._proposed(await self._in_thread(work, limit_s), number)
 
     async def _own(self, inputs: Any, limit_s: float, work: Work[P]) -> Proposal[P]:
         """By the configured policy, which may hold anybody's code."""
@@ -216,8 +229,8 @@ class Planner(Generic[P]):
     async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
         return await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s)
 
-    def _proposed(self, proposal: Proposal[P], turn: int) -> Inspected[P]:
-        if turn == self._turn:
+    def _proposed(self, proposal: Proposal[P], number: int) -> Inspected[P]:
+        if number == self._plans:
             self.kind.proposed(proposal)
         return proposal.decision, proposal.findings
 
@@ -231,5 +244,5 @@ def raw_group(group_id: str, command: Decide) -> RawGroup:
     return RawGroup(group_id, command.generation, command.protocol, members, own, resting=command.dry)
 
 
-def _members(described: DescribeAnswer) -> tuple[AssignedMember, ...]:
-    return tuple(AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in described.members)
+def _members(group: ShownGroup) -> tuple[AssignedMember, ...]:
+    return tuple(AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in group.members)

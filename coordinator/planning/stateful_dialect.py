@@ -11,13 +11,17 @@ from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalCaus
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
 from bellwether_kafka.coordinator.kafka import ClusterReader, Offsets
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
+from bellwether_kafka.coordinator.membership import Decide, ShownGroup
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import STALE_METADATA_MS_MAX, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology
 
 METADATA_SHARE = 0.25  # of the time until the deadline; what is read here is not read again
+
+
+class UnreadableTopicsError(Exception):
+    """The members' words cannot be translated now; the message names a topic."""
 
 
 class Reported(GivenTopology):
@@ -60,10 +64,11 @@ class StatefulDialect(Dialect[TaskPlan]):
         members = tuple(replace(m, metadata=said.get(m.member_id, m.metadata)) for m in command.members)
         return replace(command, members=members)
 
-    async def described(self, described: DescribeAnswer) -> DescribeAnswer:
-        words = await self._in_streams_words([m.metadata for m in described.members], None)
-        pairs = zip(described.members, words, strict=True)
-        return replace(described, members=tuple(replace(m, metadata=said) for m, said in pairs))
+    async def described(self, group: ShownGroup) -> ShownGroup:
+        """Raises UnreadableTopicsError, because partitions without a topic would count as partitions of nobody."""
+        words = await self._in_streams_words([m.metadata for m in group.members], None, whole=True)
+        pairs = zip(group.members, words, strict=True)
+        return replace(group, members=tuple(replace(m, metadata=said) for m, said in pairs))
 
     async def answered(self, decision: Decision[TaskPlan]) -> Decision[TaskPlan]:
         sent = await asyncio.to_thread(translate.from_streams, decision)
@@ -72,13 +77,17 @@ class StatefulDialect(Dialect[TaskPlan]):
             raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         return replace(decision, assignments=sent)
 
-    async def _in_streams_words(self, metadata: Sequence[bytes], limit_s: float | None) -> list[bytes]:
+    async def _in_streams_words(
+        self, metadata: Sequence[bytes], limit_s: float | None, *, whole: bool = False
+    ) -> list[bytes]:
         spoken = await asyncio.to_thread(lambda: list(map(translate.read_member, metadata)))
         topology = self._reported.declared or translate.topology_of(self._group_id, spoken)
         if topology is None:
             return list(metadata)
         async with asyncio.timeout(limit_s):
             cluster = await self._sizes(topology.topics)
+        if whole and cluster.unreadable:
+            raise UnreadableTopicsError(f"metadata of topic {min(cluster.unreadable)} cannot be read")
         counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
         return await asyncio.to_thread(self._say, spoken, translate.stateful_topology(topology, counts), counts)
 

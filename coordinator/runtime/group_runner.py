@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,8 @@ ASK_AGAIN_S = 10.0
 IN_FRONT_LOOK_S = 0.02
 HANDLED_S = 0.1  # an event that was posted has been handled by then
 BEFORE_REMOVAL_S = 1.0  # to come into the group, besides the search for a member id
+REBUILD_AGAIN_S, REBUILD_AGAIN_S_MAX = 0.5, 30.0
+ORDER_WAIT_S = 5.0  # so long an order waits for what members hold to be known
 
 NoteObserver = Callable[[str, membership.Note], None]
 RoleObserver = Callable[[str, membership.Role], None]
@@ -269,7 +271,7 @@ class GroupRunner(Generic[P]):
         """Begins a rebalance for orders on placement, unless it would change nothing."""
         member = self.membership
         if self._rebuilding is not None:
-            await asyncio.wait([self._rebuilding])
+            await asyncio.wait([self._rebuilding], timeout=ORDER_WAIT_S)
         generation, deadline = member.generation, time.monotonic() + member.config.decision_deadline_ms / 1000
         command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
@@ -292,12 +294,26 @@ class GroupRunner(Generic[P]):
         return self.membership.state is membership.State.STABLE and self.membership.generation == generation
 
     async def _rebuild(self, command: membership.RebuildMemory) -> None:
-        try:
-            described = await self._transport.describe_group(self.group_id)
-            await self._planner.rebuild(command, described, self.membership.member_id)
-        except Exception as error:
-            # Without memory the next plan is only less sticky.
-            log.warning("memory_not_rebuilt", group=self.group_id, reason=str(error), exc_info=not _known(error))
+        """Until it is done, or the generation is over: a plan made without memory is less sticky."""
+        for again_s in backoff(REBUILD_AGAIN_S, REBUILD_AGAIN_S_MAX):
+            try:
+                group = membership.shown(await self._transport.describe_group(self.group_id))
+                if self._keeps_what_is_shown(command.generation):
+                    await self._planner.rebuild(command, group, self.membership.member_id)
+                return
+            except Exception as error:
+                known = _known(error) or isinstance(error, membership.NotShownError)
+                said = {"reason": str(error) or type(error).__name__, "again_in_s": again_s}
+                log.warning("memory_not_rebuilt", group=self.group_id, **said, exc_info=not known)
+            await asyncio.sleep(again_s)
+            if not self._keeps_what_is_shown(command.generation):
+                log.warning("memory_given_up", group=self.group_id, generation=command.generation)
+                return
+
+    def _keeps_what_is_shown(self, generation: int) -> bool:
+        """Bellwether has returned to this generation, whose assignments are not of its making."""
+        member = self.membership
+        return member.generation == generation and member.state in (membership.State.SYNCING, membership.State.STABLE)
 
     async def _observe(self, described: membership.DescribeAnswer) -> None:
         try:
@@ -382,6 +398,13 @@ class GroupRunner(Generic[P]):
         for task in self._tasks:
             task.cancel()
         self._transport.abandon(self.group_id)
+
+
+def backoff(first_s: float, longest_s: float) -> Iterator[float]:
+    """Pauses between attempts without end, each twice as long as the one before."""
+    while True:
+        yield first_s
+        first_s = min(2 * first_s, longest_s)
 
 
 def _known(error: Exception) -> bool:

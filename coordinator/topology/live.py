@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
 from bellwether_kafka.assignors.shared import AssignedMember
@@ -11,12 +12,14 @@ from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, learn
 
+ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
+
 
 async def learn_live(
     application_id: str, described: Sequence[AssignedMember], admin: AdminClient, offsets: OffsetReader, limit_s: float
 ) -> Learned:
     """The topology of a Stable group from what DescribeGroups returned of it. Raises TopologyError."""
-    counts = await asyncio.to_thread(topic_counts, admin, limit_s)
+    counts = await asyncio.to_thread(topic_counts, admin, limit_s, f"{application_id}-")
     changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
     try:
         ends = await offsets.ends(changelogs, limit_s)
@@ -41,11 +44,18 @@ def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> 
     return found
 
 
-def topic_counts(admin: AdminClient, limit_s: float) -> dict[str, int]:
+def topic_counts(admin: AdminClient, limit_s: float, required: str = "") -> dict[str, int]:
     """The partition counts of all topics that Bellwether may see. Blocks. Raises TopologyError where no broker
-    answers."""
+    answers, or with an error for a topic whose name begins with `required`, which counts as one that may exist."""
     try:
-        listed: Mapping[str, object] = admin.list_topics(timeout=limit_s).topics
+        listed: Mapping[str, Any] = admin.list_topics(timeout=limit_s).topics
     except KafkaException as error:
         raise TopologyError(f"the topics of the cluster cannot be read: {error.args[0].str()}") from error
-    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}  # type: ignore[attr-defined]  # the client has no types
+    return _counts(listed, required)
+
+
+def _counts(listed: Mapping[str, Any], required: str) -> dict[str, int]:
+    for name, topic in sorted(listed.items()):
+        if required and name.startswith(required) and topic.error is not None and topic.error.code() not in ABSENT:
+            raise TopologyError(f"the brokers answer for topic {name}: {topic.error.str()}")
+    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}

@@ -15,9 +15,10 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
-from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
+from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S, REBUILD_AGAIN_S
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
 from tests.simulation.desks import Desk
@@ -318,8 +319,7 @@ class Sidecar:
     def _decide(self, command: c.Decide) -> None:
         plan_s = self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
         if command.dry:
-            wait_s = plan_s + (0.1 if self._rebuilding else 0.0)
-            self.world.clock.after(wait_s, self._alive(lambda: self._compare(command)))
+            self.world.clock.after(plan_s, self._alive(lambda: self._compare_rebuilt(command)))
             return
         limit_s = command.deadline - RESERVE_S - self.now()
         if plan_s > limit_s:
@@ -327,6 +327,12 @@ class Sidecar:
             self.world.clock.after(max(0.0, limit_s), self._alive(lambda: self.post(late)))
         else:
             self.world.clock.after(plan_s, self._alive(lambda: self._plan(command)))
+
+    def _compare_rebuilt(self, command: c.Decide) -> None:
+        if self._rebuilding:
+            self.world.clock.after(0.1, self._alive(lambda: self._compare_rebuilt(command)))
+        else:
+            self._compare(command)
 
     def _plan(self, command: c.Decide) -> None:
         raw = raw_group("g", command)
@@ -405,16 +411,29 @@ class Sidecar:
         assert machine is not None
         own = machine.member_id
 
+        def rests() -> bool:
+            return machine.generation == command.generation and machine.state in (State.SYNCING, State.STABLE)
+
         def read(answer: e.DescribeAnswer) -> None:
+            try:
+                group = shown(answer)
+            except NotShownError:
+                again()
+                return
             self._rebuilding = False
-            if self.world.metadata:
-                others = [m for m in answer.members if m.member_id != own]
+            if self.world.metadata and rests():
+                others = [m for m in group.members if m.member_id != own]
                 self._planner.recall(command.generation, command.protocol, others)
 
-        def failed(_: e.Failure) -> None:
+        def again(_: e.Failure | None = None) -> None:
+            self.world.clock.after(REBUILD_AGAIN_S, self._alive(retry))
+
+        def retry() -> None:
             self._rebuilding = False
+            if rests():
+                self._rebuild(command)
 
         self._rebuilding = True
         request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
         at = self.world.broker.coordinator or 1
-        self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(failed))
+        self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(again))

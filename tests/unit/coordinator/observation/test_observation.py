@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, Brok
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.coordinator.membership.shown import shown
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import (
@@ -218,7 +219,7 @@ def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_whe
         )
         members = tuple(JoinedMember(m.member_id, None, m.metadata) for m in raw)
         planner = App(attested=True).planner
-        await planner.rebuild(RebuildMemory(9, "stream", members), described, "")
+        await planner.rebuild(RebuildMemory(9, "stream", members), shown(described), "")
         compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
         return shadow_of(compared.decision, compared.held)
 

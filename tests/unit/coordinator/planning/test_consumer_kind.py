@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntA
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
@@ -222,10 +223,58 @@ def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
                     for m in MEMBERS
                 ),
             )
-            await planner.rebuild(RebuildMemory(4, "range", MEMBERS), described, OWN)
+            await planner.rebuild(RebuildMemory(4, "range", MEMBERS), shown(described), OWN)
             assert planner.kind.memory.generation == 4
             comparison = await planner.compare(replace(order(4), dry=True))
             assert comparison.reason == expected
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        DescribeAnswer(0, 14),
+        DescribeAnswer(0, 16),
+        DescribeAnswer(0, -1),
+        DescribeAnswer(0, 0, "PreparingRebalance", members=(DescribedMember("a", None),)),
+        DescribeAnswer(0, 0, "Dead"),
+        DescribeAnswer(0, 0),
+    ],
+)
+def test_memory_is_not_rebuilt_from_an_answer_that_shows_nothing(answer: DescribeAnswer) -> None:
+    with pytest.raises(NotShownError):
+        shown(answer)
+
+
+def test_memory_stays_where_metadata_are_missing_to_rebuild_it() -> None:
+    async def story() -> None:
+        reader = Reader()
+        planner = Planner("orders", ConsumerKind(reader, Policy()))
+        await planner.plan(order(1))
+        planner.delivered(1)
+        reader.trouble = TimeoutError()
+        with pytest.raises(TimeoutError):
+            await planner.rebuild(RebuildMemory(2, "range", MEMBERS), ShownGroup("Stable", "range", ()), OWN)
+        assert planner.kind.memory.generation == 1
+
+    run(story())
+
+
+def test_a_plan_that_is_delivered_meanwhile_is_newer_than_what_was_shown() -> None:
+    async def story() -> None:
+        reader = Reader()
+        planner = Planner("orders", ConsumerKind(reader, Policy()))
+        reader.delay_s = 0.1
+        rebuilding = asyncio.create_task(
+            planner.rebuild(RebuildMemory(1, "range", MEMBERS), ShownGroup("Stable", "range", ()), OWN)
+        )
+        await asyncio.sleep(0)
+        reader.delay_s = 0.0
+        await planner.plan(order(2))
+        assert planner.delivered(2) is not None
+        await rebuilding
+        assert planner.kind.memory.generation == 2
 
     run(story())
 

@@ -16,9 +16,10 @@ from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.shown import ShownGroup, shown
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
+from bellwether_kafka.coordinator.planning.stateful_dialect import UnreadableTopicsError, stateful
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import (
@@ -255,7 +256,7 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
             tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b)),
         )
         fresh = Group()
-        await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), described, OWN)
+        await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), shown(described), OWN)
         assert fresh.kind.memory.generation == 7
         assert {fresh.kind.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
         fresh.generation = 7
@@ -263,5 +264,21 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
         assert comparison.reason == ""
         await fresh.planner.observed(described, None)
         assert shadow_of(comparison.decision, comparison.held).moves.moved == 0
+
+    run(story())
+
+
+def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
+    async def story() -> None:
+        group = Group()
+        a, b = await group.settle(Member("a", 1), Member("b", 2))
+        sent = await group.round(a, b)
+        members = tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b))
+        known = group.kind.memory
+        group.cluster.counts = {"clicks": 2}
+        group.cluster.unreadable = frozenset({"orders"})
+        with pytest.raises(UnreadableTopicsError, match="topic orders"):
+            await group.planner.rebuild(RebuildMemory(99, PROTOCOL, ()), ShownGroup("Stable", PROTOCOL, members), OWN)
+        assert group.kind.memory is known
 
     run(story())

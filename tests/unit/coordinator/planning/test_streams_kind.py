@@ -10,6 +10,7 @@ from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.membership.commands import RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.shown import shown
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
@@ -212,7 +213,7 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
             ),
         )
         fresh = App()
-        await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), described, OWN)
+        await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), shown(described), OWN)
         assert fresh.kind.memory.plan.find("a") is not None
         assert len(fresh.kind.memory.threads) == 2
         command = replace(order(fresh, 1, *after(first, A, B)), dry=True)
@@ -232,7 +233,9 @@ async def returned(
     blobs = dict(first.chosen.decision.assignments)
     members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
     fresh = App(assignors=assignors, **configs)
-    await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), DescribeAnswer(0, 0, "Stable", members=members), OWN)
+    await fresh.planner.rebuild(
+        RebuildMemory(1, "stream", ()), shown(DescribeAnswer(0, 0, "Stable", members=members)), OWN
+    )
     return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
 
 

@@ -4,17 +4,29 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, JoinedMember, RoundOrdered
+from bellwether_kafka.coordinator.membership.events import (
+    DescribeAnswer,
+    DescribedMember,
+    Event,
+    Failure,
+    JoinedMember,
+    RoundOrdered,
+)
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.runtime import group_runner
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_consumer_kind import Reader
 
@@ -106,5 +118,75 @@ def test_an_order_waits_until_the_group_is_at_rest() -> None:
         assert group.runner._obeying is None
         await group.begin()
         assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
+
+    asyncio.run(story())
+
+
+class Brokers:
+    """Answers DescribeGroups with one after the other, and then with the last."""
+
+    def __init__(self, *answers: DescribeAnswer | Exception) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        answer = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+GIVEN = {"a": (0, 2), "b": (1, 3)}
+AT_REST = DescribeAnswer(
+    0,
+    0,
+    "Stable",
+    "consumer",
+    "range",
+    tuple(
+        DescribedMember(
+            m.member_id,
+            None,
+            m.metadata,
+            ConsumerProtocolAssignment(1, tuple(TopicPartition("t", p) for p in GIVEN.get(m.member_id, ()))).encode(),
+        )
+        for m in MEMBERS
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "trouble", [DescribeAnswer(0, 14), DescribeAnswer(0, 16), TransportError(Failure.TIMED_OUT, "silence")]
+)
+def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
+    trouble: DescribeAnswer | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_runner, "REBUILD_AGAIN_S", 0.01)
+
+    async def story() -> None:
+        group, brokers = Resting(), Brokers(trouble, trouble, AT_REST)
+        await group.begin()
+        group.planner.forget()
+        group.runner._transport = brokers
+        member = group.runner.membership
+        await group.runner._rebuild(RebuildMemory(member.generation, "range", MEMBERS))
+        assert brokers.asked == 3
+        assert group.planner.kind.memory.find("a") is not None, "what the third answer shows"
+        assert group.planner.kind.memory.owner.tolist().count(-1) == 0
+
+    asyncio.run(story())
+
+
+def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_runner, "REBUILD_AGAIN_S", 0.01)
+
+    async def story() -> None:
+        group, brokers = Resting(), Brokers(DescribeAnswer(0, 14))
+        await group.begin()
+        group.runner._transport = brokers
+        await group.runner._rebuild(RebuildMemory(group.runner.membership.generation - 1, "range", MEMBERS))
+        assert brokers.asked == 1
+        assert group.planner.kind.memory.generation == group.runner.membership.generation
 
     asyncio.run(story())
