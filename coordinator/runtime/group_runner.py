@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -10,9 +10,10 @@ import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, MetadataWatch, Transport, TransportError
+from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
+from bellwether_kafka.coordinator.runtime.recollection import expected, recollect
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
@@ -20,7 +21,6 @@ ASK_AGAIN_S = 10.0
 IN_FRONT_LOOK_S = 0.02
 HANDLED_S = 0.1  # an event that was posted has been handled by then
 BEFORE_REMOVAL_S = 1.0  # to come into the group, besides the search for a member id
-REBUILD_AGAIN_S, REBUILD_AGAIN_S_MAX = 0.5, 30.0
 ORDER_WAIT_S = 5.0  # so long an order waits for what members hold to be known
 
 NoteObserver = Callable[[str, membership.Note], None]
@@ -294,21 +294,10 @@ class GroupRunner(Generic[P]):
         return self.membership.state is membership.State.STABLE and self.membership.generation == generation
 
     async def _rebuild(self, command: membership.RebuildMemory) -> None:
-        """Until it is done, or the generation is over: a plan made without memory is less sticky."""
-        for again_s in backoff(REBUILD_AGAIN_S, REBUILD_AGAIN_S_MAX):
-            try:
-                group = membership.shown(await self._transport.describe_group(self.group_id))
-                if self._keeps_what_is_shown(command.generation):
-                    await self._planner.rebuild(command, group, self.membership.member_id)
-                return
-            except Exception as error:
-                known = _known(error) or isinstance(error, membership.NotShownError)
-                said = {"reason": str(error) or type(error).__name__, "again_in_s": again_s}
-                log.warning("memory_not_rebuilt", group=self.group_id, **said, exc_info=not known)
-            await asyncio.sleep(again_s)
-            if not self._keeps_what_is_shown(command.generation):
-                log.warning("memory_given_up", group=self.group_id, generation=command.generation)
-                return
+        async def take(group: membership.ShownGroup) -> None:
+            await self._planner.rebuild(command, group, self.membership.member_id)
+
+        await recollect(self.group_id, self._transport, take, lambda: self._keeps_what_is_shown(command.generation))
 
     def _keeps_what_is_shown(self, generation: int) -> bool:
         """Bellwether has returned to this generation, whose assignments are not of its making."""
@@ -319,7 +308,7 @@ class GroupRunner(Generic[P]):
         try:
             await self._planner.observed(described, self.membership.config.instance_id)
         except Exception as error:
-            log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not _known(error))
+            log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not expected(error))
 
     def _delivered(self, command: membership.Delivered) -> None:
         planned = self._planner.delivered(command.generation)
@@ -398,14 +387,3 @@ class GroupRunner(Generic[P]):
         for task in self._tasks:
             task.cancel()
         self._transport.abandon(self.group_id)
-
-
-def backoff(first_s: float, longest_s: float) -> Iterator[float]:
-    """Pauses between attempts without end, each twice as long as the one before."""
-    while True:
-        yield first_s
-        first_s = min(2 * first_s, longest_s)
-
-
-def _known(error: Exception) -> bool:
-    return isinstance(error, (TransportError, TimeoutError, ClusterUnreachableError))

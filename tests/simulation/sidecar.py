@@ -18,7 +18,8 @@ from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
-from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S, REBUILD_AGAIN_S
+from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
+from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
 from tests.simulation.desks import Desk
@@ -426,7 +427,7 @@ class Sidecar:
                 self._planner.recall(command.generation, command.protocol, others)
 
         def again(_: e.Failure | None = None) -> None:
-            self.world.clock.after(REBUILD_AGAIN_S, self._alive(retry))
+            self.world.clock.after(AGAIN_S, self._alive(retry))
 
         def retry() -> None:
             self._rebuilding = False

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.membership.events import (
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.runtime import group_runner
+from bellwether_kafka.coordinator.runtime import recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -162,7 +162,7 @@ AT_REST = DescribeAnswer(
 def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
     trouble: DescribeAnswer | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_runner, "REBUILD_AGAIN_S", 0.01)
+    monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
 
     async def story() -> None:
         group, brokers = Resting(), Brokers(trouble, trouble, AT_REST)
@@ -179,7 +179,7 @@ def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
 
 
 def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_runner, "REBUILD_AGAIN_S", 0.01)
+    monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
 
     async def story() -> None:
         group, brokers = Resting(), Brokers(DescribeAnswer(0, 14))
