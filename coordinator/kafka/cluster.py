@@ -26,6 +26,7 @@ from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
 from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
@@ -314,7 +315,7 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
 
 def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> frozenset[str]:
     """Those of these topics that are compacted, as far as their configs may be read (DESCRIBE_CONFIGS on each)."""
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     if not resources:
         return frozenset()
     found = set()

@@ -26,6 +26,7 @@ from bellwether_kafka.coordinator.kafka.offset_messages import (
     LogEndsRequest,
 )
 from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.protocol.primitives import possible_topics
 
 Counts = Mapping[str, int]
 
@@ -93,7 +94,7 @@ class FetchOffsetsOfMany:
     timeout_ms: int
 
     def message(self) -> Any:
-        return CommittedOffsetsRequest(self.groups)
+        return CommittedOffsetsRequest({group: possible_topics(topics) for group, topics in self.groups.items()})
 
     def answer(self, response: Any) -> dict[str, FetchedOffsets]:
         wanted = self.groups
@@ -112,7 +113,7 @@ class LatestOffsets:
     timeout_ms: int
 
     def message(self) -> Any:
-        return LogEndsRequest(self.partitions, self.timeout_ms)
+        return LogEndsRequest(possible_topics(self.partitions), self.timeout_ms)
 
     def answer(self, response: Any) -> Mapping[str, Mapping[int, tuple[int, int]]]:
         if isinstance(response, LogEnds):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NO_RACK, ClusterView, IntArray
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 PLACEMENT_LIMIT = 1_000_000
 
@@ -98,8 +99,10 @@ class MetadataCache:
             self.topics[topic] = replace(self.topics[topic], read_at=float("-inf"))
 
     def stale(self, topics: Iterable[str], oldest: float) -> list[str]:
-        """The topics that were never read or were read before `oldest` (seconds, monotonic)."""
-        return sorted(t for t in topics if t not in self.topics or self.topics[t].read_at < oldest)
+        """The topics to ask for: never read, or before `oldest` (seconds, monotonic). All requests for metadata begin
+        here, so none has a name that cannot be a topic, which would spoil the answer for the others."""
+        old = (t for t in topics if t not in self.topics or self.topics[t].read_at < oldest)
+        return sorted(filter(is_topic_name, old))
 
     def read(self, topics: Iterable[str], now: float) -> MetadataRead:
         """Composes what is known of these topics; a topic that was never read counts as unreadable."""
@@ -107,7 +110,7 @@ class MetadataCache:
         known = {t: self.topics[t] for t in asked if t in self.topics}
         there = tuple(t for t in asked if t in known and known[t].trouble is None)
         codes = [known[t].codes for t in there]
-        absent = frozenset(t for t in known if known[t].trouble == ABSENT)
+        absent = frozenset(t for t in asked if not is_topic_name(t) or (t in known and known[t].trouble == ABSENT))
         return MetadataRead(
             topics=there,
             counts=np.array([len(c) for c in codes], dtype=np.int32),

@@ -10,6 +10,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest, OffsetFetchRequest
 
 from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.protocol.primitives import possible_topics
 
 BATCH_FROM = 3  # members of LeaveGroup: KIP-345, Kafka 2.4; reasons since version 5
 REASON_LENGTH_MAX = 255
@@ -44,9 +45,9 @@ class LogSizes:
     timeout_ms: int
 
     def message(self) -> Any:
-        topic = DescribeLogDirsRequest.DescribableLogDirTopic
+        topic, counts = DescribeLogDirsRequest.DescribableLogDirTopic, possible_topics(self.topics)
         return DescribeLogDirsRequest(
-            topics=[topic(topic=name, partitions=list(range(count))) for name, count in self.topics.items()]
+            topics=[topic(topic=name, partitions=list(range(count))) for name, count in counts.items()]
         )
 
     def answer(self, response: Any) -> dict[tuple[str, int], int]:
@@ -115,7 +116,8 @@ class FetchOffsets:
 
     def message(self) -> Any:
         plain, group = OffsetFetchRequest.OffsetFetchRequestTopic, OffsetFetchRequest.OffsetFetchRequestGroup
-        wanted = [{"name": topic, "partition_indexes": list(range(count))} for topic, count in self.topics.items()]
+        names = possible_topics(self.topics)
+        wanted = [{"name": topic, "partition_indexes": list(range(count))} for topic, count in names.items()]
         of_group = [group.OffsetFetchRequestTopics(**topic) for topic in wanted]
         return OffsetFetchRequest(
             group_id=self.group_id,

@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership import name_of
-from bellwether_kafka.protocol.primitives import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition, possible_topics
 
 THREADS = 1
 RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
@@ -128,7 +128,7 @@ class OffsetReader:
             raise OffsetsError("offsets: no answer in time") from error
 
     def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Ends:
-        wanted = {ListedPartition(t, p): spec for t, n in topics.items() for p in range(n)}
+        wanted = {ListedPartition(t, p): spec for t, n in possible_topics(topics).items() for p in range(n)}
         offsets = {t: np.full(n, NO_END, dtype=np.int64) for t, n in topics.items()}
         if not wanted:
             return Ends(offsets)

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts, to_describe
 from bellwether_kafka.coordinator.kafka import grant, with_remedy
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 BROKER_DEFAULT = -1
 DEFAULT_CONFIG = "default.replication.factor"
@@ -172,6 +173,9 @@ def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float
     """
     if not plans:
         return frozenset()
+    impossible = next((p.name for p in plans if not is_topic_name(p.name)), None)
+    if impossible is not None:
+        raise TopicCreationError(f"no topic can be called {impossible!r:.80}; correct the topology file")
     topics = [
         NewTopic(p.name, num_partitions=p.partitions, replication_factor=p.replication_factor, config=dict(p.configs))
         for p in plans

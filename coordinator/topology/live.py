@@ -11,6 +11,7 @@ from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, learn
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 
@@ -30,7 +31,7 @@ async def learn_live(
 
 def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:
     """What is set of each topic itself; topics whose configs Bellwether may not read are left out. Blocks."""
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     found: dict[str, dict[str, str]] = {}
     if not resources:
         return found

@@ -2,5 +2,6 @@
 
 from bellwether_kafka.protocol.primitives.codec import Reader, Writer, java_hash_ordered, java_sorted, java_string_hash
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives.topic_names import is_topic_name, possible_topics
 from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
 from bellwether_kafka.protocol.primitives.whole_number import whole_number

@@ -147,7 +147,7 @@ def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatc
                 own.set_broker_down(broker)
             after = await reader.snapshot(["orders"], 0)
             with pytest.raises(ClusterUnreachableError):
-                await reader.snapshot(["never read"], 0)
+                await reader.snapshot(["never-read"], 0)
             return after.partition_total, before.read_at, after.read_at
 
         total, before, after = run(reads())

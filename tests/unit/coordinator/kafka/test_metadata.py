@@ -68,9 +68,9 @@ def test_absent_and_unreadable_topics_are_told_apart() -> None:
     cache = cache_of({"a": [(1, (1,))]})
     cache.see_trouble("gone", 1.0, ABSENT)
     cache.see_trouble("secret", 1.0, "Topic authorization failed")
-    read = cache.read(["a", "gone", "secret", "never asked"], now=1.0)
-    assert (read.absent, read.unreadable) == ({"gone"}, {"secret", "never asked"})
-    assert cluster_view(read).unreadable == {"secret", "never asked"}
+    read = cache.read(["a", "gone", "secret", "never-asked"], now=1.0)
+    assert (read.absent, read.unreadable) == ({"gone"}, {"secret", "never-asked"})
+    assert cluster_view(read).unreadable == {"secret", "never-asked"}
 
 
 def test_a_read_is_as_old_as_its_oldest_topic() -> None:

@@ -17,7 +17,8 @@ from bellwether_kafka.coordinator.membership import Failure, Node
 
 NODE = Node(1, "b", 9092)
 LONG = "ü" * 200  # its length takes two bytes
-TOPICS = {"t": range(3), LONG: [0, 70_000], "none": []}
+LONG_NAME = "t" * 249  # as long as a topic may be called
+TOPICS = {"t": range(3), LONG_NAME: [0, 70_000], "none": []}
 CORRELATION, CLIENT = 7, "bellwether"
 
 
@@ -87,7 +88,7 @@ def test_log_ends_are_asked_for_in_the_bytes_of_the_library(version: int) -> Non
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_committed_offsets_are_asked_for_in_the_bytes_of_the_library(version: int) -> None:
-    groups = {"a": {"t": 3, LONG: 200}, "b": {}, LONG: {"none": 0}}
+    groups = {"a": {"t": 3, LONG_NAME: 200}, "b": {}, LONG: {"none": 0}}
     group = OffsetFetchRequest.OffsetFetchRequestGroup
     topic = group.OffsetFetchRequestTopics
     wanted = [
