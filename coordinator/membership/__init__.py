@@ -1,5 +1,6 @@
 """The membership of one classic consumer group as state machines without I/O: events in, commands out."""
 
+from bellwether_kafka.coordinator.membership.changed_members import Change, changed_members, may_change, sentence
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
     Command,

@@ -28,10 +28,11 @@ from bellwether_kafka.coordinator.control import (
     Stopped,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
-from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, Sources
+from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, SharedGroups, Sources
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
+from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
 from bellwether_kafka.coordinator.triggers import StreamsWatch
@@ -191,6 +192,8 @@ class Service:
             self._absences = AbsenceWatch(self._controller, transport)
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
+        at_rest = RestWatch(self.runners, SharedGroups(transport), self.rebalance_wanted)
+        watching.append(asyncio.create_task(at_rest.run()))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
         self.connected = True
         if handle_signals:

@@ -61,6 +61,7 @@ class Member:
         self.process = 0
         self.running = False
         self.paused_until = 0.0
+        self.topics: tuple[str, ...] = ()  # of its own, where it does not subscribe to those of all
         self._planned: Sizes = {}  # topics that its last plan was made with
         self._beats = 0  # one series of heartbeats at a time
         self._forget()
@@ -195,7 +196,12 @@ class Member:
         elif protocol == "sticky" and self.history:
             data = encode_sticky_user_data(list(self.history), self.history_generation)
         return ConsumerProtocolSubscription(
-            self.kind.version, self.world.subscribed, data, tuple(sorted(self.owned)), self.generation, None
+            self.kind.version,
+            self.topics or self.world.subscribed,
+            data,
+            tuple(sorted(self.owned)),
+            self.generation,
+            None,
         ).encode()
 
     def _rejoin_soon(self) -> None:

@@ -5,12 +5,13 @@ The fuse counts steps (an event handled, a command executed) and ends the proces
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.membership import NotLeading, Role, changed_members, may_change, sentence
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -20,6 +21,7 @@ from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, 
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
+from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
 from tests.simulation.desks import Desk
@@ -238,6 +240,8 @@ class Sidecar:
             self._observed(event)
         before = machine.state
         self._execute(machine.handle(event, self.now() + 1e-9))
+        if machine.state is State.STABLE and before is not State.STABLE:
+            self._watch_rest(machine.generation)
         if before is not machine.state:
             self.coalescing_since = self.now()
         if machine.state is State.WATCHING and self._takes_part:
@@ -406,6 +410,29 @@ class Sidecar:
             if seen != self._seen:
                 self._planner.recall(-1, answer.protocol, others)
                 self._seen = seen
+
+    def _watch_rest(self, generation: int) -> None:
+        """What `runtime.rest_watch` does."""
+        machine = self.machine
+        assert machine is not None
+
+        def look() -> None:
+            if machine_rests(self.machine, generation) and may_change(machine.members, machine.member_id):
+                at = self.world.broker.coordinator or 1
+                request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
+                self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(lambda _: again()))
+
+        def again() -> None:
+            self.world.clock.after(INTERVAL_S, self._alive(look))
+
+        def read(answer: e.DescribeAnswer) -> None:
+            again()
+            with suppress(NotShownError):
+                changes = changed_members(machine.members, shown(answer), machine.member_id)
+                if changes and machine_rests(self.machine, generation) and answer.state == e.GroupState.STABLE:
+                    self.post(e.RebalanceWanted(sentence(changes)))
+
+        again()
 
     def _rebuild(self, command: c.RebuildMemory) -> None:
         machine = self.machine

@@ -1,0 +1,66 @@
+"""Members of a group at rest that are not what the plan was made for (KAFKA-12759): a static member may return within
+its session with other topics or another rack, and the broker keeps the generation and informs no leader. Pure.
+
+Only topics and racks are compared. Partitions, userData and the generation differ after each ordinary restart.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.shown import ShownGroup
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a member subscribes to now. `reason` is a sentence part for people."""
+
+    instance_id: str
+    topics: frozenset[str]
+    rack: str
+    reason: str
+
+
+def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
+    """Whether a member could change without a rebalance: only static ones can."""
+    return any(m.instance_id is not None and m.member_id != own_member_id for m in planned)
+
+
+def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str) -> tuple[Change, ...]:
+    """The static members whose topics or rack are not those of the plan. Bytes that cannot be read say nothing."""
+    before = {m.instance_id: m for m in planned if m.instance_id is not None and m.member_id != own_member_id}
+    found = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
+    return tuple(change for change in found if change is not None)
+
+
+def sentence(changes: Iterable[Change]) -> str:
+    return "; ".join(change.reason for change in changes)
+
+
+def _change(planned: JoinedMember, now: DescribedMember) -> Change | None:
+    if planned.metadata == now.metadata or not now.metadata:
+        return None
+    try:
+        before = ConsumerProtocolSubscription.decode(planned.metadata)
+        after = ConsumerProtocolSubscription.decode(now.metadata)
+    except RemoteProtocolError:
+        return None
+    had, has = frozenset(before.topics), frozenset(after.topics)
+    racks = before.rack_id or "", after.rack_id or ""
+    if had == has and racks[0] == racks[1]:
+        return None
+    what = [f"subscribes to {_names(has - had)}, too"] * bool(has - had)
+    what += [f"subscribes to {_names(had - has)} no more"] * bool(had - has)
+    what += [f"is in rack '{racks[1]}' instead of '{racks[0]}'"] * (racks[0] != racks[1])
+    instance = now.instance_id or ""
+    return Change(instance, has, racks[1], f"static member {instance} has returned and {', '.join(what)}")
+
+
+def _names(topics: Iterable[str]) -> str:
+    names = sorted(topics)
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

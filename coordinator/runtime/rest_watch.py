@@ -1,0 +1,113 @@
+"""Describes led groups at rest, now and then, so that members that have changed without a rebalance are noticed.
+
+Groups whose turn has come are described together: one request for all that one node coordinates. Groups without static
+members cannot change and are not asked about.
+"""
+
+import asyncio
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.observation import notify
+
+TICK_S = 1.0
+INTERVAL_S = 5.0
+# Answers of large groups are large; such groups are described less often.
+BYTES_PER_SECOND_MAX = 1_000_000
+
+OnShown = Callable[[str, membership.ShownGroup], None]
+
+log = structlog.get_logger(__name__)
+
+
+class Led(Protocol):
+    """What is needed of `GroupRunner`."""
+
+    @property
+    def membership(self) -> membership.GroupMembership: ...
+
+
+class Describes(Protocol):
+    """What is needed of `observation.SharedGroups`, which asks each node once for what is asked at a time."""
+
+    def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
+
+
+class RestWatch:
+    """All groups of a process. `wanted` takes (group, reason); `on_shown` hear of each description that shows
+    members."""
+
+    def __init__(
+        self,
+        led: Mapping[str, Led],
+        groups: Describes,
+        wanted: Callable[[str, str], None],
+        on_shown: Sequence[OnShown] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._led = led
+        self._groups = groups
+        self._wanted = wanted
+        self._on_shown = on_shown
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._reported: dict[str, tuple[membership.Change, ...]] = {}
+        self._trouble: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self.turn()
+            except Exception:
+                log.exception("groups_at_rest_not_watched")
+
+    async def turn(self) -> None:
+        now = self._clock()
+        due = [group for group in self._led if self._rests(group) and self._next(group, now) <= now]
+        self._due |= dict.fromkeys(due, now + INTERVAL_S)
+        await asyncio.gather(*map(self._look, due))
+
+    def _next(self, group: str, now: float) -> float:
+        """The first turns of many groups are spread over an interval."""
+        return self._due.setdefault(group, now + zlib.crc32(group.encode()) % 1000 / 1000 * INTERVAL_S)
+
+    def _rests(self, group: str) -> bool:
+        member = self._led[group].membership
+        rests = member.state is membership.State.STABLE and not member.alone
+        return rests and membership.may_change(member.members, member.member_id)
+
+    async def _look(self, group: str) -> None:
+        member = self._led[group].membership
+        generation = member.generation
+        try:
+            found = membership.shown(await self._groups.describe_group(group))
+        except (TransportError, membership.NotShownError) as error:
+            self._troubled(group, str(error))
+            return
+        self._troubled(group, "")
+        size = sum(len(m.metadata) + len(m.assignment) for m in found.members)
+        self._due[group] = self._clock() + max(INTERVAL_S, size / BYTES_PER_SECOND_MAX)
+        if member.generation != generation or not self._rests(group) or found.state != membership.GroupState.STABLE:
+            return
+        for observer in self._on_shown:
+            notify(observer, group, found)
+        changes = membership.changed_members(member.members, found, member.member_id)
+        # A plan that was made for the very same changes did not help, and the next one would not.
+        if changes and changes != self._reported.get(group):
+            self._wanted(group, membership.sentence(changes))
+        self._reported[group] = changes or self._reported.get(group, ())
+
+    def _troubled(self, group: str, why: str) -> None:
+        """Says each trouble once."""
+        if why and why != self._trouble.get(group):
+            log.info("group_at_rest_not_shown", group=group, reason=why)
+        self._trouble[group] = why

@@ -1,0 +1,90 @@
+"""Led groups at rest are described together, and one whose members have changed is rebalanced, once."""
+
+import asyncio
+from dataclasses import replace
+
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, JoinedMember
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.membership.playbook import ME, Play
+
+
+def said(*topics: str, generation: int = -1) -> bytes:
+    return ConsumerProtocolSubscription(3, topics, None, (), generation, None).encode()
+
+
+class Group:
+    def __init__(self, instance_id: str | None = "a") -> None:
+        members = JoinedMember(ME, None, said()), JoinedMember("a-1", instance_id, said("t"))
+        self.membership: GroupMembership = (
+            Play().joining().joined(*members, protocol="range").planned().synced().machine
+        )
+
+
+class Brokers:
+    def __init__(self, answer: DescribeAnswer | Exception) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self.asked.append(group_id)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def shows(*topics: str, generation: int = -1) -> DescribeAnswer:
+    members = DescribedMember(ME, None, said()), DescribedMember("a-2", "a", said(*topics, generation=generation))
+    return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+
+
+class Watched:
+    def __init__(self, answer: DescribeAnswer | Exception, **groups: Group) -> None:
+        self.now, self.wanted = 0.0, list[tuple[str, str]]()
+        self.brokers = Brokers(answer)
+        self.seen: list[str] = []
+        on_shown = [lambda group, _: self.seen.append(group)]
+        self.watch = RestWatch(
+            groups, self.brokers, lambda *each: self.wanted.append(each), on_shown, clock=lambda: self.now
+        )
+
+    def turns(self, number: int) -> None:
+        for _ in range(number):
+            asyncio.run(self.watch.turn())
+            self.now += 1.0
+
+
+def test_a_static_member_with_another_topic_is_noticed_within_seconds_and_once() -> None:
+    watched = Watched(shows("t", "u"), orders=Group())
+    watched.turns(60)
+    assert watched.wanted == [("orders", "static member a has returned and subscribes to u, too")]
+    assert 10 <= len(watched.brokers.asked) <= 12, "requests a minute"
+    assert watched.seen[0] == "orders"
+    watched.brokers.answer = shows("t", "v")
+    watched.turns(6)
+    assert len(watched.wanted) == 2
+
+
+def test_ten_ordinary_restarts_cause_no_rebalance() -> None:
+    watched = Watched(shows("t"), orders=Group())
+    for generation in range(10):
+        watched.brokers.answer = shows("t", generation=generation)
+        watched.turns(6)
+    assert watched.wanted == []
+
+
+def test_groups_of_dynamic_members_are_not_asked_about() -> None:
+    watched = Watched(shows("t", "u"), orders=Group(None))
+    watched.turns(20)
+    assert watched.brokers.asked == []
+
+
+def test_an_error_or_silence_is_no_change() -> None:
+    rebalancing = replace(shows("t", "u"), state="PreparingRebalance")
+    for answer in (DescribeAnswer(0, 16), rebalancing, TransportError(Failure.TIMED_OUT, "silence")):
+        watched = Watched(answer, orders=Group())
+        watched.turns(2 * int(INTERVAL_S))
+        assert watched.wanted == []
+        assert watched.brokers.asked
