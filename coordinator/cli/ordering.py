@@ -251,6 +251,18 @@ class Terms:
         return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
 
 
+def _once() -> Callable[[str], None]:
+    """Prints each sentence on standard error, the first time: a command that waits reads again and again."""
+    said: set[str] = set()
+
+    def say_once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            say(sentence, err=True)
+
+    return say_once
+
+
 def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
     """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
     `to`. `local`: a process on this machine will do where none is named. An error of the topic ends the process."""
@@ -260,7 +272,7 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
     ) -> OrdersTopic:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic
-        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC)
+        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC, _once())
         servers = settings.properties["bootstrap.servers"]
         return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
 

@@ -24,6 +24,7 @@ REPLICAS_MAX = 3
 # A beat that could not be delivered at once would be a lie later.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
+NAMED_MAX = 100  # characters of a key
 READ_S = WRITE_S = 10.0  # of a command, which reads all of it and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
@@ -220,8 +221,15 @@ class ControlTopic:
             tell(on_record, key.decode(errors="replace"), record)
 
 
-def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[str, Record]:
-    """What stands in the topic now, by key: for commands. Raises ControlTopicError, also where there is no topic."""
+def silent(_sentence: str) -> None:
+    """For a reader that says nothing of what it skips."""
+
+
+def read_all(
+    properties: Mapping[str, str], topic: str, limit_s: float, say: Callable[[str], object] = silent
+) -> dict[str, Record]:
+    """What is in the topic now, by key: for commands. `say` is given a sentence for each record that cannot be read.
+    Raises ControlTopicError, also where there is no topic."""
     require_topic(properties, topic)
     found: dict[str, Record] = {}
     consumer = _reader(properties, topic)
@@ -233,7 +241,7 @@ def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[
                 raise SilentTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.")
             trouble = message.error()
             if trouble is None:
-                _keep(found, message)
+                _keep(found, message, say)
             elif trouble.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
                 return found
             elif trouble.code() in HOPELESS:
@@ -248,19 +256,21 @@ class TopicDesk:
 
     properties: Mapping[str, str]
     topic: str
+    say: Callable[[str], object] = silent  # what cannot be read
 
     def read(self) -> dict[str, Record]:
-        return read_all(self.properties, self.topic, READ_S)
+        return read_all(self.properties, self.topic, READ_S, self.say)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         write_now(self.properties, self.topic, key, value)
 
 
-def _keep(found: dict[str, Record], message: Message) -> None:
+def _keep(found: dict[str, Record], message: Message, say: Callable[[str], object]) -> None:
     key, value = (message.key() or b"").decode(errors="replace"), message.value()
     try:
         record = None if value is None else decode(message.key(), value)
-    except RecordError:
+    except RecordError as why:
+        say(f"Record {message.offset()} ({key[:NAMED_MAX]!r}) of the control topic is ignored: {why}.")
         return
     found.pop(key, None)
     if record is not None:
@@ -285,7 +295,13 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
 
 
 def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
-    ours = {"allow.auto.create.topics": False, "message.timeout.ms": timeout_ms, "log_level": "0"}
+    # The guard reads gzip and nothing else of what is compressed.
+    ours = {
+        "compression.codec": "none",
+        "allow.auto.create.topics": False,
+        "message.timeout.ms": timeout_ms,
+        "log_level": "0",
+    }
     return Producer({"linger.ms": 0, **properties, **ours})
 
 

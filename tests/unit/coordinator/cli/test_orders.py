@@ -323,6 +323,18 @@ def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(broker
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
 
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(desk: Desk) -> None:
+    desk.beat()
+    desk.ordered("pause", "orders")
+    fields = {"v": 1, "kind": "leave", "target": "orders", "owner": "x", "at_ms": 0, "expires_ms": 10**400}
+    for value in (json.dumps(fields).encode(), b"[" * 100_000, b"\xff", b"1"):
+        write_now(desk.kafka, desk.topic, b"leave/orders", value)
+    shown = desk.ordered("orders")
+    assert "ordered pause of 'orders'" in shown.stdout
+    assert shown.stderr.count("('leave/orders') of the control topic is ignored: ") == 4
+    assert '"expires_ms" is not a whole number of milliseconds' in " ".join(shown.stderr.split())
+
+
 def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.beat()
     monkeypatch.setattr(ordering.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
