@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.membership import (
     PROVEN_FROM,
     STREAMS_PROTOCOL,
     Code,
+    GroupState,
     MembershipConfig,
     NotLeading,
     check_timing,
@@ -74,7 +75,15 @@ class Facts:
 
 def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks, in the order in which one would fix things."""
-    checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
+    checks = [
+        _kind(facts),
+        *_without_members(facts),
+        _permission(facts),
+        _protocol(facts),
+        _slot(facts),
+        _session(facts),
+        _size(facts),
+    ]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
     checks += [*_takeover(facts), *_adoption(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing", "unknown"):
@@ -108,6 +117,19 @@ def _kind(facts: Facts) -> Check:
     members = f"{len(seen.members)} member{'s' * (len(seen.members) != 1)}"
     led = ", led by Bellwether" * bool(seen.sidecars)
     return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
+
+
+def _without_members(facts: Facts) -> list[Check]:
+    """Of an empty group of plain consumers: they may commit without being members (docs/guides/adoption.md)."""
+    seen = facts.seen
+    if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
+        return []
+    said = (
+        "No member is in the group. Consumers that assign themselves partitions (assign()) could not commit beside a"
+        " member, so Bellwether stays out until members have joined."
+    )
+    remedy = 'If all its consumers subscribe, set subscribes = true; if they use assign(), keep mode = "observe".'
+    return [Check("subscribes", Verdict.WARN, said, remedy)]
 
 
 def _permission(facts: Facts) -> Check:

@@ -243,3 +243,12 @@ def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:
     assert check(led, "group").said == "A classic group, Stable, with 0 members, led by Bellwether."
     stranger = replace(facts, config=config, seen=replace(facts.seen, members=(ours,)))
     assert check(stranger, "instance id").verdict is Verdict.FAIL
+
+
+def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:
+    empty = replace(consumers(3), seen=Observation("g", "classic", "Empty", "", 0))
+    found = check(empty, "subscribes")
+    assert (found.verdict, "assign()" in found.said, "subscribes = true" in found.remedy) == (Verdict.WARN, True, True)
+    stated = replace(empty, config=MembershipConfig("g", subscribes=True))
+    assert "subscribes" not in [one.name for one in examine(stated)]
+    assert "subscribes" not in [one.name for one in examine(consumers(3))]
