@@ -56,7 +56,7 @@ def test_no_commit_of_a_consumer_that_assigns_itself_is_refused(
         assert before + refused(kafka, group, COMMITS if first else COMMITS // 2) == 0, lead.tail()
         assert not lead.is_member(group)
     finally:
-        lead.stop()
+        lead.__exit__(None, None, None)
 
 
 @pytest.mark.timeout(240)
