@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SharedReader,
         compacted_topics,
         follower_fetching,
+        group_size_max,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BrokerGroup,
@@ -82,7 +83,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("compacted_topics", "follower_fetching"),
+            *("compacted_topics", "follower_fetching", "group_size_max"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),

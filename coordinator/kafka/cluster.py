@@ -36,6 +36,7 @@ SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0
 JITTER = 0.2
 CLEANUP = "cleanup.policy"
+GROUP_SIZE_MAX = "group.max.size"
 SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
 DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
@@ -344,3 +345,18 @@ def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
     if not selector:
         return False
     return True if selector.endswith(RACK_AWARE) else None
+
+
+def group_size_max(admin: AdminClient, limit_s: float) -> int | None:
+    """The smallest group.max.size of the brokers that answer; None without DESCRIBE_CONFIGS on the cluster."""
+    try:
+        nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
+        resources = [ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes]
+        asked = admin.describe_configs(resources, request_timeout=limit_s)
+    except (KafkaException, TimeoutError):
+        return None
+    found = []
+    for answer in asked.values():
+        with suppress(KafkaException, TimeoutError, KeyError):
+            found.append(int(answer.result(limit_s + 1)[GROUP_SIZE_MAX].value))
+    return min(found, default=None)

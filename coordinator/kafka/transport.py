@@ -40,7 +40,6 @@ from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
 T = TypeVar("T")
 
-LANES = (0, 1)  # JoinGroups of one group that may be parked at once
 IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pauses a connection at its limit
 CONNECT_TIMEOUT_MS = 5_000
 CONNECT_TIMEOUT_MAX_MS = 10_000
@@ -96,6 +95,7 @@ class Transport:
         self._net: Any = NetworkSelector(client_id=self._config["client_id"])
         self._connections = Connections(self._net, self._tokens, **self._config)
         self._round: dict[str, int] = {}  # how many join connections a group has dropped
+        self._lanes: dict[str, set[int]] = {}  # those that a group has used since
         self._closed = False
         self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age
 
@@ -135,11 +135,11 @@ class Transport:
         return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
 
     def abandon(self, group_id: str) -> None:
-        """Drops the group's join connection, and with it what the broker parks there; the next request gets a new one.
-        Also for a group that has stopped."""
+        """Drops the group's join connections, and with them what the broker parks there; the next request gets a new
+        one. Also for a group that has stopped."""
         number = self._round.get(group_id, 0)
         self._round[group_id] = number + 1
-        for lane in LANES:
+        for lane in self._lanes.pop(group_id, set()):
             self._soon(partial(self._connections.drop, _join_key(group_id, number, lane)))
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer:
@@ -272,10 +272,14 @@ class Transport:
             case membership.FindCoordinator():
                 return ""
             case membership.Join(lane=int(lane)) | membership.Evict(lane=int(lane)):
-                return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
+                return self._lane_key(command.group_id, lane)
             case membership.Sync():
-                return _join_key(command.group_id, self._round.get(command.group_id, 0), 0)
+                return self._lane_key(command.group_id, 0)
         return _control_key(command.node)
+
+    def _lane_key(self, group_id: str, lane: int) -> str:
+        self._lanes.setdefault(group_id, set()).add(lane)
+        return _join_key(group_id, self._round.get(group_id, 0), lane)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
         servers = ",".join(self._config["bootstrap_servers"])

@@ -1,5 +1,6 @@
 """The membership of one classic consumer group as state machines without I/O: events in, commands out."""
 
+from bellwether_kafka.coordinator.membership.broker_order import tables
 from bellwether_kafka.coordinator.membership.changed_members import Change, changed_members, may_change, sentence
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
@@ -68,5 +69,6 @@ from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, O
 from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_missing, is_sidecar, unfit
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
-from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, proven
+from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast
+from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, blocked, proven
 from bellwether_kafka.coordinator.membership.transitions import State

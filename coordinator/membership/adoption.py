@@ -45,6 +45,7 @@ class Approach:
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
         core.go(State.APPROACHING)
         self._takeover.begin(core.now)
+        self._conclude(None)
 
     @property
     def in_front(self) -> str:
@@ -55,8 +56,7 @@ class Approach:
         self._conclude(self._takeover.answered(kind, event, self.core.now))
 
     def wake(self) -> None:
-        self._takeover.wake(self.core.now)
-        self._conclude(None)
+        self._conclude(self._takeover.wake(self.core.now))
 
     def request_failed(self, event: events.RequestFailed) -> None:
         self.give_up(f"a request got no answer: {event.reason}")
@@ -70,10 +70,11 @@ class Approach:
 
     def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
-        self.core.takeovers.failed(takeover.leader)
+        self.core.takeovers.failed(takeover.leader, takeover.room)
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
         self._give_back(failed.reason)
+        self.core.requests.abandon(Kind.TEMPORARY)
         if failed.code and action_for(failed.code) is Action.FATAL:
             self.leaving.fail_code(failed.code)
         elif takeover.joined:

@@ -11,6 +11,7 @@ Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^
 says whether an order holds, how large the table is, and who comes next.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -54,6 +55,13 @@ def buckets_for(members: int, order: HashOrder) -> int:
 def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
     """These tables when they have come to hold so many members."""
     return tuple(Table(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
+
+
+def on_the_way(known: Iterable[Table], largest: Iterable[Table]) -> tuple[Table, ...]:
+    """What these tables may have become where it is not certain that they have grown to the largest of those."""
+    most = max((table.buckets for table in largest), default=0)
+    doubled = (Table(t.order, t.buckets << n) for t in known for n in range(DOUBLINGS_MAX + 1))
+    return tuple(dict.fromkeys(table for table in doubled if table.buckets <= most or table in known))
 
 
 def tables(listing: Sequence[str]) -> tuple[Table, ...]:
@@ -119,12 +127,12 @@ class Listing:
         now_possible = tables([m.member_id for m in members])
         self.tables = tuple(table for table in self.tables if table in now_possible) or now_possible
 
-    def is_back(self, leader_id: str, members: tuple[DescribedMember, ...]) -> bool:
-        """A new member of the same client is there; any new one where the leader was never described."""
+    def are_back(self, removed: Iterable[str], members: tuple[DescribedMember, ...]) -> bool:
+        """For each of these a new member of the same client is there; any new one where it was never described."""
         before = {m.member_id: m for m in self.members}
-        leader = before.get(leader_id)
-        new = [m for m in members if m.member_id not in before and not self.is_ours(m)]
-        return any(leader is None or _client(m) == _client(leader) for m in new)
+        new = Counter(_client(m) for m in members if m.member_id not in before and not self.is_ours(m))
+        gone = Counter(_client(before[member_id]) for member_id in removed if member_id in before)
+        return new.total() > 0 and gone <= new
 
 
 def _client(member: DescribedMember) -> tuple[str, str, str | None]:

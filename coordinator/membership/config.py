@@ -83,7 +83,10 @@ class MembershipConfig:
     # roll_ms_max), and while the removed leader comes back.
     takeover_guard: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
-    evictions_max: int = 1
+    # The leader, and another where it would lead next; never half of the group (`table_growth`).
+    evictions_max: int = 2
+    # The brokers' group.max.size, None where it is not known. Temporary members of a take-over must leave room.
+    group_size_max: int | None = None
     roll_ms_max: int = 2_000
     hold_ms_max: int = 2_000
     request_timeout_ms: int = 5_000

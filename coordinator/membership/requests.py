@@ -22,6 +22,8 @@ class Kind(Enum):
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
     BARRIER = auto()  # a JoinGroup that is only for the pending id
     GIVE_BACK = auto()  # LeaveGroup of pending ids of Bellwether's
+    TEMPORARY = auto()  # JoinGroups of temporary members; of these many are under way at once
+    SHRINK = auto()  # LeaveGroup of temporary members
     OPEN = auto()  # LeaveGroup of a member of Bellwether's, behind its JoinGroup: it opens the next rebalance
     EVICT = auto()  # LeaveGroup of another member
     SYNC = auto()
@@ -44,6 +46,7 @@ class Timer(Enum):
 
 PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BARRIER, Kind.SYNC)
 LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BARRIER: 1}
+TEMPORARY_LANE = 2  # that of the first temporary member; each has one of its own
 
 
 class Timers:
@@ -94,6 +97,8 @@ class Requests:
         self._last_id = 0
         self._searches = 0
         self._waiting: dict[Kind, int] = {}
+        self._temporary: set[int] = set()  # JoinGroups of temporary members that have not been answered
+        self._temporary_last = 0  # the last one since their connections were dropped, 0 for none
         self._parked_at: Node | None = None
 
     def drain(self) -> tuple[commands.Command, ...]:
@@ -101,10 +106,13 @@ class Requests:
         return out
 
     def waits_for(self, kind: Kind) -> bool:
-        return kind in self._waiting
+        return bool(self._temporary) if kind is Kind.TEMPORARY else kind in self._waiting
 
     def arrived(self, request_id: int) -> Kind | None:
         """The kind of the request that this answers, None if nobody waits for it any more."""
+        if request_id in self._temporary:
+            self._temporary.remove(request_id)
+            return Kind.TEMPORARY
         for kind, waiting in self._waiting.items():
             if waiting == request_id:
                 del self._waiting[kind]
@@ -112,10 +120,19 @@ class Requests:
         return None
 
     def abandon(self, *kinds: Kind) -> None:
+        if Kind.TEMPORARY in kinds:
+            self._drop_temporary()
         for kind in kinds:
             request_id = self._waiting.pop(kind, None)
             if request_id is not None and kind in PARKED:
                 self.out.append(commands.Abandon(request_id))
+
+    def _drop_temporary(self) -> None:
+        """Their connections are dropped also where all have been answered: there may be a hundred."""
+        if self._temporary_last:
+            self.out.append(commands.Abandon(self._temporary_last))
+        self._temporary.clear()
+        self._temporary_last = 0
 
     def admitted(self, answer: JoinAnswer) -> None:
         """This is the member that the answer names, in its generation."""
@@ -183,6 +200,29 @@ class Requests:
             lane=LANE[kind] if lane is None else lane,
         )
         self._send(kind, config.join_timeout_ms, build)
+
+    def join_temporary(self, metadata: bytes, reason: str, member_id: str, number: int) -> None:
+        """As a temporary member; "" asks for an id. `number` counts them, as each needs a connection of its own."""
+        if self.node is None or self.paused:
+            return
+        config = self.config
+        self._last_id += 1
+        self._temporary.add(self._last_id)
+        self._temporary_last = self._last_id
+        join = commands.Join(
+            request_id=self._last_id,
+            node=self.node,
+            group_id=config.group_id,
+            timeout_ms=config.join_timeout_ms,
+            member_id=member_id,
+            instance_id=None,
+            protocols=tuple((name, metadata) for name in self.protocols),
+            reason=reason[:REASON_LENGTH_MAX],
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            lane=TEMPORARY_LANE + number,
+        )
+        self.out.append(join)
 
     def sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         build = partial(

@@ -2,11 +2,15 @@
 
 A group is led by the first member in the order of the broker's hash table once its leader is gone. So:
 
+0. Where members come before any new id in the table as it is: make it grow (`table_growth`). Temporary members reserve
+   their ids while the group is at rest. When the barrier of step 1 is there, they come into the rebalance and leave at
+   once; it cannot end meanwhile.
 1. Get a member id that sorts first. Without an instance id: request ids and give the others back; a group at rest
    notices nothing. With one: reserve a pending id first, which holds the rebalance open (the barrier), join, and join
    again under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
 2. The answer to that JoinGroup names the leader. If that is Bellwether: done. If it may remove no other: leave.
-3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
+3. Remove the leader by LeaveGroup, and with it who would lead before Bellwether, but never while a SyncGroup of theirs
+   may be with the broker: the broker answers a parked
    JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
    request timeout. Hence, so that as few as possible notice:
    - members that keep their partitions in a rebalance (cooperative): a second rebalance, which answers every SyncGroup
@@ -16,120 +20,36 @@ A group is led by the first member in the order of the broker's hash table once 
      Remove the leader when members have had as long as they needed for the first rebalance. The second one ends when
      Bellwether joins it: when the leader is back under another id. Where there is no id to spare, a changed list of
      protocols opens it.
-   - Streams: remove it at once. Its leaders are Java's, whose plans take longer; the rebalance that this opens ends
-     when Bellwether joins it, which it does when the leader is back.
-   - members that stop for a rebalance (eager): let the leader's assignment take effect first, so that everybody works
-     between the two; then remove it. The rebalance that this opens ends when Bellwether joins it, which it does when
-     the leader is back. (One stop for both was tried, and was longer than the two: librdkafka joins at most once a
-     second.)
+   - Streams: remove it at once, where it is the only one. Its leaders are Java's, whose plans take longer; the
+     rebalance that this opens ends when Bellwether joins it, which it does when the leader is back.
+   - members that stop for a rebalance (eager), and Streams where another is removed with the leader: let the leader's
+     assignment take effect first, so that everybody works between the two; then remove it. The rebalance that this
+     opens ends when Bellwether joins it, which it does when the leader is back. (One stop for both was tried, and was
+     longer than the two: librdkafka joins at most once a second.)
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 The steps and what may follow what are in `transitions`. The caller cleans up: `debts` are the
 pending ids that it must give back.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import events
-from bellwether_kafka.coordinator.membership.broker_order import Listing
+from bellwether_kafka.coordinator.membership.broker_order import Listing, Table, grown, on_the_way, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code, name_of
+from bellwether_kafka.coordinator.membership.own_joins import OwnJoins, PendingIds
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
+from bellwether_kafka.coordinator.membership.temporary_members import TemporaryMembers
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
-
-LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
-REASON = "take the lead"
-
-
-@dataclass(slots=True)
-class PendingIds:
-    """Ids of Bellwether's that the broker may wait for, "" for none."""
-
-    unfit: list[str] = field(default_factory=list)  # do not sort first
-    barrier: str = ""  # holds the rebalance open
-    released: str = ""  # a barrier whose LeaveGroup has not been answered
-    opener: str = ""  # comes into the rebalance, and opens the next one when it leaves
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*self.unfit, *(ours for ours in (self.barrier, self.released, self.opener) if ours))
-
-    def keep_spare(self) -> None:
-        """Ids that do not sort first are good enough for these."""
-        self.opener = self.unfit.pop() if self.unfit else ""
-        self.barrier = self.unfit.pop() if self.unfit else ""
-
-    def reserved(self, member_id: str) -> None:
-        if self.barrier:
-            self.opener = member_id
-        else:
-            self.barrier = member_id
-
-    def choose_opener(self) -> str:
-        """Where there is one id only, the rebalance may end between the two requests, which gives its leader time."""
-        if not self.opener:
-            self.opener, self.barrier = self.barrier, ""
-        return self.opener
-
-
-class OwnJoins:
-    """The JoinGroups of an attempt. One of Bellwether's may have to be sent while another is parked, so there are two
-    lanes."""
-
-    def __init__(self, requests: Requests, metadata: bytes) -> None:
-        self.tries = 0  # ids that have been asked for
-        self._requests = requests
-        self._metadata = metadata
-        self._lane = 0
-        self._changed = 0
-
-    def is_current(self, kind: Kind) -> bool:
-        return kind is LANES[self._lane]
-
-    def ask(self) -> None:
-        """For an id; the broker names one and forgets it unless Bellwether comes back."""
-        self.tries += 1
-        self._requests.join(self._metadata, REASON, member_id="", static=False)
-
-    def reserve(self) -> None:
-        """An id for a barrier or an opener."""
-        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
-
-    def park(self) -> None:
-        self._requests.join(self._metadata, REASON)
-
-    def park_unnamed(self) -> None:
-        """Under the instance id: the broker makes an id, and shows it when it describes the group."""
-        self.tries += 1
-        self._requests.join(self._metadata, REASON, member_id="")
-
-    def replace(self) -> None:
-        """Another id under the same instance id."""
-        self.tries += 1
-        self._lane = 1 - self._lane
-        self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
-
-    def come_back(self, *, changed: bool = False) -> None:
-        """A member with a name more on its list has changed, which opens a rebalance; no member uses the name."""
-        self.forget()
-        self._lane = 0
-        self._changed += changed
-        self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._changed}",) if changed else ())
-
-    def open_next(self, opener: str) -> None:
-        lane = 1 - self._lane
-        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id=opener, static=False, lane=lane)
-        self._requests.evict((opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
-
-    def forget(self) -> None:
-        """Those that are still parked, under ids that have been replaced."""
-        self._requests.abandon(*LANES)
-
 
 POLL_S = 0.02
 BATCH = 64  # ids that are given back together
 COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is open
+EVICTED = "another member takes the lead"
+# Steps in which the broker has no member of Bellwether's but temporary ones.
+NOT_IN_YET = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING, Step.GROWING, Step.SHRINKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +83,24 @@ class Takeover:
         self._requests = requests
         self._config = config
         self._evictions = attempt.evictions  # that may still be
-        self._listing = Listing(attempt.listing, attempt.tables, config.instance_id)
+        self._ahead: tuple[str, ...] = ()  # to be removed with the leader
+        self._behind: tuple[str, ...] = ()  # of these, those whose turn comes when the leader is out
+        self._known = attempt.tables  # before the table grows
+        self._temporary = TemporaryMembers(requests, metadata, attempt.temporary)
+        size = len(attempt.listing) + attempt.temporary
+        after = grown(attempt.tables, size) if attempt.temporary else attempt.tables
+        self._listing = Listing(attempt.listing, after, config.instance_id)
         self._joins = OwnJoins(requests, metadata)
         self._pending = PendingIds()
+        self._removed: tuple[str, ...] = ()  # at last, and awaited under other ids
         self._opens_next = False  # the opener has been sent
         self._awaited = False  # the second rebalance waits for Bellwether
         self._parked_at = 0.0
         self._alive_at = 0.0  # the broker has last heard of Bellwether
         self._now = 0.0
         self._limit = 0.0
-        start = Step.ROLLING if config.instance_id is None else Step.BARRING
+        self._first = Step.ROLLING if config.instance_id is None else Step.BARRING
+        start = Step.GATHERING if attempt.temporary else self._first
         self._position = Position[Step](TAKEOVER, start, on_edge)
 
     @property
@@ -191,16 +119,29 @@ class Takeover:
     @property
     def debts(self) -> tuple[str, ...]:
         """Ids of Bellwether's that the broker may still wait for."""
-        return self._pending.all
+        return (*self._pending.all, *self._temporary.ids)
+
+    @property
+    def room(self) -> int | None:
+        """So many members were too many for the broker; None where it has taken all."""
+        refused = self._temporary.refused == Code.GROUP_MAX_SIZE_REACHED
+        return len(self._listing.members) + self._temporary.wanted if refused else None
 
     @property
     def joined(self) -> bool:
         """The broker may have a member of Bellwether's, whose id Bellwether needs not know."""
-        return self._step not in (Step.ROLLING, Step.CLEARING, Step.BARRING)
+        return self._step not in NOT_IN_YET
 
     def begin(self, now: float) -> None:
         self._now = self.began = now
-        self._limit = now + self._config.roll_ms_max / 1000
+        if self._step is Step.GATHERING:
+            self._temporary.reserve()
+            self.due = now + self._config.roll_ms_max / 1000
+        else:
+            self._begin_own()
+
+    def _begin_own(self) -> None:
+        self._limit = self._now + self._config.roll_ms_max / 1000
         if self._step is Step.ROLLING:
             self._joins.ask()
         else:
@@ -210,6 +151,8 @@ class Takeover:
         self._now = now
         self._position.trigger = type(event)
         match event:
+            case events.JoinAnswer() if kind is Kind.TEMPORARY:
+                return self._temporary_answered(event)
             case events.JoinAnswer() if kind is Kind.BARRIER:
                 return self._barrier_answered(event)
             case events.JoinAnswer():
@@ -220,26 +163,101 @@ class Takeover:
                 return self._leave_answered(kind, event)
             case events.DescribeAnswer() if event.error:
                 return _refused("DESCRIBE", event.error)
+            case events.DescribeAnswer() if self._step is Step.GROWING:
+                return self._look_for_temporaries(event)
             case events.DescribeAnswer() if self._step is Step.PARKING:
                 return self._look_for_our_id(event)
             case events.DescribeAnswer() if self._step is Step.HOLDING:
                 return self._look_for_the_leader(event)
         return None
 
-    def wake(self, now: float) -> None:
+    def wake(self, now: float) -> Outcome:
         self._now = now
         self._position.trigger = Timer.TAKEOVER
         self.due = None
         match self._step:
+            case Step.GATHERING:
+                return Failed("the broker did not give ids to all temporary members in time")
             case Step.REOPENING if not (self._awaited or self._pending.barrier):
                 self._look_later()
             case Step.REOPENING:
                 self._evict()
-            case Step.WORKING:  # it plans for so long that its SyncGroup will come after this
+            case Step.WORKING:  # it plans for so long that its SyncGroup will come after this, and others' are parked
                 self._requests.abandon(Kind.SYNC)
+                self._behind = self._ahead
                 self._evict()
             case _:
                 self._requests.describe()
+        return None
+
+    # ---- a larger table --------------------------------------------------------------------------------------------
+
+    def _temporary_answered(self, answer: events.JoinAnswer) -> Outcome:
+        temporary = self._temporary
+        if self._step not in (Step.GATHERING, Step.GROWING):
+            return None  # the broker answers what it had parked of those that leave
+        temporary.answered(answer)
+        if self._step is Step.GATHERING and temporary.refused:
+            return _refused("JOIN of a temporary member", temporary.refused)
+        if self._step is Step.GATHERING and temporary.reserved:
+            self.due = None
+            self._position.go(self._first)
+            self._begin_own()
+        elif self._step is Step.GROWING and temporary.refused:
+            self._shrink()
+        return None
+
+    def _grow_or_park(self) -> None:
+        if self._temporary.ids:
+            self._position.go(Step.GROWING)
+            self._limit = self._now + self._config.hold_ms_max / 1000
+            self._temporary.join()
+            self._look_later()
+        else:
+            self._park_own()
+
+    def _look_for_temporaries(self, answer: events.DescribeAnswer) -> Outcome:
+        """The broker lists them among the members when its table has grown."""
+        listing, temporary = self._listing, self._temporary
+        late = self._now > self._limit
+        if not (late or temporary.are_in(answer.members)):
+            self._look_later()
+            return None
+        listing.members = temporary.others(answer.members)
+        seen = tables([m.member_id for m in answer.members])
+        listing.tables = tuple(table for table in self._possible(certain=not late) if table in seen)
+        self._shrink()
+        return None
+
+    def _possible(self, *, certain: bool) -> tuple[Table, ...]:
+        """Of the tables, where all temporary members have come in for certain, and where they have not."""
+        return self._listing.tables if certain else on_the_way(self._known, self._listing.tables)
+
+    def _shrink(self) -> None:
+        self.due = None
+        self._position.go(Step.SHRINKING)
+        self._temporary.leave()
+
+    def _shrunk(self) -> Outcome:
+        listing = self._listing
+        self._temporary.left()
+        if self._temporary.refused:
+            listing.tables = self._possible(certain=False)
+        ids = [m.member_id for m in listing.members]
+        ahead = max((unavoidable(ids, table) for table in listing.tables), key=len, default=())
+        if not listing.tables:
+            return Failed("the broker lists members in an unknown order")
+        if len(ahead) >= self._evictions:
+            return Failed(f"{ahead[0]} might lead next: the broker's table of members has not grown as it should")
+        self._park_own()
+        return None
+
+    def _park_own(self) -> None:
+        self._limit = self._now + self._config.roll_ms_max / 1000
+        if self._config.instance_id is None:
+            self._park()
+        else:
+            self._park_unnamed()
 
     # ---- an id that sorts first ------------------------------------------------------------------------------------
 
@@ -257,7 +275,7 @@ class Takeover:
             self._position.go(Step.CLEARING)
             self._requests.evict(tuple(pending.unfit), "not needed", kind=Kind.GIVE_BACK)
         elif listing.own:
-            self._park()
+            self._grow_or_park()
         else:
             self._joins.ask()
         return None
@@ -265,7 +283,7 @@ class Takeover:
     def _cleared(self) -> None:
         self._pending.unfit.clear()
         if self._listing.own:
-            self._park()
+            self._grow_or_park()
         else:
             self._position.go(Step.ROLLING)
             self._joins.ask()
@@ -340,7 +358,8 @@ class Takeover:
         ahead = self._listing.ahead(answer.member_id, answer.leader, another_comes=self._opens_next)
         if len(ahead) >= self._evictions:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
-        if answer.protocol == STREAMS_PROTOCOL:
+        self._ahead = ahead
+        if answer.protocol == STREAMS_PROTOCOL and not ahead:
             self._evict()
         elif answer.protocol == COOPERATIVE:
             self._reopen()
@@ -377,9 +396,11 @@ class Takeover:
         self._limit = self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
         self.due = None
         self._position.go(Step.HOLDING)
-        self._evictions -= 1
-        self.evicted = (*self.evicted, self.leader)
-        self._requests.evict((self.leader,), "another member takes the lead")
+        together = (self.leader, *(member_id for member_id in self._ahead if member_id not in self._behind))
+        self._removed = (self.leader, *self._ahead)
+        self._evictions -= len(self._removed)
+        self.evicted = (*self.evicted, *self._removed)
+        self._requests.evict(together, EVICTED)
 
     def _leave_answered(self, kind: Kind, answer: events.LeaveAnswer) -> Outcome:
         if kind is Kind.OPEN:
@@ -388,8 +409,13 @@ class Takeover:
             self._cleared()
         elif kind is Kind.GIVE_BACK:
             self._pending.released = ""
+        elif kind is Kind.SHRINK:
+            return self._shrunk()
         elif answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
             return _refused(f"LEAVE of {self.leader}", answer.error)
+        elif self._behind:
+            self._requests.evict(self._behind, EVICTED)
+            self._behind = ()
         else:
             self._requests.describe()
         return None
@@ -402,7 +428,7 @@ class Takeover:
         if answer.error == Code.MEMBER_ID_REQUIRED:
             self._pending.reserved(answer.member_id)
             if self._step is Step.BARRING:
-                self._park_unnamed()
+                self._grow_or_park()
             elif self._step is Step.PARKED:
                 self._release()
         elif answer.error and self._needs_barrier():
@@ -428,7 +454,7 @@ class Takeover:
     # ---- holding the round open ------------------------------------------------------------------------------------
 
     def _look_for_the_leader(self, answer: events.DescribeAnswer) -> Outcome:
-        if not self._listing.is_back(self.leader, answer.members) and self._now <= self._limit:
+        if not self._listing.are_back(self._removed, answer.members) and self._now <= self._limit:
             self._look_later()
             return None
         self._listing.members = answer.members

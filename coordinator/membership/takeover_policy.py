@@ -3,18 +3,20 @@
 when-empty   never: it is joined when nobody is in it
 succeed      come into a rebalance that waits for a lost member; if that was the leader, Bellwether leads, and if
              the answer names another it leaves at once
-take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed. The
-             default: without it the lead is lost for good by any absence that outlasts the session
+take-over    come into a group at rest, remove its leader once, with another where that would lead next, and lead;
+             where that is not allowed or cannot succeed: succeed. The default: without it the lead is lost for good by
+             any absence that outlasts the session
 """
 
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.membership.broker_order import Table, grown, tables, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import Table, tables
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
 from bellwether_kafka.coordinator.membership.succession import Deaths
+from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -27,13 +29,15 @@ ATTEMPTS_WITHIN_S = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class TakeoverAttempt:
-    """One attempt. `evictions`: how many leaders may be removed on the way, 0 to succeed one that is gone already.
-    `listing` and `tables` are the members as the broker listed them, and what that says of its table."""
+    """One attempt. `evictions`: how many members may be removed on the way, 0 to succeed a leader that is gone already.
+    `listing` and `tables` are the members as the broker listed them, and what that says of its table. So many
+    `temporary` members make that table grow first."""
 
     evictions: int
     listing: tuple[DescribedMember, ...]
     tables: tuple[Table, ...]
     before_removal: bool = False  # dead members are removed once Bellwether is in front; nothing is lost if it is not
+    temporary: int = 0
 
 
 class TakeoverPolicy:
@@ -47,6 +51,7 @@ class TakeoverPolicy:
         self._fragile: DescribedMember | None = None  # of the group when it was last at rest
         self.leader = ""  # the member that the last answer named
         self._member_ids: frozenset[str] = frozenset()  # of the group when it was last described
+        self._size_max = config.group_size_max
         self.obstacle: Obstacle | None = None  # why there is no take-over now
 
     @property
@@ -74,7 +79,14 @@ class TakeoverPolicy:
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
             return None
         self.obstacle = self._obstacle(answer, known, now)
-        return None if self.obstacle else TakeoverAttempt(self._config.evictions_max, answer.members, known)
+        if self.obstacle:
+            return None
+        foreseen = self._forecast(answer, known)
+        return TakeoverAttempt(foreseen.allowed, answer.members, known, temporary=foreseen.chosen.temporary)
+
+    def _forecast(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> Forecast:
+        ids = [m.member_id for m in answer.members]
+        return forecast(ids, known, self.leader, self._config.evictions_max, self._size_max)
 
     def before_removal(self, deaths: Deaths) -> TakeoverAttempt | None:
         """The attempt to make before these dead members are removed, None where the lead cannot be had by that."""
@@ -94,9 +106,12 @@ class TakeoverPolicy:
         if attempt.evictions:
             self._tried_at.append(now)
 
-    def failed(self, leader: str) -> None:
-        """An attempt of Bellwether's came to nothing; `leader` as far as it is known."""
+    def failed(self, leader: str, room: int | None = None) -> None:
+        """An attempt of Bellwether's came to nothing; `leader` as far as it is known. `room`: so many members were too
+        many for the broker."""
         self.leader = leader or self.leader
+        if room is not None:
+            self._size_max = min(room, self._size_max or room)
 
     def succeeded(self) -> None:
         self.leader = ""
@@ -133,14 +148,7 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        ids = [m.member_id for m in answer.members]
-        if self.leader not in ids:
-            return ""
-        others = [m for m in ids if m != self.leader]
-        ahead = max((unavoidable(others, table) for table in grown(known, len(ids) + 1)), key=len)
-        if len(ahead) < config.evictions_max:
-            return ""
-        return f"{ahead[0]} would lead after {self.leader}, whatever Bellwether's member id; restart one of them"
+        return blocked(self._forecast(answer, known), self._size_max)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """For how long the same members have been in an open rebalance."""
@@ -150,6 +158,23 @@ class TakeoverPolicy:
         elif self._waiting_since is None or present != self._waiting_for:
             self._waiting_since, self._waiting_for = now, present
         return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def blocked(foreseen: Forecast, size_max: int | None) -> str:
+    """Why removing as many members as may be removed does not make Bellwether the leader, with the remedy; "" where it
+    does."""
+    if foreseen.begins:
+        return ""
+    leader, ahead = foreseen.leader, foreseen.with_leader
+    remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"
+    if size_max is None:
+        remedy = f"let Bellwether read the brokers' group.max.size (DESCRIBE_CONFIGS on the cluster), or {remedy}"
+    return (
+        f"{' and '.join(ahead)} {'would' if leader else 'might'} lead after"
+        f" {leader or 'the leader, which is not known before Bellwether joins'}, whatever Bellwether's member id, and"
+        f" {foreseen.allowed} of {len(foreseen.members)} members may be removed (evictions_max, and never half of the"
+        f" group); {remedy}"
+    )
 
 
 def _fails_beside_us(answer: DescribeAnswer) -> DescribedMember | None:
@@ -178,8 +203,12 @@ def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfi
     return next((member.member_id for member in members if member.metadata == ours), "")
 
 
-def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> MembershipConfig:
-    """The same group; without take-over where nobody has tried in which order the brokers choose leaders."""
+def proven(
+    config: MembershipConfig, broker_version: tuple[int, ...], group_size_max: int | None = None
+) -> MembershipConfig:
+    """The same group with the brokers' limit; without take-over where nobody has tried in which order the brokers
+    choose leaders."""
+    config = replace(config, group_size_max=group_size_max)
     if config.adopt != "take-over" or config.takeover_guard is not None or broker_version >= PROVEN_FROM:
         return config
     version = ".".join(map(str, broker_version)) or "an unknown version"

@@ -48,6 +48,9 @@ class State(Enum):
 class Step(Enum):
     """Of a take-over; the values say what each means."""
 
+    GATHERING = "reserves ids for temporary members, while the group is at rest"
+    GROWING = "temporary members are coming into the rebalance, so that the broker's table of members grows"
+    SHRINKING = "temporary members leave; the table does not shrink"
     ROLLING = "requests member ids until one sorts first"
     CLEARING = "gives ids back that are not needed"
     BARRING = "reserves the barrier, a pending id that holds the rebalance open"
@@ -147,6 +150,7 @@ MEMBERSHIP: Transitions[State] = {
         },
         events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
+        Timer.TAKEOVER: {State.WATCHING: "the broker gives no ids to temporary members"},
     },
     State.JOINING: {
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS, State.STOPPED: NOTHING_TO_LEAVE},
@@ -266,16 +270,41 @@ NOT_OUR_LEAD = {
     Step.WORKING: "another leads members that stop for a rebalance: its assignment is to take effect first",
 }
 
+GROW = "Bellwether has what holds the rebalance open"
+
 TAKEOVER: Transitions[Step] = {
+    Step.GATHERING: {
+        events.JoinAnswer: {
+            Step.ROLLING: "all temporary members have ids; Bellwether needs one",
+            Step.BARRING: "all temporary members have ids; Bellwether needs a barrier",
+        }
+    },
+    Step.GROWING: {
+        events.DescribeAnswer: {Step.SHRINKING: "all temporary members are listed, or time is up"},
+        events.JoinAnswer: {Step.SHRINKING: "the broker refuses a temporary member"},
+    },
+    Step.SHRINKING: {
+        events.LeaveAnswer: {
+            Step.PARKED: "they are out, and Bellwether has a good id",
+            Step.PARKING: "they are out, and Bellwether comes under its instance id",
+        }
+    },
     Step.ROLLING: {
         events.JoinAnswer: {
             Step.CLEARING: "ids that are not needed are to be given back",
+            Step.GROWING: GROW,
             Step.PARKED: "the id is good",
             **NOT_OUR_LEAD,
         }
     },
-    Step.CLEARING: {events.LeaveAnswer: {Step.PARKED: "Bellwether has a good id", Step.ROLLING: "it has none yet"}},
-    Step.BARRING: {events.JoinAnswer: {Step.PARKING: "the barrier is reserved"}},
+    Step.CLEARING: {
+        events.LeaveAnswer: {
+            Step.GROWING: GROW,
+            Step.PARKED: "Bellwether has a good id",
+            Step.ROLLING: "it has none yet",
+        }
+    },
+    Step.BARRING: {events.JoinAnswer: {Step.GROWING: GROW, Step.PARKING: "the barrier is reserved"}},
     Step.PARKING: {
         events.DescribeAnswer: {
             Step.PARKED: "the id that the broker has made is good",

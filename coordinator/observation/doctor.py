@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
@@ -34,7 +35,7 @@ BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms",
 SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
 OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
-    *("adoption", "versions", "topology", "plan", "not visible"),
+    *("adoption", "versions", "topology", "plan", "not visible", "removals"),
 )
 
 
@@ -85,7 +86,8 @@ def examine(facts: Facts) -> tuple[Check, ...]:
         _size(facts),
     ]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
-    checks += [*_takeover(facts), *_adoption(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
+    checks += [*_takeover(facts), *_adoption(facts), *_removals(facts), *_ghosts(facts), *_topology(facts)]
+    checks += [_plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing", "unknown"):
         return tuple(checks)
     return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
@@ -235,6 +237,18 @@ def _adoption(facts: Facts) -> list[Check]:
     ordered = " ".join(f"({number}) {step}" for number, step in enumerate(adoption_steps.steps(seen), 1))
     said = f"{adoption_steps.leader(seen)} {adoption_steps.cost(adoption_steps.instances(seen))}"
     return [Check("adoption", Verdict.WARN, said, ordered)]
+
+
+def _removals(facts: Facts) -> list[Check]:
+    """Whom a take-over removes, and whether it would begin."""
+    foreseen = removals(facts.seen, facts.config, facts.limits.get(SIZE_MAX))
+    if foreseen is None:
+        return []
+    said = " ".join(foreseen.sentences())
+    if foreseen.begins:
+        return [Check("removals", Verdict.PASS, said)]
+    verdict = Verdict.FAIL if facts.mode == "lead" else Verdict.WARN
+    return [Check("removals", verdict, said, _sentence(foreseen.reason.rpartition("; ")[2]))]
 
 
 def _ghosts(facts: Facts) -> list[Check]:

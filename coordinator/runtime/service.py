@@ -38,6 +38,7 @@ from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Sele
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
+SIZE_LIMIT_S = 3.0  # so long the start waits for the brokers' group.max.size
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +172,10 @@ class Service:
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
-        for config in self._memberships(transport.broker_version):
+        size_max = (
+            await asyncio.to_thread(kafka.group_size_max, reader.admin, SIZE_LIMIT_S) if self._takes_over else None
+        )
+        for config in self._memberships(transport.broker_version, size_max):
             application = self._applications.get(config.group_id)
             warn_of_guard(config)
             if application is None:
@@ -277,14 +281,20 @@ class Service:
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
 
-    def _memberships(self, broker_version: tuple[int, ...]) -> Iterator[membership.MembershipConfig]:
-        """Of every group to lead, with what its application and the brokers' version add."""
+    @property
+    def _takes_over(self) -> bool:
+        return any(config.mode == "lead" and config.adopt == "take-over" for config in self._groups)
+
+    def _memberships(
+        self, broker_version: tuple[int, ...], size_max: int | None
+    ) -> Iterator[membership.MembershipConfig]:
+        """Of every group to lead, with what its application, and the brokers' version and limit, add."""
         for config in self._groups:
             if config.mode != "lead":
                 continue
             application = self._applications.get(config.group_id)
             known = application.membership(config) if application is not None else config
-            yield membership.proven(known, broker_version)
+            yield membership.proven(known, broker_version, size_max)
 
     def _add_application(
         self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch

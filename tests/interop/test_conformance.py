@@ -11,7 +11,7 @@ import pytest
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.brokers import KafkaCluster
 from tests.simulation.duel import MismatchError
-from tests.simulation.scripts import TIMED, Script, by_hand, drawn, play
+from tests.simulation.scripts import SIZE_MAX, TIMED, Script, by_hand, drawn, full_group, growing_table, play
 
 SEEDS = range(8)
 
@@ -24,6 +24,17 @@ def answers(kafka: KafkaCluster, name: str, script: Script) -> int:
 
 def test_the_measured_situations(kafka: KafkaCluster) -> None:
     assert answers(kafka, "by-hand", by_hand) > 60
+
+
+def test_a_table_of_members_never_shrinks(kafka: KafkaCluster) -> None:
+    assert answers(kafka, "growing-table", growing_table) > 110
+
+
+def test_members_that_come_late_into_a_full_group_are_refused() -> None:
+    limit = {"group.max.size": str(SIZE_MAX)}
+    with KafkaCluster(nodes=1, racks=(None,), initial_rebalance_delay_ms=0, properties=limit) as small:
+        duel = play(small.bootstrap, "full-group", full_group, 0.0, HashOrder.JAVA, SIZE_MAX)
+    assert duel.answers > 20
 
 
 @pytest.mark.proof  # the rounds before a timer must be quicker than it

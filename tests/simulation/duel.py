@@ -125,7 +125,12 @@ class Duel:
     """One group. `story` has a line for each request and answer."""
 
     def __init__(
-        self, bootstrap: str, group_id: str, initial_delay_s: float, order: HashOrder = HashOrder.JAVA
+        self,
+        bootstrap: str,
+        group_id: str,
+        initial_delay_s: float,
+        order: HashOrder = HashOrder.JAVA,
+        size_max: int | None = None,
     ) -> None:
         self.group_id = group_id
         self.answers = 0
@@ -133,7 +138,7 @@ class Duel:
         self.story: Story = []
         self._ids: deque[str] = deque()
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - four hooks that nobody listens to
-        hooks = Hooks(nothing, self._new_id, nothing, nothing, nothing, initial_delay_s, order)
+        hooks = Hooks(nothing, self._new_id, nothing, nothing, nothing, initial_delay_s, order, size_max)
         self.group = Group(self.clock, hooks)
         self._address = find_coordinator(bootstrap, group_id)[1:]
         self._wires: list[Wire] = []

@@ -284,17 +284,70 @@ def _rested(duel: Duel, *, session_ms: int = 120_000, rebalance_ms: int = 60_000
     return people
 
 
+# ---- scripts about many members --------------------------------------------------------------------------------------
+
+MANY, SIZE_MAX = 53, 5
+
+
+def growing_table(duel: Duel) -> None:
+    """Members that leave before the join phase ends make the table grow for good: it lists and chooses by it."""
+    a, b, s = _rested(duel)
+    door = Person("door")
+    duel.join(door, ranged())  # a pending id holds the join phase open
+    many = [Person(f"n{number}-") for number in range(MANY)]
+    for person in many:
+        duel.join(person, ranged())
+        duel.join(person, ranged())
+    assert duel.group.table.buckets == 128
+    for person in many:
+        duel.leave(door, member_id=person.member_id)
+    for person in (a, b, s):
+        duel.join(person, ranged())
+    duel.leave(door)
+    assert duel.group.table.buckets == 128
+    for _ in range(2):
+        leader = next(p for p in (a, b, s) if p.member_id == duel.group.leader)
+        duel.leave(door, member_id=leader.member_id)
+        for person in (a, b, s):
+            if person.member_id in duel.group.seats:
+                duel.join(person, ranged(1))
+
+
+def full_group(duel: Duel) -> None:
+    """On a broker with group.max.size = SIZE_MAX. Members that come late into a join phase are refused, old ones too:
+    so temporary members must leave room for all."""
+    a, b, s = _rested(duel)
+    door = Person("door")
+    duel.join(door, ranged())
+    many = [Person(f"n{number}-") for number in range(SIZE_MAX)]
+    for person in many:
+        duel.join(person, ranged())
+    for person in many[:-1]:
+        duel.join(person, ranged())
+    duel.join(a, ranged(1))
+    duel.join(many[-1], ranged())
+    duel.join(b, ranged(1))
+    for person in many:
+        duel.leave(door, member_id=person.member_id)
+    duel.join(s, ranged(1))
+    duel.leave(door)
+    duel.heartbeat(a)
+    duel.heartbeat(b)
+
+
 TIMED = (late_members, leader_that_never_syncs, silent_member, pending_id)
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
-def play(bootstrap: str, group_id: str, script: Script, delay_s: float, order: HashOrder) -> Duel:
+def play(
+    bootstrap: str, group_id: str, script: Script, delay_s: float, order: HashOrder, size_max: int | None = None
+) -> Duel:
     """Raises MismatchError if the two differ, and differ again in a second group: between two connections a busy broker
     may swap two requests."""
     for attempt in (1, 2):
-        duel = Duel(bootstrap, f"{group_id}-{attempt}", delay_s, order)
+        duel = Duel(bootstrap, f"{group_id}-{attempt}", delay_s, order, size_max)
         try:
             script(duel)
         except MismatchError:
@@ -339,7 +392,7 @@ def main() -> int:
 
 def _all(bootstrap: str, options: argparse.Namespace, order: HashOrder) -> int:
     done = Counter[str]()
-    scripts: list[tuple[str, Script]] = [("by hand", by_hand)]
+    scripts: list[tuple[str, Script]] = [("by hand", by_hand), ("growing table", growing_table)]
     scripts += [(work.__name__, work) for work in TIMED] if not options.first else []
     scripts += [(f"seed {seed}", drawn(seed, done)) for seed in range(options.first, options.first + options.seeds)]
     failed = answers = played = 0

@@ -34,6 +34,7 @@ BUSY = 1_000  # steps without time passing
 LOOK_S = 0.5
 METADATA_S = 5.0
 OFFSETS_S = 0.05
+CONTROL_LANE = -1  # of short requests; JoinGroups have lanes from 0 on
 
 
 class DiedError(Exception):
@@ -301,7 +302,7 @@ class Sidecar:
 
     def _send(self, command: c.Request) -> None:
         at = self.world.rng.choice((1, 2, 3)) if isinstance(command, c.FindCoordinator) else command.node.node_id
-        lane = 0 if isinstance(command, c.Sync) else 9
+        lane = 0 if isinstance(command, c.Sync) else CONTROL_LANE
         if isinstance(command, (c.Join, c.Evict)) and command.lane is not None:
             lane = command.lane
         number = command.request_id
@@ -464,4 +465,4 @@ class Sidecar:
         self._rebuilding = True
         request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
         at = self.world.broker.coordinator or 1
-        self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(again))
+        self.world.send(self.client, CONTROL_LANE, at, request, 5.0, self._alive(read), self._alive(again))

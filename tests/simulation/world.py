@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TOPIC = "t"
 SIDECAR = "bw"
+SIZE_MAX = 2**31 - 1  # the brokers' group.max.size, where it is not set
 STEPS_MAX = 300_000  # an ordinary life takes ten thousand
 # Members of one world; the kinds of a list have a protocol in common.
 FLOCKS: dict[str, tuple[Kind, ...]] = {
@@ -113,6 +114,8 @@ class World:
             linger_ms=None,
             takeover_attempts_max=1_000,
         )
+        size_max = random.Random(f"size of {self.seed}").choice((None, SIZE_MAX, SIZE_MAX))
+        made = replace(made, group_size_max=size_max)
         standby = not self.crowd and made.instance_id is not None and self.more.random() < 0.3
         return replace(made, standby=True) if standby else made
 

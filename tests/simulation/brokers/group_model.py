@@ -39,6 +39,7 @@ class Hooks:
     tell: Callable[[str], None]
     initial_delay_s: float = 3.0
     order: HashOrder = HashOrder.JAVA
+    size_max: int | None = None  # group.max.size
 
 
 class Group:
@@ -118,6 +119,9 @@ class Group:
     def _join_error(self, request: Join) -> int:
         if not SESSION_MS[0] <= request.session_timeout_ms <= SESSION_MS[1]:
             return Code.INVALID_SESSION_TIMEOUT
+        if not self._has_room(request.member_id):
+            self._refuse(request.member_id)
+            return Code.GROUP_MAX_SIZE_REACHED
         names = {name for name, _ in request.protocols}
         shared = names.intersection(*{tuple(n for n, _ in s.protocols) for s in self.seats.values()})
         if not shared:
@@ -125,6 +129,24 @@ class Group:
         if not request.member_id or request.member_id in self.pending:
             return 0
         return self._stranger(request.member_id, request.instance_id)
+
+    def _has_room(self, member_id: str) -> bool:
+        """In a join phase only members count that have come: those that come late find a full group, and are refused
+        (docs/reference/broker-behaviour.md#limits). An empty group takes all."""
+        limit, member = self.hooks.size_max, self.seats.get(member_id)
+        if limit is None or self.state == EMPTY:
+            return True
+        if self.state == PREPARING:
+            back = sum(seat.join is not None for seat in self.seats.values())
+            return back < limit or (member is not None and member.join is not None)
+        return len(self.seats) < limit or member is not None
+
+    def _refuse(self, member_id: str) -> None:
+        """A member for which there is no room is one no more."""
+        if member_id in self.pending:
+            self.pending.pop(member_id).cancel()
+        if member_id in self.seats:
+            self._forget(self.seats[member_id])
 
     def _stranger(self, member_id: str, instance_id: str | None) -> int:
         if instance_id is not None:

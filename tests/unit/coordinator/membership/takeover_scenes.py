@@ -19,7 +19,9 @@ def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
 
 
 GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
-LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
+LEADER, OTHER, THIRD, FOURTH, FIFTH = (ids(bucket, 1)[0] for bucket in (3, 7, 11, 13, 14))
+FRONT = ids(16, 1)[0]  # in the first bucket of a table of 16 buckets, and of none that is larger
+ALWAYS_FRONT = ids(0, 1)[0]
 
 
 def client(member_id: str, name: str, instance: str | None = None) -> e.DescribedMember:
@@ -27,6 +29,8 @@ def client(member_id: str, name: str, instance: str | None = None) -> e.Describe
 
 
 GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
+FIVE = (*GROUP, client(FOURTH, "fourth"), client(FIFTH, "fifth"))
+FOUR = (client(FRONT, "front"), *GROUP)
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -35,12 +39,47 @@ def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> 
     return play.described("Stable", *(members or GROUP), protocol=protocol)
 
 
-def seeing(protocol: str = "range", **settings: object) -> Play:
-    return stable(Play(adopt="take-over", **settings).found(), protocol=protocol)
+def seeing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+    return stable(Play(adopt="take-over", **settings).found(), *members, protocol=protocol)
 
 
-def rehearsed(protocol: str = "range", **settings: object) -> Play:
-    return seeing(protocol, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+def rehearsed(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+    return seeing(protocol, members, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+
+
+def gathering(**settings: object) -> Play:
+    """One of four members comes before any new id in a table of 16 buckets: nine temporary members make 32 of it."""
+    return rehearsed(members=FOUR, group_size_max=1_000, **settings)
+
+
+def joins(play: Play) -> list[c.Join]:
+    return [command for command in play.last if isinstance(command, c.Join)]
+
+
+def gathered(**settings: object) -> Play:
+    """All temporary members have ids, "t-1" and so on."""
+    play = gathering(**settings)
+    for number, join in enumerate(joins(play), 1):
+        play.tell(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
+    return play
+
+
+def growing(**settings: object) -> Play:
+    """The temporary members are on their way into the rebalance, which Bellwether's own pending id holds open."""
+    play = gathered(**settings)
+    return given(play, "barrier" if "instance_id" in settings else GOOD)
+
+
+def in_order(*members: e.DescribedMember, buckets: int = 32) -> tuple[e.DescribedMember, ...]:
+    """As Kafka 4 lists them."""
+    return tuple(sorted(members, key=lambda m: spread_hash(m.member_id) & (buckets - 1)))
+
+
+def shrinking(**settings: object) -> Play:
+    """They have been seen, and have been sent away."""
+    play = growing(**settings).wake()
+    temporary = (client(f"t-{number}", "bw") for number in range(1, 10))
+    return play.described("PreparingRebalance", *in_order(*FOUR, *temporary))
 
 
 def evicted(play: Play, error: int = 0) -> Play:
@@ -56,9 +95,9 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
     return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
 
 
-def dynamic_until_named(**settings: object) -> Play:
+def dynamic_until_named(members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
     """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
-    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
+    return answered(given(rehearsed(members=members, **settings), GOOD), LEADER).synced()
 
 
 def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:

@@ -4,10 +4,8 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.transitions import State
-from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover_scenes import (
     COOPERATIVE,
     GOOD,
@@ -18,8 +16,6 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     client,
     dynamic_until_named,
     evicted,
-    given,
-    ids,
     parked,
     rehearsed,
     stable,
@@ -67,24 +63,6 @@ def test_another_leader_again_is_left_at_once() -> None:
     assert play.kinds() == ["Leave"]
     assert play.sent(c.Leave).member_id == GOOD
     assert play.left().state is State.WATCHING
-
-
-def test_who_would_lead_before_us_is_known_before_anybody_is_removed() -> None:
-    first = client(ids(0, 1)[0], "first")
-    play = stable(Play(adopt="take-over").found(), first, *GROUP)
-    play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    answered(given(play, GOOD), LEADER)
-    assert play.kinds() == ["Leave"]
-    assert f"and {first.member_id} would be next" in play.notes()[-1][1]
-    stable(play.left().run(30) and play, first, *GROUP)
-    assert play.kinds() == [], "nothing is tried again while both are there"
-
-
-def test_the_first_of_all_is_removed_if_it_leads() -> None:
-    first = client(ids(0, 1)[0], "first")
-    play = stable(Play(adopt="take-over").found(), first, *GROUP)
-    play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    assert answered(given(play, GOOD), first.member_id).synced().sent(c.Evict).member_ids == (first.member_id,)
 
 
 def test_answers_about_the_barrier_may_come_at_any_time() -> None:

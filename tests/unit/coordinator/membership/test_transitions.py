@@ -25,8 +25,9 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     BAD,
     COOPERATIVE,
     FENCED,
+    FIVE,
     GOOD,
-    GROUP,
+    GROUP_MAX_SIZE_REACHED,
     LEADER,
     UNKNOWN,
     answered,
@@ -34,11 +35,16 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     client,
     dynamic_until_named,
     evicted,
+    gathered,
+    gathering,
     given,
+    growing,
     has_waited,
     ids,
+    joins,
     parked,
     rehearsed,
+    shrinking,
     stable,
     with_us,
 )
@@ -146,6 +152,11 @@ def a_bad_batch() -> Play:
     return evicted(play)
 
 
+def refused_temporary() -> Play:
+    play = growing()
+    return play.tell(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+
+
 def reopening(**settings: object) -> Play:
     """In a second round that a barrier holds open."""
     play = answered(given(rehearsed(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
@@ -156,12 +167,12 @@ def reopening(**settings: object) -> Play:
 
 
 def holding() -> Play:
-    return reopening(evictions_max=2).wake()
+    return reopening(members=FIVE).wake()
 
 
 def returning() -> Play:
-    back = (*GROUP[1:], client("m-new", "leader"))
-    play = evicted(dynamic_until_named(evictions_max=2))
+    back = (*FIVE[1:], client("m-new", "leader"))
+    play = evicted(dynamic_until_named(members=FIVE))
     return play.described("PreparingRebalance", client(GOOD, "bw"), *back)
 
 
@@ -234,6 +245,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.OrdersStand: {State.LEAVING: lambda: parked().tell(LEAVE), State.WATCHING: lambda: rehearsed().tell(LEAVE)},
         e.StopRequested: {State.LEAVING: lambda: parked().tell(STOP), State.STOPPED: lambda: rehearsed().tell(STOP)},
+        Timer.TAKEOVER: {State.WATCHING: lambda: gathering().wake()},
     },
     State.JOINING: {
         e.CoordinatorAnswer: {
@@ -379,8 +391,22 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: Play(**STATIC).joining().tell(STOP).tell(LEAVE),
         },
     },
+    Step.GATHERING: {
+        e.JoinAnswer: {Step.ROLLING: gathered, Step.BARRING: lambda: gathered(**STATIC)},
+    },
+    Step.GROWING: {
+        e.DescribeAnswer: {Step.SHRINKING: shrinking},
+        e.JoinAnswer: {Step.SHRINKING: refused_temporary},
+    },
+    Step.SHRINKING: {
+        e.LeaveAnswer: {
+            Step.PARKED: lambda: evicted(shrinking()),
+            Step.PARKING: lambda: evicted(shrinking(**STATIC)),
+        },
+    },
     Step.ROLLING: {
         e.JoinAnswer: {
+            Step.GROWING: growing,
             Step.CLEARING: lambda: given(given(rehearsed(), BAD), GOOD),
             Step.PARKED: lambda: given(rehearsed(), GOOD),
             **named(rehearsed),
@@ -388,11 +414,12 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     },
     Step.CLEARING: {
         e.LeaveAnswer: {
+            Step.GROWING: lambda: evicted(given(given(gathered(), BAD), GOOD)),
             Step.PARKED: lambda: evicted(given(given(rehearsed(), BAD), GOOD)),
             Step.ROLLING: a_bad_batch,
         },
     },
-    Step.BARRING: {e.JoinAnswer: {Step.PARKING: parked}},
+    Step.BARRING: {e.JoinAnswer: {Step.PARKING: parked, Step.GROWING: lambda: growing(**STATIC)}},
     Step.PARKING: {
         e.DescribeAnswer: {
             Step.PARKED: lambda: parked().wake().described("PreparingRebalance", *with_us(GOOD)),

@@ -1,0 +1,93 @@
+"""JoinGroups of Bellwether's own during a take-over, and the ids that they leave behind."""
+
+from dataclasses import dataclass, field
+
+from bellwether_kafka.coordinator.membership.requests import Kind, Requests
+
+LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
+REASON = "take the lead"
+
+
+@dataclass(slots=True)
+class PendingIds:
+    """Ids of Bellwether's that the broker may wait for, "" for none."""
+
+    unfit: list[str] = field(default_factory=list)  # do not sort first
+    barrier: str = ""  # holds the rebalance open
+    released: str = ""  # a barrier whose LeaveGroup has not been answered
+    opener: str = ""  # comes into the rebalance, and opens the next one when it leaves
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.unfit, *(ours for ours in (self.barrier, self.released, self.opener) if ours))
+
+    def keep_spare(self) -> None:
+        """Ids that do not sort first are good enough for these."""
+        self.opener = self.unfit.pop() if self.unfit else ""
+        self.barrier = self.unfit.pop() if self.unfit else ""
+
+    def reserved(self, member_id: str) -> None:
+        if self.barrier:
+            self.opener = member_id
+        else:
+            self.barrier = member_id
+
+    def choose_opener(self) -> str:
+        """Where there is one id only, the rebalance may end between the two requests, which gives its leader time."""
+        if not self.opener:
+            self.opener, self.barrier = self.barrier, ""
+        return self.opener
+
+
+class OwnJoins:
+    """The JoinGroups of an attempt. One of Bellwether's may have to be sent while another is parked, so there are two
+    lanes."""
+
+    def __init__(self, requests: Requests, metadata: bytes) -> None:
+        self.tries = 0  # ids that have been asked for
+        self._requests = requests
+        self._metadata = metadata
+        self._lane = 0
+        self._changed = 0
+
+    def is_current(self, kind: Kind) -> bool:
+        return kind is LANES[self._lane]
+
+    def ask(self) -> None:
+        """For an id; the broker names one and forgets it unless Bellwether comes back."""
+        self.tries += 1
+        self._requests.join(self._metadata, REASON, member_id="", static=False)
+
+    def reserve(self) -> None:
+        """An id for a barrier or an opener."""
+        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+
+    def park(self) -> None:
+        self._requests.join(self._metadata, REASON)
+
+    def park_unnamed(self) -> None:
+        """Under the instance id: the broker makes an id, and shows it when it describes the group."""
+        self.tries += 1
+        self._requests.join(self._metadata, REASON, member_id="")
+
+    def replace(self) -> None:
+        """Another id under the same instance id."""
+        self.tries += 1
+        self._lane = 1 - self._lane
+        self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
+
+    def come_back(self, *, changed: bool = False) -> None:
+        """A member with a name more on its list has changed, which opens a rebalance; no member uses the name."""
+        self.forget()
+        self._lane = 0
+        self._changed += changed
+        self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._changed}",) if changed else ())
+
+    def open_next(self, opener: str) -> None:
+        lane = 1 - self._lane
+        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id=opener, static=False, lane=lane)
+        self._requests.evict((opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
+
+    def forget(self) -> None:
+        """Those that are still parked, under ids that have been replaced."""
+        self._requests.abandon(*LANES)

@@ -1,0 +1,100 @@
+"""Whom a take-over would remove from a group that is seen from outside, and what that costs these members. Pure.
+
+Who leads is not on the wire: only a member learns it, so it is unknown until Bellwether joins.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    GroupState,
+    MembershipConfig,
+    blocked,
+    forecast,
+    tables,
+)
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+
+UNKNOWN_LEADER = "The leader is unknown until Bellwether joins"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSlot:
+    """The `members` in the first slot of a table of so many `slots`, and what the removal of each costs."""
+
+    slots: int
+    members: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """`leader` is "" where it is not known. `removed` are removed with it, after `temporary` members of Bellwether's
+    have made the table grow. Without `begins` no member is disturbed, and `reason` says why, with the remedy."""
+
+    leader: str
+    removed: dict[str, str]
+    temporary: int
+    begins: bool
+    reason: str
+    first_slots: tuple[FirstSlot, ...]
+
+    def sentences(self) -> Iterator[str]:
+        """For people: who is removed at what cost, and who is in the first slot of each table."""
+        if not self.begins:
+            yield f"A take-over would not begin: {self.reason}."
+        else:
+            who = f"{self.leader} leads" if self.leader else UNKNOWN_LEADER
+            more = "".join(f", and with it {member} ({cost})" for member, cost in self.removed.items())
+            yield f"{who}; a take-over removes the leader{more or ', and no other member'}."
+            if self.temporary:
+                yield f"First {self.temporary} temporary members of Bellwether's make the broker's table grow."
+        slots = [
+            f"{_sizes([slot.slots for slot in same])} slots: {_named(members)}"
+            for members, same in ((m, list(s)) for m, s in groupby(self.first_slots, lambda slot: slot.members))
+        ]
+        if slots:
+            yield f"In the first slot of the broker's table of members, by its size: {'; '.join(slots)}."
+
+
+def removals(seen: Observation, config: MembershipConfig, size_max: int | None) -> Removals | None:
+    """None where there is nothing to foresee: no member, a rebalance, a table that is listed in an unknown order, a
+    group that Bellwether leads or may not take over."""
+    ids = [member.member_id for member in seen.members]
+    possible = tables(ids)
+    at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.sidecars
+    if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_guard is not None:
+        return None
+    foreseen = forecast(ids, possible, "", config.evictions_max, size_max)
+    costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
+    slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
+    return Removals(
+        leader=foreseen.leader,
+        removed={m: costs[m] for m in foreseen.with_leader},
+        temporary=foreseen.chosen.temporary if foreseen.begins else 0,
+        begins=foreseen.begins,
+        reason=blocked(foreseen, size_max),
+        first_slots=tuple(slots),
+    )
+
+
+def _cost(member: ObservedMember, *, streams: bool) -> str:
+    """What a member loses until it is back under another id."""
+    if streams and member.active:
+        tasks = f"{len(member.active)} active task{'s' * (len(member.active) != 1)}"
+        return f"closes {tasks} dirty: without a commit, and under exactly-once without its state"
+    if streams:
+        return "has no active task"
+    if not member.owned:
+        return "has no partition"
+    count = len(member.owned)
+    return f"{count} partition{'s' * (count != 1)} without an owner until it is back"
+
+
+def _named(members: dict[str, str]) -> str:
+    return ", ".join(f"{member} ({cost})" for member, cost in members.items()) or "no member"
+
+
+def _sizes(sizes: list[int]) -> str:
+    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
