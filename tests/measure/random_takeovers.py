@@ -157,10 +157,12 @@ def simulated(seed: int) -> Taken:
 
 
 def line(number: int, one: Taken) -> str:
-    expected = f"{one.predicted.removals} with {one.predicted.temporary} temporary" if one.predicted.begins else "no"
+    predicted = one.predicted
+    expected = f"{predicted.removals} with {predicted.temporary} temporary" if predicted.begins else "no"
     return (
         f"{number:3} {one.name:37} {one.members:3} members; predicted {expected:19} led {one.led},"
-        f" removed {one.removed} in {one.rebalances} rebalances, {one.took_s:.1f} s{'' if one.as_predicted else ' NOT AS PREDICTED'}"
+        f" removed {one.removed} in {one.rebalances} rebalances, {one.took_s:.1f} s"
+        f"{'' if one.as_predicted else ' NOT AS PREDICTED'}"
     )
 
 
