@@ -54,7 +54,7 @@ class Removals:
             f"{_sizes([slot.slots for slot in same])} slots: {_named(members)}"
             for members, same in ((m, list(s)) for m, s in groupby(self.first_slots, lambda slot: slot.members))
         ]
-        if slots:
+        if any(slot.members for slot in self.first_slots):
             yield f"In the first slot of the broker's table of members, by its size: {'; '.join(slots)}."
 
 
