@@ -1,0 +1,125 @@
+"""How large a table a take-over makes, and whom it removes: from member ids alone."""
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from bellwether_kafka.coordinator.membership.broker_order import (
+    BUCKETS_MIN,
+    HashOrder,
+    Table,
+    buckets_for,
+    on_the_way,
+    spread_hash,
+    tables,
+    unavoidable,
+)
+from bellwether_kafka.coordinator.membership.table_growth import (
+    OWN_MEMBERS,
+    TEMPORARY_MAX,
+    forecast,
+    growths,
+    removals_allowed,
+)
+
+SIZE_MAX = 2**31 - 1
+JAVA16 = Table(HashOrder.JAVA, 16)
+
+
+def drawn(seed: int, size: int, buckets: int = 0) -> list[str]:
+    """As many random ids, as a table of Kafka 4 lists them that never held more, or has so many buckets."""
+    draw = random.Random(seed)
+    ids = [f"m-{uuid.UUID(int=draw.getrandbits(128), version=4)}" for _ in range(size)]
+    buckets = buckets or buckets_for(size, HashOrder.JAVA)
+    return sorted(ids, key=lambda m: spread_hash(m) & (buckets - 1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_growth_makes_the_table_that_it_names_and_bellwether_makes_none_larger(seed: int) -> None:
+    ids = drawn(seed, seed + 2)
+    for growth in growths(ids, [JAVA16], SIZE_MAX):
+        if growth.temporary:
+            (table,) = growth.tables
+            assert OWN_MEMBERS <= growth.temporary <= TEMPORARY_MAX
+            assert table.buckets == buckets_for(len(ids) + growth.temporary, HashOrder.JAVA)
+            assert buckets_for(len(ids) + OWN_MEMBERS, HashOrder.JAVA) <= table.buckets
+            assert growth.ahead == unavoidable(ids, table)
+
+
+def test_growths_come_by_size_and_the_first_needs_no_temporary_member() -> None:
+    found = list(growths(drawn(1, 20), [JAVA16], SIZE_MAX))
+    assert [growth.temporary for growth in found] == [0, 5, 29, 77]
+    assert [growth.tables[0].buckets for growth in found] == [32, 64, 128, 256]
+
+
+@pytest.mark.parametrize(("size_max", "reached"), [(None, 32), (26, 32), (27, 64), (51, 128), (SIZE_MAX, 256)])
+def test_a_group_keeps_room_for_all_its_members_and_bellwether(size_max: int | None, reached: int) -> None:
+    *_, largest = growths(drawn(1, 20), [JAVA16], size_max)
+    assert largest.tables[0].buckets == reached
+
+
+@pytest.mark.parametrize(
+    ("members", "most", "allowed"), [(1, 2, 1), (2, 2, 1), (4, 2, 1), (5, 2, 2), (50, 2, 2), (9, 1, 1)]
+)
+def test_never_half_of_the_group_is_removed(members: int, most: int, allowed: int) -> None:
+    assert removals_allowed(members, most) == allowed
+
+
+def taken_over(ids: Sequence[str], draw: random.Random) -> tuple[bool, bool, int]:
+    """Whether it begins, whether Bellwether leads when the removed are gone, and how many these are: by a table that
+    does what the broker's does."""
+    foreseen = forecast(ids, tables(ids), "", 2, SIZE_MAX)
+    if not foreseen.begins:
+        return False, False, 0
+    leader = draw.choice(ids)
+    count = len(ids) + max(1, foreseen.chosen.temporary)
+    buckets = max(buckets_for(len(ids), HashOrder.JAVA), buckets_for(count, HashOrder.JAVA))
+    listed = sorted(ids, key=lambda m: spread_hash(m) & (buckets - 1))
+    removed = {leader, *foreseen.with_leader}
+    own_bucket = 0  # the best id that there is
+    before = [m for m in listed if spread_hash(m) & (buckets - 1) <= own_bucket and m not in removed]
+    return True, not before, len(removed)
+
+
+def test_of_random_groups_97_of_100_are_taken_over_and_none_in_vain() -> None:
+    draw, results = random.Random(7), []
+    for seed in range(1_000):
+        results.append(taken_over(drawn(seed, draw.randint(2, 50)), draw))
+    assert all(led for begun, led, _ in results if begun), "what begins succeeds, whichever member leads"
+    assert sum(led for _, led, _ in results) >= 970
+    removed = Counter(count for begun, _, count in results if begun)
+    assert removed[1] > 850
+    assert set(removed) == {1, 2}
+
+
+def test_without_growth_one_group_in_ten_cannot_be_taken_over() -> None:
+    draw = random.Random(7)
+    begun = 0
+    for seed in range(1_000):
+        ids = drawn(seed, draw.randint(2, 50))
+        begun += forecast(ids, tables(ids), "", 2, None).begins
+    assert 800 < begun < 950
+
+
+def test_a_member_that_is_alone_leads() -> None:
+    assert forecast(drawn(1, 1), [JAVA16], "", 2, None).leader != ""
+
+
+def test_a_leader_that_has_gone_is_not_known() -> None:
+    assert forecast(drawn(1, 3), [JAVA16], "gone", 2, None).leader == ""
+
+
+def test_first_slots_are_named_for_each_size() -> None:
+    ids = drawn(3, 30, buckets=64)
+    slots = forecast(ids, [Table(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
+    assert list(slots) == [64, 128, 256]
+    for size, first in slots.items():
+        assert first == tuple(m for m in ids if spread_hash(m) & (size - 1) == 0)
+
+
+def test_a_table_that_may_not_have_grown_is_one_of_those_on_the_way() -> None:
+    found = on_the_way([JAVA16], [Table(HashOrder.JAVA, 128)])
+    assert [table.buckets for table in found] == [BUCKETS_MIN, 32, 64, 128]

@@ -1,0 +1,84 @@
+"""Whom a take-over would remove, and what that costs, as doctor and plan say it."""
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
+from bellwether_kafka.coordinator.observation.removals import Removals, removals
+from tests.unit.coordinator.membership.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
+
+CONFIG = MembershipConfig("orders")
+ALWAYS = client(ALWAYS_FRONT, "always")
+
+
+def seen(*members: ObservedMember | object, protocol: str = "range", state: str = "Stable") -> Observation:
+    answer = DescribeAnswer(0, 0, state, "consumer", protocol, members)
+    return observation("orders", "classic", answer, 0)
+
+
+def foreseen(looked: Observation, size_max: int | None = 1_000, config: MembershipConfig = CONFIG) -> Removals:
+    found = removals(looked, config, size_max)
+    assert found is not None
+    return found
+
+
+def with_work(looked: Observation, member_id: str, **work: object) -> Observation:
+    members = tuple(replace(m, **work) if m.member_id == member_id else m for m in looked.members)
+    return replace(looked, members=members)
+
+
+def test_the_leader_is_unknown_until_bellwether_joins() -> None:
+    found = foreseen(seen(*GROUP))
+    assert (found.leader, found.removed, found.begins) == ("", {}, True)
+    (sentence,) = found.sentences()
+    assert sentence == (
+        "The leader is unknown until Bellwether joins; a take-over removes the leader, and no other member."
+    )
+
+
+def test_a_member_in_the_first_slot_is_named_for_each_size_with_the_cost_of_its_removal() -> None:
+    found = foreseen(with_work(seen(*FOUR), FRONT, owned=(("t", 0), ("t", 1))))
+    text = " ".join(found.sentences())
+    assert "First 9 temporary members of Bellwether's make the broker's table grow." in text
+    assert f"16 slots: {FRONT} (2 partitions without an owner until it is back); 32 to 256 slots: no member" in text
+
+
+def test_what_is_removed_with_the_leader_is_named_with_its_cost() -> None:
+    looked = with_work(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL), ALWAYS_FRONT, active=("0_1", "1_1"))
+    found = foreseen(looked)
+    assert found.begins
+    assert list(found.removed) == [ALWAYS_FRONT]
+    assert "closes 2 active tasks dirty" in found.removed[ALWAYS_FRONT]
+
+
+def test_a_thread_without_tasks_costs_nothing() -> None:
+    found = foreseen(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL))
+    assert found.removed == {ALWAYS_FRONT: "has no active task"}
+
+
+def test_what_would_not_begin_says_why_and_what_to_do() -> None:
+    found = foreseen(seen(ALWAYS, *GROUP))
+    assert not found.begins
+    assert found.temporary == 0
+    assert ALWAYS_FRONT in found.reason
+    assert found.reason.endswith("restart it")
+    assert next(found.sentences()).startswith("A take-over would not begin: ")
+
+
+@pytest.mark.parametrize(
+    "looked",
+    [seen(), seen(*GROUP, state="PreparingRebalance"), replace(seen(*GROUP), obstacle="its broker assigns")],
+    ids=["no member", "in a rebalance", "not to be led"],
+)
+def test_nothing_is_foreseen_of_a_group_that_is_not_taken_over_now(looked: Observation) -> None:
+    assert removals(looked, CONFIG, 1_000) is None
+
+
+def test_nothing_is_foreseen_where_no_take_over_is_allowed() -> None:
+    assert removals(seen(*GROUP), MembershipConfig("orders", adopt="succeed"), 1_000) is None
+    guarded = MembershipConfig("orders", takeover_guard=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
+    assert removals(seen(*GROUP), guarded, 1_000) is None
