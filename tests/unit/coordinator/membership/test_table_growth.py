@@ -85,9 +85,8 @@ def taken_over(ids: Sequence[str], draw: random.Random) -> tuple[bool, bool, int
 
 
 def test_of_random_groups_97_of_100_are_taken_over_and_none_in_vain() -> None:
-    draw, results = random.Random(7), []
-    for seed in range(1_000):
-        results.append(taken_over(drawn(seed, draw.randint(2, 50)), draw))
+    draw = random.Random(7)
+    results = [taken_over(drawn(seed, draw.randint(2, 50)), draw) for seed in range(1_000)]
     assert all(led for begun, led, _ in results if begun), "what begins succeeds, whichever member leads"
     assert sum(led for _, led, _ in results) >= 970
     removed = Counter(count for begun, _, count in results if begun)
