@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import say
 from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, TopicDesk
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -46,6 +47,13 @@ def configured(
     if weights is not None:
         plan = replace(plan, load=replace(plan.load, weights=weights))
     return Leader(replace(plan, stages=(*plan.stages, OperatorRules(rules))) if rules else plan)
+
+
+def membership_of(settings: Settings, group: str) -> MembershipConfig:
+    """How Bellwether would be a member of the group."""
+    config = group_settings(settings, group).membership(settings.instance_id)
+    application = configured(settings, group).application
+    return application.membership(config) if application is not None else config
 
 
 def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:

@@ -6,11 +6,13 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
+from confluent_kafka.admin import AdminClient
 from rich.text import Text
 
 from bellwether_kafka.assignors.explain import FARTHER, Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, UnknownItemError
+from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
 from bellwether_kafka.coordinator.cli.look import AT_MEMBER, look_with_plan, owners_called, warn_hypothetical
@@ -28,19 +30,24 @@ from bellwether_kafka.coordinator.cli.output import (
     repeated,
     say,
 )
+from bellwether_kafka.coordinator.kafka import group_size_max, librdkafka_properties
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     AbsenceCost,
     Observation,
     Pace,
+    Removals,
     Shadow,
     cost_document,
     dearest_crash,
+    removals,
     short_ids,
 )
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Move, Picture, picture_of
+
+LIMIT_S = 5.0
 
 
 def plan(
@@ -62,17 +69,29 @@ def plan(
     pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
 
+    size_max = group_size_max(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
+
     def show() -> None:
         nonlocal changes
         seen, shadow = look_with_plan(settings, group)
-        changes = _show(settings, seen, shadow, output, pace, watch=watch)
+        foreseen = removals(seen, leader.membership_of(settings, group), size_max)
+        changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
 
     repeated(show, interval if watch else None)
     if detailed_exitcode and changes:
         raise typer.Exit(Exit.DIFFERS)
 
 
-def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output, pace: Pace, *, watch: bool) -> bool:
+def _show(
+    settings: Settings,
+    seen: Observation,
+    shadow: Shadow,
+    foreseen: Removals | None,
+    output: Output,
+    pace: Pace,
+    *,
+    watch: bool,
+) -> bool:
     """Prints the plan, and says whether it would move anything."""
     picture = _picture(seen, shadow)
     cost = cost_of(settings, seen)
@@ -81,10 +100,11 @@ def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output,
         crash = dearest_crash(shadow.decision, shadow.held, pace)
         more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
+        more |= {"take_over": None if foreseen is None else asdict(foreseen)}
         print_document(asdict(picture) | more, output, one_of_many=watch)
     else:
         warn_hypothetical(seen)
-        _draw_plan(seen, shadow, wide=output is Output.WIDE)
+        _draw_plan(seen, shadow, foreseen, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
             say(line)
         for line in crash_in_words(seen, shadow, pace) if output is Output.WIDE else ():
@@ -169,7 +189,7 @@ def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
     if output.is_document:
         print_document(asdict(_picture(seen, shadow)) | {"cost": _costs(shadow)}, output)
     else:
-        _draw_plan(seen, shadow, wide=output is Output.WIDE)
+        _draw_plan(seen, shadow, None, wide=output is Output.WIDE)
 
 
 def _picture(seen: Observation, shadow: Shadow) -> Picture:
@@ -181,7 +201,7 @@ def _costs(shadow: Shadow) -> dict[str, dict[str, int]]:
     return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
 
 
-def _draw_plan(seen: Observation, shadow: Shadow, *, wide: bool) -> None:
+def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, wide: bool) -> None:
     """For people: a line for each move and each owner of what nobody has, then stages, warnings and cost."""
     console = Console(soft_wrap=True)
     picture, names = picture_of(shadow.decision), {} if wide else short_ids(seen)
@@ -201,6 +221,8 @@ def _draw_plan(seen: Observation, shadow: Shadow, *, wide: bool) -> None:
     changes = [f"{name.replace('_', ' ')} {now} -> {costs['after'][name]}" for name, now in costs["before"].items()]
     noun = shadow.decision.plan.words.item
     console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
+    for line in foreseen.sentences() if foreseen is not None else ():
+        say(line)
     console.print(Text(_summary(picture, noun), "bold"))
 
 
