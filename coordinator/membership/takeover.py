@@ -38,10 +38,9 @@ from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.broker_order import Listing, Table, grown, on_the_way, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code, name_of
-from bellwether_kafka.coordinator.membership.own_joins import OwnJoins, PendingIds
+from bellwether_kafka.coordinator.membership.own_joins import OwnJoins, PendingIds, TemporaryMembers
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
-from bellwether_kafka.coordinator.membership.temporary_members import TemporaryMembers
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
 POLL_S = 0.02

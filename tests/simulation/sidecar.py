@@ -421,7 +421,9 @@ class Sidecar:
             if machine_rests(self.machine, generation) and may_change(machine.members, machine.member_id):
                 at = self.world.broker.coordinator or 1
                 request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
-                self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(lambda _: again()))
+                self.world.send(
+                    self.client, CONTROL_LANE, at, request, 5.0, self._alive(read), self._alive(lambda _: again())
+                )
 
         def again() -> None:
             self.world.clock.after(INTERVAL_S, self._alive(look))
