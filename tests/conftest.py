@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests import loop_watchdog
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
 from tests.patience import PATIENCE
@@ -17,6 +18,7 @@ SKIPPED = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    loop_watchdog.install()
     config.stash[CLUSTERS] = []
     config.stash[SKIPPED] = set()
 
@@ -32,6 +34,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("timeout")
         thought_s = float(mark.args[0]) if mark is not None else default
         item.add_marker(pytest.mark.timeout(max(thought_s, min(thought_s * PATIENCE, HANGS_S))), append=False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_blocks_the_io_thread() -> Iterator[None]:
+    """Fails the test in which the thread that sends heartbeats makes a call that may wait for another system."""
+    yield
+    blocking = loop_watchdog.taken()
+    assert not blocking, "\n".join(blocking)
 
 
 def missing_tool(config: pytest.Config, reason: str) -> None:

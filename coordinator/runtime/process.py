@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.observation import GroupObserver, Kept
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
@@ -102,6 +103,8 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     def groups() -> list[GroupStatus]:
         return statuses((reload.settings if reload is not None else settings).named, service)
 
+    turning = LoopWatch()
+    metrics.lateness.set_function(turning.lateness_s)
     newest: Kept[Present] = Kept()  # a page asks again before there is another look
     web = Web(
         metrics.registry,
@@ -111,19 +114,24 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         lags.picture,
         lambda group: present_of(service.observed.get(group), newest),
         lambda group: rows([one for one in groups() if group in ("", one.group)], service, rounds, trends),
+        turning.stuck,
     )
     server = HttpServer(web)
     reload = (
         Reload(settings, file, lambda found: service.look_at(ConfiguredSelection(found, weights))) if file else None
     )
+    watching: asyncio.Task[None] | None = None
     try:
         if settings.http_address:
             await server.start(settings.http_address)
+        watching = asyncio.create_task(turning.run())
         with _reloading(reload):
             return await service.run()
     except HttpAddressError as error:
         return Outcome(EXIT_CONFIG, (str(error),))
     finally:
+        if watching is not None:
+            watching.cancel()
         await server.stop()
         await asyncio.to_thread(events.close)
         if reader is not None:
@@ -193,7 +201,7 @@ def _reloading(reload: Reload | None) -> Iterator[None]:
 def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
     """The configured groups, and behind them those that patterns have found."""
     names = {group.name for group in named}
-    found = [GroupSettings(name=group) for group in sorted(service.observed) if group not in names]
+    found = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
     return [_status(group, service) for group in (*named, *found)]
 
 
@@ -243,6 +251,6 @@ def not_ready(service: Service) -> str | None:
     does not make the process unready: the others are served. A pattern that no group fits is served."""
     if not (service.connected or service.runners):
         return "not connected yet"
-    given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
+    given_up = sorted(group for group, runner in list(service.runners.items()) if runner.fatal is not None)
     all_given_up = len(given_up) == len(service.runners) and not service.observed
     return f"given up: {', '.join(given_up)}" if given_up and all_given_up else None

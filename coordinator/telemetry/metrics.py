@@ -100,6 +100,11 @@ class Metrics:
 
     def _gauges(self) -> None:
         gauge = self.gauge
+        self.lateness = Gauge(
+            "bellwether_loop_lateness_seconds",
+            "The largest lateness of a timer in the event loop of the memberships within the last minute.",
+            registry=self.registry,
+        )
         self.leading = gauge(
             "group_leading", "1 while this process leads the group, 0 while it is to lead it and does not."
         )

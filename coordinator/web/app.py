@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.observation import values_of
+from bellwether_kafka.coordinator.web.answers import Answers, BusyError
 from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
@@ -53,12 +54,20 @@ class Answer:
     body: bytes
 
 
+READS = ("GET", "HEAD")
+METRICS_PATH = "/metrics"
+PROBES = ("/livez", "/readyz")
+CHUNK_BYTES = 65_536  # of a body at a time: the next one waits until the reader has taken this one
+BUSY = Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"Too many requests wait; ask again.\n")
+
+
 class Web:
     """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
     `pictures` are those of `rounds` unless given; `observed` has what groups show that are only looked at; `overview`
     has one group, or for "" all of them, the most painful first.
 
-    Alive means that the event loop turns: a leader that waits in JoinGroup is alive, and may be not ready.
+    `stuck` says why the process is not alive, None if it is: a leader that waits in JoinGroup is alive, and may be not
+    ready. The server's thread answers probes at once; all else is made in another thread, a little at a time.
     """
 
     def __init__(
@@ -70,6 +79,7 @@ class Web:
         pictures: Callable[[str], Picture | None] | None = None,
         observed: Callable[[str], Present | None] = lambda _: None,
         overview: Callable[[str], Sequence[Row]] = lambda _: (),
+        stuck: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._registry = registry
         self._ready = ready
@@ -78,21 +88,26 @@ class Web:
         self._picture = pictures or self._rounds.picture
         self._observed = observed
         self._overview = overview
+        self._stuck = stuck
+        self._answers = Answers()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request; its body is not read."""
-        accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-        answer = self.answer(scope["method"], scope["path"], accept)
-        headers = [(b"content-type", answer.kind.encode()), (b"content-length", str(len(answer.body)).encode())]
-        if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append((b"allow", b"GET, HEAD"))
-        await send({"type": "http.response.start", "status": answer.status.value, "headers": [*headers, *HEADERS]})
-        body = b"" if scope["method"] == "HEAD" else answer.body
-        await send({"type": "http.response.body", "body": body})
+        method, path = scope["method"], scope["path"]
+        if method not in READS or path in PROBES:
+            await _send(scope, send, self.answer(method, path))
+            return
+        accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1") if path == METRICS_PATH else ""
+        try:
+            async with self._answers:
+                made = await self._answers.of((path, accept), lambda: self.answer("GET", path, accept))
+                await _send(scope, send, cast("Answer", made))
+        except BusyError:
+            await _send(scope, send, BUSY)
 
     def answer(self, method: str, path: str, accept: str = "") -> Answer:
         """What a request gets."""
-        if method not in ("GET", "HEAD"):
+        if method not in READS:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
         if path in PAGE:
             name, kind = PAGE[path]
@@ -105,11 +120,9 @@ class Web:
             case "/metrics":
                 return self._metrics(accept)
             case "/livez":
-                return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
+                return _probe(self._stuck())
             case "/readyz":
-                reason = self._ready()
-                status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
-                return Answer(status, PLAIN, f"{reason or 'ok'}\n".encode())
+                return _probe(self._ready())
             case "/decisions":
                 return _json(self._rounds.lines())
             case "/api/groups":
@@ -134,6 +147,23 @@ class Web:
             text = b"No round of this group has been led by this process yet, nor has it observed the group.\n"
             return Answer(HTTPStatus.NOT_FOUND, PLAIN, text)
         return _json(shown)
+
+
+def _probe(trouble: str | None) -> Answer:
+    status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer(status, PLAIN, f"{trouble or 'ok'}\n".encode())
+
+
+async def _send(scope: Scope, send: Send, answer: Answer) -> None:
+    headers = [(b"content-type", answer.kind.encode()), (b"content-length", str(len(answer.body)).encode())]
+    if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append((b"allow", b"GET, HEAD"))
+    await send({"type": "http.response.start", "status": answer.status.value, "headers": [*headers, *HEADERS]})
+    body = b"" if scope["method"] == "HEAD" else answer.body
+    for at in range(0, len(body) - CHUNK_BYTES, CHUNK_BYTES):
+        await send({"type": "http.response.body", "body": body[at : at + CHUNK_BYTES], "more_body": True})
+    rest = max(0, (len(body) - 1) // CHUNK_BYTES * CHUNK_BYTES)
+    await send({"type": "http.response.body", "body": body[rest:]})
 
 
 def _json(value: object) -> Answer:

@@ -2,7 +2,8 @@
 joining a group does.
 
 uvicorn waits for ever for the rest of a request and for a reader of its answer; here a connection that has had no
-answer for `timeout_s` since it was made or last answered is cut, whatever it is doing.
+answer for `timeout_s` since it was made or last answered is cut, whatever it is doing. Where there are too many, the
+one that has waited longest for a request makes way: connections that say nothing shut no probe out.
 """
 
 import asyncio
@@ -54,12 +55,22 @@ class _Connection(H11Protocol):
         self._most = connections.most
         self._deadline: asyncio.TimerHandle | None = None
         self._ended = False
+        self.waits_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        if len(self.connections) > self._most:
-            transport.abort()
         self._wait()
+        if len(self.connections) > self._most:
+            idle = [each for each in self.connections if isinstance(each, _Connection) and each.idle]
+            min(idle, key=lambda each: each.waits_since).transport.abort()  # at least this one is idle
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it is being answered."""
+        if self.transport.is_closing():
+            return False
+        answering = cast("RequestResponseCycle | None", self.cycle)  # none yet before the first request
+        return answering is None or answering.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -80,4 +91,5 @@ class _Connection(H11Protocol):
     def _wait(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
+        self.waits_since = self.loop.time()
         self._deadline = self.loop.call_later(self._timeout_s, self.transport.abort)

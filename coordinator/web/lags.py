@@ -106,6 +106,7 @@ class LagWatch:
         self._led: set[str] = set()
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # where lags are read; pages are made in another thread
 
     def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
         self._led.add(planned.chosen.decision.raw.group_id)
@@ -122,19 +123,27 @@ class LagWatch:
             return None
         known = self._known.get(group)
         if known is None or now_s - known.at_s >= AGAIN_S:
-            self._wanted.add(group)
-            self._asked.set()
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._want, group)
+            else:
+                self._want(group)
         return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
+
+    def _want(self, group: str) -> None:
+        self._wanted.add(group)
+        self._asked.set()
 
     async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
         """Until cancelled; errors of Bellwether's are log lines and not the end. It has a reader of its own: plans wait
         for the other one."""
         reader = OffsetReader(admin, groups)
+        self._loop = asyncio.get_running_loop()
         try:
             while True:
                 for group in await self._due():
                     await self.look(group, reader, admin)
         finally:
+            self._loop = None
             reader.close()
 
     async def _due(self) -> list[str]:

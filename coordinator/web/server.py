@@ -1,11 +1,14 @@
 """The HTTP server: uvicorn's HTTP/1.1 around the ASGI application of `web`, on loopback unless configured otherwise.
 
-Nobody who can reach the port can use the process up: connections are few, and each has a few seconds from its start or
-its last answer to have an answer. No other protocol is spoken, and nothing that strangers send is logged.
+It has a thread and an event loop of its own, so that no page delays a heartbeat and no rebalance a probe. Nobody who
+can reach the port can use the process up: connections are bounded, a new one takes the place of the one that has been
+idle for longest, and each has a few seconds from its start or its last answer to have an answer. No other protocol is
+spoken, and nothing that strangers send is logged.
 """
 
 import asyncio
 import socket
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.web.connection import HttpConnections
 
 ANSWER_TIMEOUT_S = 15
-CONNECTIONS_MAX = 64
-BACKLOG = 64
+CONNECTIONS_MAX = 512
+BACKLOG = 512
 STOP_TIMEOUT_S = 1
 
 
@@ -25,12 +28,13 @@ class HttpAddressError(Exception):
 
 
 class HttpServer:
-    """Serves one application. Start and stop once."""
+    """Serves one application in a thread of its own. Start and stop once."""
 
     def __init__(self, web: Web) -> None:
         self._web = web
-        self._stop = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     async def start(self, address: str) -> str:
         """Listens on "host:port" and returns the address with the real port. Raises HttpAddressError."""
@@ -40,18 +44,26 @@ class HttpServer:
         except OSError as error:
             text = f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
             raise HttpAddressError(text) from None
-        self._task = asyncio.create_task(self._serve(listening))
+        self._stop, self._loop = asyncio.Event(), asyncio.new_event_loop()
+        run = (self._loop, listening, self._stop)
+        self._thread = threading.Thread(target=self._run, args=run, name="bellwether-http", daemon=True)
+        self._thread.start()
         return f"{host}:{listening.getsockname()[1]}"
 
     async def stop(self) -> None:
-        self._stop.set()
-        if self._task is not None:
-            await self._task
+        if self._thread is None or self._stop is None or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        await asyncio.to_thread(self._thread.join, 2 * STOP_TIMEOUT_S)
 
-    async def _serve(self, listening: socket.socket) -> None:
-        connections = await asyncio.to_thread(_connections, self._web)
+    def _run(self, loop: asyncio.AbstractEventLoop, listening: socket.socket, stop: asyncio.Event) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._serve(listening, stop))
+
+    async def _serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
+        connections = _connections(self._web)
         server = await asyncio.get_running_loop().create_server(connections, sock=listening, backlog=BACKLOG)
-        await self._stop.wait()
+        await stop.wait()
         server.close()
         connections.each(lambda transport: transport.close())
         with suppress(TimeoutError):

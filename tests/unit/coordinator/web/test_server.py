@@ -3,7 +3,12 @@
 import asyncio
 import json
 import re
+import threading
+import time
+import urllib.request
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
@@ -164,16 +169,16 @@ def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, 
     ],
     ids=["websocket", "h2c", "http 2", "no version", "no text"],
 )
-def test_what_is_not_understood_is_no_error_of_ours(words: bytes, status: int) -> None:
+def test_what_is_not_understood_is_no_error_of_ours(
+    words: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Some were answered with 500 once; h2c wrote a traceback into the log and kept its connection for ever."""
 
     async def talk(ask: Ask) -> None:
-        told = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         assert (await ask(words)).startswith(f"HTTP/1.1 {status} ")
-        assert told == []
 
     served(talk)
+    assert caplog.records == []
 
 
 def test_who_only_stops_asking_is_answered() -> None:
@@ -185,16 +190,92 @@ def test_who_only_stops_asking_is_answered() -> None:
 
 @pytest.mark.slow
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest stay; those that have been idle for longest make way."""
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 1)
 
     async def talk(ask: Ask) -> None:
-        kept = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-        answers = await asyncio.gather(*(ask(kept) for _ in range(5)))
-        assert len([a for a in answers if a.startswith("HTTP/1.1 200 ")]) == 2
-        assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
+        began = time.monotonic()
+        ended = [asyncio.create_task(ends_after(ask, began)) for _ in range(5)]
+        took = sorted(await asyncio.gather(*ended))
+        assert took[2] < 0.8, "three of five have made way at once"
+        assert took[3] > 0.8, "two have stayed for their time"
+
+    async def ends_after(ask: Ask, began: float) -> float:
+        assert await ask(b"") == ""
+        return time.monotonic() - began
 
     served(talk)
+
+
+def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 8)
+
+    async def talk(ask: Ask) -> None:
+        silent = [asyncio.create_task(ask(b"")) for _ in range(40)]
+        await asyncio.sleep(0.2)
+        for path in ("/livez", "/readyz", "/metrics"):
+            assert (await ask(request(f"GET {path}"))).startswith("HTTP/1.1 200 ")
+        for each in silent:
+            each.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+
+    served(talk)
+
+
+def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is_busy() -> None:
+    making = threading.Event()
+
+    def slow() -> list[GroupStatus]:
+        making.wait(20)
+        return []
+
+    def probed(port: int) -> float:
+        began = time.monotonic()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=10) as answer:
+            assert answer.status == 200
+        return time.monotonic() - began
+
+    async def run() -> None:
+        server = HttpServer(Web(CollectorRegistry(), lambda: None, slow))
+        port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
+        pages = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+        for _, writer in pages:
+            writer.write(request("GET /api/groups"))
+        await asyncio.sleep(0.2)
+        with ThreadPoolExecutor(1) as threads:
+            probe = threads.submit(probed, port)
+            assert probe.result(10) < 2.0  # this blocks the loop from which the server was started
+        making.set()
+        answers = await asyncio.gather(*(reader.read() for reader, _ in pages))
+        assert {answer[9:12] for answer in answers} == {b"200", b"503"}, "only so many wait for their turn"
+        for _, writer in pages:
+            writer.close()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_a_body_of_many_chunks_arrives_whole() -> None:
+    groups = [replace(STATUS, group=f"group-{number:05}") for number in range(3_000)]
+
+    async def run() -> None:
+        server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: groups))
+        host, port = (await server.start("127.0.0.1:0")).split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(request("GET /api/groups"))
+        head, body = (await reader.read()).split(b"\r\n\r\n", 1)
+        writer.close()
+        await server.stop()
+        assert f"content-length: {len(body)}\r\n".encode() in head
+        assert [found["group"] for found in json.loads(body)] == [status.group for status in groups]
+
+    asyncio.run(run())
+
+
+def test_a_loop_that_does_not_turn_is_not_alive() -> None:
+    web = Web(CollectorRegistry(), lambda: None, stuck=lambda: "the event loop has not turned for 31 s")
+    assert web.answer("GET", "/livez").status == 503
 
 
 def test_a_taken_port_is_one_sentence_naming_the_setting() -> None:

@@ -1,0 +1,88 @@
+"""Which work answers may cause: one is made at a time, in a thread of its own, and a dear one serves all who ask for a
+while. Probes wait for none of it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+DEAR_S = 0.005  # what takes less is made for each request
+REST = 9  # a dear answer serves for so many times as long as it took: at most a tenth of a core makes it
+REST_S_MAX = 2.0
+SENT_MAX = 4  # answers that are sent at a time
+WAITING_MAX = 64
+READ_MAX = 3
+
+
+class BusyError(Exception):
+    """Too many requests wait already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: object
+    until: float
+
+
+class Answers:
+    """For the event loop of the HTTP server. `make` runs in another thread, never twice at a time, and gives bytes that
+    all who ask for the same share."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._maker = ThreadPoolExecutor(1, "bellwether-page")
+        self._kept: dict[object, _Kept] = {}
+        self._making: dict[object, asyncio.Task[object]] = {}
+        self._turns = asyncio.Semaphore(SENT_MAX)
+        self._waiting = 0
+
+    async def __aenter__(self) -> None:
+        """A turn to make and send an answer. Raises BusyError."""
+        if self._waiting >= WAITING_MAX:
+            raise BusyError
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._turns.release()
+
+    async def of(self, key: object, make: Callable[[], object]) -> object:
+        """The answer for this key, made now unless one serves still."""
+        kept = self._kept.get(key)
+        if kept is not None and self._clock() < kept.until:
+            return kept.answer
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.create_task(self._made(key, make))
+            making.add_done_callback(lambda _: self._making.pop(key, None))
+        return await asyncio.shield(making)
+
+    async def _made(self, key: object, make: Callable[[], object]) -> object:
+        answer, took_s = await asyncio.get_running_loop().run_in_executor(self._maker, lambda: _timed(make))
+        now = self._clock()
+        self._kept = {other: kept for other, kept in self._kept.items() if now < kept.until}
+        if took_s >= DEAR_S:
+            self._kept[key] = _Kept(answer, now + min(took_s * REST, REST_S_MAX))
+        return answer
+
+
+def _timed(make: Callable[[], object]) -> tuple[object, float]:
+    began = time.thread_time()
+    answer = _read(make)
+    return answer, time.thread_time() - began
+
+
+def _read(make: Callable[[], object]) -> object:
+    """What is shown belongs to another thread: a container that changed while it was read is read again."""
+    for _ in range(READ_MAX - 1):
+        try:
+            return make()
+        except RuntimeError as changed:
+            if "during iteration" not in str(changed):
+                raise
+    return make()

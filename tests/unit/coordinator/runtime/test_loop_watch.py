@@ -1,0 +1,48 @@
+"""How late an event loop is, as other threads see it."""
+
+import asyncio
+import time
+
+from bellwether_kafka.coordinator.runtime.loop_watch import STUCK_S, LoopWatch
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_largest_lateness_of_the_last_minute() -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+    for second, late_s in ((1, 0.0), (2, 0.4), (3, 0.1)):
+        clock.now = 100.0 + second
+        watch.turned(clock.now - late_s)
+    assert abs(watch.lateness_s() - 0.4) < 1e-9
+    clock.now = 162.5
+    watch.turned(162.5)
+    assert abs(watch.lateness_s() - 0.1) < 1e-9, "what is older counts no more"
+
+
+def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+    clock.now += 5.25
+    assert abs(watch.lateness_s() - 5.0) < 1e-9
+    assert watch.stuck() is None
+    clock.now += STUCK_S
+    assert watch.stuck() == "the event loop has not turned for 35 s"
+
+
+def test_a_call_that_blocks_the_loop_is_seen() -> None:
+    async def story() -> float:
+        watch = LoopWatch()
+        watching = asyncio.create_task(watch.run())
+        await asyncio.sleep(0.01)
+        time.sleep(0.6)  # noqa: ASYNC251 - what must not happen
+        await asyncio.sleep(0.05)
+        watching.cancel()
+        return watch.lateness_s()
+
+    assert asyncio.run(story()) > 0.2

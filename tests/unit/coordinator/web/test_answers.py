@@ -1,0 +1,63 @@
+"""Dear answers are made once for all who ask, and not again at once."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from bellwether_kafka.coordinator.web.answers import Answers
+
+
+class Making:
+    """Answers with its number, after computing for `cpu_s`."""
+
+    def __init__(self, cpu_s: float) -> None:
+        self._cpu_s = cpu_s
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        until = time.thread_time() + self._cpu_s
+        while time.thread_time() < until:
+            pass
+        return self.times
+
+
+def asked(make: Callable[[], object], times: int, now_s: Callable[[], float]) -> list[object]:
+    async def story() -> list[object]:
+        answers = Answers(now_s)
+        return [
+            *await asyncio.gather(*(answers.of("page", make) for _ in range(times))),
+            await answers.of("page", make),
+        ]
+
+    return asyncio.run(story())
+
+
+def test_all_who_ask_at_a_time_share_one_answer_and_so_does_who_asks_soon_after() -> None:
+    making = Making(0.05)
+    assert asked(making, 20, lambda: 0.0) == [1] * 21
+
+
+def test_a_dear_answer_is_made_again_when_its_time_is_over() -> None:
+    clock = iter(range(0, 1_000, 10))
+    making = Making(0.05)
+    assert asked(making, 1, lambda: next(clock)) == [1, 2]
+
+
+def test_a_cheap_answer_is_made_for_each_request() -> None:
+    making = Making(0.0)
+    assert asked(making, 1, lambda: 0.0) == [1, 2]
+
+
+def test_what_changed_while_it_was_read_is_read_again() -> None:
+    changes = iter([True, False])
+
+    def read() -> list[str]:
+        known = dict.fromkeys("ab", 1)
+        for name in known:
+            if next(changes, False):
+                known["c"] = 1
+            assert name
+        return list(known)
+
+    assert asked(read, 1, lambda: 0.0) == [["a", "b"], ["a", "b"]]
