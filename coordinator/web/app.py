@@ -4,6 +4,7 @@ Anybody who can reach the port can learn what groups, topics and clients are cal
 with its own script and style and asks nobody else for anything.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.observation import values_of
-from bellwether_kafka.coordinator.web.answers import Answers, BusyError
+from bellwether_kafka.coordinator.web.answers import SENT_MAX, Answers, BusyError
 from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
@@ -57,7 +58,8 @@ class Answer:
 READS = ("GET", "HEAD")
 METRICS_PATH = "/metrics"
 PROBES = ("/livez", "/readyz")
-CHUNK_BYTES = 65_536  # of a body at a time: the next one waits until the reader has taken this one
+CHUNK_BYTES = 262_144  # of a body at a time: the next one waits until the reader has taken this one
+SENT_BYTES_PER_S = 40_000_000  # to all readers together; sending costs a core as well
 BUSY = Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"Too many requests wait; ask again.\n")
 
 
@@ -101,7 +103,9 @@ class Web:
         try:
             async with self._answers:
                 made = await self._answers.of((path, accept), lambda: self.answer("GET", path, accept))
-                await _send(scope, send, cast("Answer", made))
+                answer = cast("Answer", made)
+                await _send(scope, send, answer)
+                await asyncio.sleep(len(answer.body) * SENT_MAX / SENT_BYTES_PER_S)
         except BusyError:
             await _send(scope, send, BUSY)
 
@@ -162,6 +166,7 @@ async def _send(scope: Scope, send: Send, answer: Answer) -> None:
     body = b"" if scope["method"] == "HEAD" else answer.body
     for at in range(0, len(body) - CHUNK_BYTES, CHUNK_BYTES):
         await send({"type": "http.response.body", "body": body[at : at + CHUNK_BYTES], "more_body": True})
+        await asyncio.sleep(0)  # others have their turn, and a reader that has gone is noticed
     rest = max(0, (len(body) - 1) // CHUNK_BYTES * CHUNK_BYTES)
     await send({"type": "http.response.body", "body": body[rest:]})
 
