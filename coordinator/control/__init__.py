@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.absence import handed_over, look, owned
+from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     BEAT,

@@ -18,12 +18,14 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.absence import Look
 from bellwether_kafka.coordinator.control.active_role import Sidecars
+from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Event,
     Fatal,
     GroupMembership,
+    HandBackRemembered,
     Note,
     OrdersStand,
     State,
@@ -76,6 +78,8 @@ class Runner(Protocol):
     def policy(self) -> str: ...
     @property
     def rules_refused(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
     def rule(self, rules: tuple[Rule, ...], order: str) -> None: ...
     def begin_round(self, order: str) -> None: ...
 
@@ -86,6 +90,7 @@ class _GroupState:
 
     runner: Runner
     active: bool  # Bellwether leads it or tries to
+    handed_back: HandedBack | None = None
     orders: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
     placed: tuple[records.PlacementOrder, ...] = ()
     leads: bool = False
@@ -260,6 +265,7 @@ class Controller:
         for group, state in self._groups.items():
             self._update_orders(group, state, now_ms)
             self._update_rules(group, state, now_ms)
+            self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
                 self._update_role(group, state)
         self._obey_drains(now_ms)
@@ -300,6 +306,24 @@ class Controller:
         state.runner.rule(rules, "; ".join(_news(before, standing, now_ms, self._ended)))
         for order in before:
             self._ended.pop(order.key, None)
+
+    def _update_hand_back(self, group: str, state: _GroupState, now_ms: int) -> None:
+        found = self._orders.handed_back(group, now_ms)
+        if found is None or found == state.handed_back:
+            return
+        state.handed_back = found
+        waits = found.waits and found.topology == state.runner.digest
+        state.runner.post(HandBackRemembered((now_ms - found.at_ms) / 1000, found.reason, waits))
+
+    def hand_back(self, group: str, reason: str, *, waits: bool) -> None:
+        """The group has been handed back, or Bellwether leads it again: kept over restarts."""
+        state, now_ms = self._groups[group], int(self._wall_clock() * 1000)
+        found = self._orders.handed_back(group, now_ms)
+        record = renewed(found, group, reason, state.runner.digest, now_ms, waits=waits)
+        if record is not None:
+            state.handed_back = record
+            self._orders.apply(record.key, record)
+            self._topic.write(record)
 
     def _done(self, order: records.Order) -> None:
         """Orders that are carried out once are withdrawn by the one that did it, so that no successor does it again."""

@@ -5,6 +5,9 @@ The socket is a Unix one with an abstract name (Linux): it needs no folder, whic
 not have, and it ends with its process. Both sides let the kernel say who is at the other end, and talk to nobody but
 the same user in the same process namespace. A request is one line of JSON: {} to read, {"key": ..., "value": ...} to
 give an order, with the value null to withdraw it. The answer is one, too, with "bootstrap", "records" and "error".
+
+That a group was handed back must outlast the process: it is kept in a small file (`HandBackFile`), where there is a
+folder for it. A container that keeps no folder needs a control topic for that.
 """
 
 import asyncio
@@ -16,11 +19,13 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, Stopped, decode
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
 
@@ -40,14 +45,47 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: process, user, grou
 log = structlog.get_logger(__name__)
 
 
+class HandBackFile:
+    """The records of hand-backs, by key, as JSON: in $XDG_STATE_HOME/bellwether, or ~/.local/state/bellwether. A file
+    for each set of brokers, since two clusters may have groups of one name."""
+
+    def __init__(self, bootstrap: str, folder: Path | None = None) -> None:
+        name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
+        self._path = (folder or state_folder()) / f"handed-back-{name}.json"
+
+    def read(self) -> dict[str, Record]:
+        """What was kept; nothing where there is no such file, or none that can be read."""
+        with suppress(OSError, ValueError, AttributeError):
+            return dict(_records(json.loads(self._path.read_text(encoding="utf-8"))))
+        return {}
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Where that fails a restart forgets them, which the log says."""
+        text = json.dumps({record.key: record.to_json() for record in records})
+        aside = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(self._path)
+        except OSError as error:
+            log.warning("hand_back_not_kept", reason=str(error), remedy="set control_topic, or XDG_STATE_HOME")
+
+
+def state_folder() -> Path:
+    """Where a process of this user keeps what outlasts it."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "bellwether"
+
+
 class LocalOrders:
     """The process's side: what the controller asks of a control topic. Belongs to the event loop in which `start` was
     called. `bootstrap` is bootstrap.servers, by which commands tell clusters apart."""
 
     topic = ""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, folder: Path | None = None) -> None:
         self._bootstrap = bootstrap
+        self._file = HandBackFile(bootstrap, folder)
         self._records: dict[str, Record] = {}
         self._tell: OnRecord = lambda _key, _record: None
         self._listening: asyncio.Task[None] | None = None
@@ -56,11 +94,16 @@ class LocalOrders:
         loop = asyncio.get_running_loop()
         # Later, as from a topic: the controller writes while it carries out what it has heard.
         self._tell = lambda key, record: void(loop.call_soon(on_record, key, record))
+        for key, record in self._file.read().items():
+            if isinstance(record, HandedBack):
+                self._set(key, record)
         loop.call_soon(on_caught_up)
         self._listening = loop.create_task(self._listen())
 
     def write(self, record: Record) -> None:
         self._set(record.key, record)
+        if isinstance(record, HandedBack):
+            self._file.write(kept for kept in self._records.values() if isinstance(kept, HandedBack))
 
     def withdraw(self, key: str) -> None:
         self._set(key, None)

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, names, number, text, texts
+from bellwether_kafka.coordinator.control.handed_back import HANDED_BACK, HandedBack, handed_back_key
 
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
@@ -320,6 +321,13 @@ def _stopped(fields: Mapping[str, Any]) -> Stopped:
     return Stopped(text(fields, "target"), names(fields, "members"), names(fields, "static"), **_given(fields))
 
 
+def _handed_back(fields: Mapping[str, Any]) -> HandedBack:
+    at_ms, expires_ms = number(fields, "at_ms"), number(fields, "expires_ms")
+    reason, topology = text(fields, "reason"), text(fields, "topology", "")
+    waits = fields.get("waits") is not False
+    return HandedBack(text(fields, "target"), at_ms, expires_ms, reason, topology, waits)
+
+
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Who gave the order, when, for how long and why."""
     owner = text(fields, "owner")
@@ -346,6 +354,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     **{kind.value: _placement for kind in PlacementKind},
     ABSENCE: _absence,
     STOPPED: _stopped,
+    HANDED_BACK: _handed_back,
     BEAT: _beat,
 }
 
@@ -377,6 +386,11 @@ class OrderState:
         """How far the absence has come that this order is tied to; None where no leader has said so yet."""
         found = self._orders.get(absence_key(order.target, order.where))
         return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
+
+    def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
+        """The last hand-back of a group, while it limits the next."""
+        found = self._orders.get(handed_back_key(group))
+        return found if isinstance(found, HandedBack) and now_ms < found.expires_ms else None
 
     def left_over(self, now_ms: int) -> list[Absence]:
         """Absences whose order has expired or is gone."""

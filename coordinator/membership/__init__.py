@@ -26,6 +26,7 @@ from bellwether_kafka.coordinator.membership.config import (
     STOCK_PROTOCOLS,
     STREAMS_PROTOCOL,
     Adopt,
+    HandBack,
     MembershipConfig,
     Mode,
     check_timing,
@@ -48,6 +49,7 @@ from bellwether_kafka.coordinator.membership.events import (
     Event,
     Failure,
     GroupState,
+    HandBackRemembered,
     HeartbeatAnswer,
     JoinAnswer,
     JoinedMember,
@@ -63,6 +65,7 @@ from bellwether_kafka.coordinator.membership.events import (
     StopRequested,
     SyncAnswer,
     Wake,
+    WorkDoubted,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role

@@ -124,6 +124,7 @@ class Adoption:
     recovery: Recovery
     approach: Approach
     _rehearsed: TakeoverAttempt | None = None
+    _returning: bool = False  # the rehearsal under way is for a return after the lead was handed back
     _reported: str = ""
 
     def described(self, answer: events.DescribeAnswer) -> None:
@@ -140,6 +141,10 @@ class Adoption:
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
+        if core.hand_backs.waits and not rules.holds_instance(answer, config):
+            core.set_timer(Timer.WATCH, config.watch_interval_ms)
+            self._consider_return(answer)
+            return
         awaits = core.sighting.awaited or bool(core.permission.released)
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
         if reason and self.core.permission.may_lead:
@@ -174,10 +179,31 @@ class Adoption:
     def deaths_proven(self, event: events.DeathsProven) -> None:
         """The members are removed in any case: all that is decided here is whether Bellwether comes before that."""
         core = self.core
-        if core.requests.ready and core.permission.may_lead and not core.policy.may_try_in(core.now):
+        free = core.permission.may_lead and not core.hand_backs.waits
+        if core.requests.ready and free and not core.policy.may_try_in(core.now):
             attempt = core.takeovers.before_removal(Deaths(event.seen, event.dead))
             if attempt is not None:
                 self.approach.begin(attempt)
+
+    def _consider_return(self, answer: events.DescribeAnswer) -> None:
+        """After the lead was handed back: a rehearsal has to show first that the plan would not differ from what
+        members hold."""
+        core = self.core
+        at_rest = answer.state == events.GroupState.STABLE and bool(answer.members)
+        if at_rest and core.permission.may_lead and not core.policy.may_try_in(core.now):
+            self._returning = True
+            self._send_rehearsal(answer)
+
+    def _returned(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
+        core, hand_backs = self.core, self.core.hand_backs
+        lacks = event.reason if isinstance(event, events.ComparisonFailed) or event.worth_moving else ""
+        if lacks:
+            hand_backs.lacks = lacks
+            core.policy.set_back(core.now, hand_backs.obstacle, REHEARSAL_WAIT_S_MAX)
+            return
+        hand_backs.over()
+        core.note(NoteKind.WATCHING, "its plan would not differ from what members hold, so Bellwether may lead again")
+        core.set_timer(Timer.WATCH, 0.0)
 
     def _report(self, obstacle: str) -> None:
         """Once."""
@@ -188,12 +214,19 @@ class Adoption:
     # ---- no leader is removed before a plan for its group has been made and found valid --------------------------
 
     def _rehearse(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
-        self._rehearsed = attempt
+        self._rehearsed, self._returning = attempt, False
+        self._send_rehearsal(answer)
+
+    def _send_rehearsal(self, answer: events.DescribeAnswer) -> None:
         members = tuple(events.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         deadline = self.core.now + self.core.config.decision_deadline_ms / 1000
         self.core.send(Decide(REHEARSAL, answer.protocol, members, "", deadline, dry=True))
 
     def rehearsed(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
+        returning, self._returning = self._returning, False
+        if returning and event.generation == REHEARSAL:
+            self._returned(event)
+            return
         attempt, self._rehearsed = self._rehearsed, None
         if attempt is None or event.generation != REHEARSAL:
             return

@@ -15,6 +15,7 @@ STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "Round
 
 Mode = Literal["observe", "assist", "lead"]  # what a process may do to a group: look, remove its dead, lead it
 Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes Bellwether's
+HandBack = Literal["leave", "alert"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class MembershipConfig:
     group_size_max: int | None = None
     roll_ms_max: int = 2_000
     hold_ms_max: int = 2_000
+    hand_back: HandBack = "leave"  # what follows where members cannot work by a plan
     request_timeout_ms: int = 5_000
     # A JoinGroup may be parked for the largest rebalance timeout of the group; clients' default is five minutes.
     join_timeout_ms: int = 305_000

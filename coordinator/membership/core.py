@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
+from bellwether_kafka.coordinator.membership.hand_back import HandBacks
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
@@ -101,6 +102,7 @@ class Core:
         self.policy = JoinPolicy(config)
         self.permission = Permission(config)
         self.takeovers = TakeoverPolicy(config)
+        self.hand_backs = HandBacks(config)
         self.now = 0.0
         self.requests = Requests(config)
         self.timers = Timers()

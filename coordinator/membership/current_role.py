@@ -87,6 +87,8 @@ class CurrentRole:
             return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:
             return Obstacle(NotLeading.STARTING, "the group has not been described yet")
+        if core.hand_backs.waits:
+            return core.hand_backs.obstacle
         set_back = self.core.policy.setback
         if set_back is not None and self.core.policy.may_try_in(core.now):
             return set_back

@@ -178,6 +178,23 @@ class StepAsideWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkDoubted:
+    """Members do not work as they did, and nothing proves that the plan is to blame: an operator should look."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandBackRemembered:
+    """This group was handed back `ago_s` seconds ago, by an earlier process. `waits`: the topology that did harm then
+    is still the one in use, and nothing has shown since that members work by it."""
+
+    ago_s: float
+    reason: str
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OrdersStand:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
     `leave`: out of the group and not back. `pause`: begin no rebalance. `release`: out of it while no other member is
@@ -230,4 +247,5 @@ class StopRequested:
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound | OffsetsMoved | DeathsProven
+Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkDoubted | HandBackRemembered
+Event = Answer | RequestFailed | Wake | Decided | Wanted | Seen

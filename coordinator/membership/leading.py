@@ -188,8 +188,20 @@ class Leading:
         self._refuse("no plan before the decision deadline")
 
     def step_aside(self, event: events.StepAsideWanted) -> None:
-        if not self.core.alone:
-            self._refuse(event.reason)
+        core = self.core
+        if core.alone:
+            return
+        refusal = core.hand_backs.refusal(core.now)
+        if refusal:
+            core.alert(f"{event.reason}; {refusal}")
+            return
+        core.alert(f"handed back: {event.reason}")
+        core.note(NoteKind.REFUSED, event.reason)
+        core.hand_backs.begins(core.now, event.reason)
+        self.leaving.leave(event.reason, setback=NotLeading.HANDED_BACK)
+
+    def work_doubted(self, event: events.WorkDoubted) -> None:
+        self.core.alert(event.reason)
 
     def _refuse(self, reason: str) -> None:
         self.core.note(NoteKind.REFUSED, reason)
@@ -215,6 +227,8 @@ class Leading:
         removed = bool(leadership.removed)
         self.core.policy.succeeded()
         core.go(State.STABLE)
+        if not core.alone:
+            core.hand_backs.over()
         if not leadership.returned:
             core.send(Delivered(core.requests.generation))
             leadership.removed = ()

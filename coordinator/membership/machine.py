@@ -74,6 +74,8 @@ class GroupMembership:
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
             events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
+            events.WorkDoubted: {State.STABLE: leading.work_doubted},
+            events.HandBackRemembered: anywhere(self._hand_back_remembered),
             events.DecisionReady: {State.DECIDING: leading.decision_ready},
             events.DecisionFailed: {State.DECIDING: leading.decision_failed},
             events.ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
@@ -257,6 +259,10 @@ class GroupMembership:
     def _offsets_moved(self, _: events.OffsetsMoved) -> None:
         self._core.sighting.commits_seen()
 
+    def _hand_back_remembered(self, event: events.HandBackRemembered) -> None:
+        waits = event.waits and self.state is State.WATCHING
+        self._core.hand_backs.remembered(self._core.now, event.ago_s, event.reason, waits=waits)
+
     def _orders_stand(self, event: events.OrdersStand) -> None:
         self._rebalances.pause(event.pause)
         self._released(event.release)
@@ -280,6 +286,7 @@ class GroupMembership:
         """Leaves if need be, and does not come back before an operator lets it; "" lets it."""
         if not reason:
             self._core.takeovers.asked_for()
+            self._core.hand_backs.over()
             if self.state is State.WATCHING:
                 self._recovery.proceed()
         elif self.state is State.APPROACHING:

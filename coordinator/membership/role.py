@@ -27,6 +27,7 @@ class NotLeading(StrEnum):
     BLOCKED = "blocked"
     NO_PLAN = "no_plan"
     SET_BACK = "set_back"
+    HANDED_BACK = "handed_back"
     LEAVING = "leaving"
     ORDERED_OUT = "ordered_out"
     STANDBY = "standby"
@@ -56,6 +57,8 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.BLOCKED: "Do what the reason says, or stop all members for a moment.",
     NotLeading.NO_PLAN: "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",
     NotLeading.SET_BACK: "Wait: Bellwether tries again by itself.",
+    NotLeading.HANDED_BACK: "Compare the topology file with `Topology.describe()`. Bellwether returns when its own plan"
+    " would differ no more, or after `bellwether leave` and `bellwether resume`.",
     NotLeading.LEAVING: "Wait: a member takes over.",
     NotLeading.ORDERED_OUT: "End the order with `bellwether resume`.",
     NotLeading.STANDBY: "Nothing to do: another instance leads the group, and this one takes over when it stops.",

@@ -115,6 +115,11 @@ class ConsumerKind:
     def forget(self) -> None:
         self.memory = Memory.empty()
 
+    def doubt(self) -> None:
+        """Plans are made from what members send and brokers answer, and there is nothing else to doubt."""
+
+    digest = ""
+
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
         return True
 

@@ -83,6 +83,14 @@ class GroupKind(Protocol[P]):
         """The broker has this plan: remember it."""
 
     def forget(self) -> None: ...
+    def doubt(self) -> None:
+        """Members could not work by the last plan: what it was made from counts again when a member's lead confirms
+        it."""
+
+    @property
+    def digest(self) -> str:
+        """Of what an operator has given to plan by, "" for nothing."""
+
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
         """Reads a group at rest that a member leads. Returns whether memory of it is of use."""
 

@@ -155,6 +155,11 @@ class Planner(Generic[P]):
         self._memories += 1
         self.kind.forget()
 
+    def doubt(self) -> None:
+        """Members could not work by the last plan, and the group has been handed back."""
+        self._observed = None
+        self.kind.doubt()
+
     async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
         """Remembers what the members of a returned leader hold. Where it raises anything, memory stays as it was."""
         self._turn += 1

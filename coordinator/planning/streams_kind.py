@@ -171,6 +171,14 @@ class StreamsKind:
         self._arrivals = self._next_arrivals = Arrivals()
         self._offset_failures = 0
 
+    def doubt(self) -> None:
+        self._topologies.doubt()
+
+    @property
+    def digest(self) -> str:
+        known = self._topologies.topology
+        return known.digest if known is not None and known.source != LEARNED else ""
+
     async def learn(self, members: tuple[shared.AssignedMember, ...]) -> bool:
         """Its topology. A learned one holds for those it was learned from; others may run another version, and stay
         unknown."""

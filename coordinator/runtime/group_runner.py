@@ -90,6 +90,11 @@ class GroupRunner(Generic[P]):
         return self._planner.kind.policy
 
     @property
+    def digest(self) -> str:
+        """Of what an operator has given to plan by, "" for nothing."""
+        return self._planner.kind.digest
+
+    @property
     def rules_refused(self) -> str:
         """Why plans cannot follow the operator's word on placement, "" where they can."""
         return self._planner.kind.rules_refused
@@ -338,6 +343,9 @@ class GroupRunner(Generic[P]):
     def _tell_role(self) -> None:
         role = self.role
         if (role.reason, role.detail) != self._role_told:
+            handed_back = membership.NotLeading.HANDED_BACK
+            if role.reason is handed_back and (self._role_told or (None, ""))[0] is not handed_back:
+                self._planner.doubt()
             self._role_told = (role.reason, role.detail)
             for observer in self._on_role:
                 notify(observer, self.group_id, role)

@@ -111,6 +111,7 @@ class Service:
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
         self._hear_notes = (*observers.on_note, self._on_note)
+        self._hear_roles = (*observers.on_role, self._on_role)
         self._weights = weights
         self._control = control
         self._controller: Controller | None = None
@@ -277,7 +278,7 @@ class Service:
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
         planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
         told = (*self._observers.on_decision, *self._observers.on_consumer_decision)
-        hear = told, self._hear_notes, self._observers.on_role
+        hear = told, self._hear_notes, self._hear_roles
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
 
@@ -305,7 +306,7 @@ class Service:
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(kind, offsets)
         told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
-        hear = told, self._hear_notes, self._observers.on_role
+        hear = told, self._hear_notes, self._hear_roles
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
@@ -317,6 +318,14 @@ class Service:
             self._absences.stir()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
+
+    def _on_role(self, group_id: str, role: membership.Role) -> None:
+        """Hand-backs are kept over restarts."""
+        if self._controller is not None:
+            if role.reason is membership.NotLeading.HANDED_BACK:
+                self._controller.hand_back(group_id, role.detail, waits=True)
+            elif role.leading:
+                self._controller.hand_back(group_id, "", waits=False)
 
     async def _relieve(self, group_id: str, reason: str) -> bool:
         return self._controller is not None and await self._controller.relieve(group_id, reason)

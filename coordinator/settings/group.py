@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.membership import (
     STOCK_PROTOCOLS,
     STREAMS_PROTOCOL,
     Adopt,
+    HandBack,
     MembershipConfig,
     Mode,
     check_timing,
@@ -21,7 +22,7 @@ from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, Stream
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
-LEAD_FIELDS = ("adopt", "subscribes", "online_conversion", "evict_malformed")
+LEAD_FIELDS = ("adopt", "subscribes", "online_conversion", "evict_malformed", "hand_back")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")
 # What belongs to one group and would be wrong for the next.
@@ -82,6 +83,7 @@ class GroupSettings(StreamsSettings):
     evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
     roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
     hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max
+    hand_back: HandBack = DEFAULTS.hand_back
 
     @model_validator(mode="before")
     @classmethod

@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.topology.live import learn_live
 
 LEARN_LIMIT_S = 5.0
 RETRY_S = 30.0
+UNCONFIRMED = "no group of a member that leads has shown yet that the application has this topology"
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +47,7 @@ class GivenTopology:
         self.topology = topology
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None: ...
+    def doubt(self) -> None: ...
     def settle(self, topology: Topology) -> None: ...
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None: ...
 
@@ -79,10 +81,16 @@ class TopologyKeeper:
         self._clock = clock
         self._next_try = float("-inf")
         self._tried: frozenset[str] = frozenset()
+        self._doubted = False
 
     @property
     def topology(self) -> Topology | None:
         return self._given or self._learned
+
+    def doubt(self) -> None:
+        """Members could not work by this topology: it counts again once the group of a member that leads agrees."""
+        self._doubted, self.mismatch = True, UNCONFIRMED
+        self.witnesses, self._tried, self._next_try = frozenset(), frozenset(), float("-inf")
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """Learns from a Stable group that a member leads. What it cannot learn is a log line, and tried again."""
@@ -103,9 +111,11 @@ class TopologyKeeper:
         self.witnesses = ids
         if self._given is None:  # only then is there something to do about what could not be told
             notes = list(found.notes)
+            self._doubted, self.mismatch = False, ""
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
-        self.mismatch = contradiction(self._given, learned)
+        self.mismatch = contradiction(self._given, learned, doubted=self._doubted)
+        self._doubted = self._doubted and bool(self.mismatch)
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
         else:
@@ -139,8 +149,15 @@ class TopologyKeeper:
         return create_topics(self._admin, whole, limit_s)
 
 
-def contradiction(given: Topology, learned: Topology) -> str:
-    """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing."""
+def contradiction(given: Topology, learned: Topology, *, doubted: bool = False) -> str:
+    """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing, unless
+    the topology is `doubted`: then one that it lacks may be the very one that its tasks waited for.
+
+    That a source topic serves as a changelog is only concluded from there being no other one, and the changelogs of an
+    application that Bellwether leads by an older topology have not been made yet.
+    """
+    if doubted and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
+        return f"the application has the changelog {unplaced[0]}, the topology file has not"
     for subtopology in learned.subtopologies:
         told = given.find(subtopology.id)
         if told is None:
@@ -149,7 +166,11 @@ def contradiction(given: Topology, learned: Topology) -> str:
         foreign = sorted(t for t in extra if told.id not in given.fits_pattern(t))
         if foreign:
             return f"subtopology {told.id} of the application reads {foreign[0]}, in the topology file it does not"
-        stores = sorted(set(subtopology.changelogs) - set(told.changelogs))
+        served = set(subtopology.sources) if told.changelogs else set()
+        stores = sorted(set(subtopology.changelogs) - set(told.changelogs) - served)
         if stores:
             return f"subtopology {told.id} of the application has the changelog {stores[0]}, in the topology file not"
+        lost = sorted(set(told.changelogs) - set(told.sources) - set(subtopology.changelogs) - set(learned.undecided))
+        if doubted and lost:
+            return f"subtopology {told.id} of the application has no changelog {lost[0]}, in the topology file it has"
     return ""

@@ -16,16 +16,23 @@ from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import end_sums, wanted_offsets
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
-from bellwether_kafka.coordinator.membership import Event, GroupMembership, RebalanceWanted, State, StepAsideWanted
+from bellwether_kafka.coordinator.membership import (
+    Event,
+    GroupMembership,
+    RebalanceWanted,
+    State,
+    StepAsideWanted,
+    WorkDoubted,
+)
 from bellwether_kafka.coordinator.planning import PlannedRound, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
+from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
 from bellwether_kafka.protocol.primitives import TaskId
 
 TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
-PROGRESS_SHARE = 0.2  # of task_stall_ms, between two looks
 PREPARE_INTERVAL_S = 30.0
 HELD_BACK_S = 30.0  # before topics that would end the application are looked at again
 LIMIT_S = 5.0
@@ -56,6 +63,9 @@ class StreamsWatch:
         interval_ms = configs.probing_rebalance_interval_ms
         self._prober = Prober(configs.acceptable_recovery_lag, interval_ms, config.standby_lag_max)
         self._progress = Progress(config.task_stall_ms)
+        self._work = WorkWatch(config.task_stall_ms)
+        self._pending: Verdict | None = None  # what the last plan has shown
+        self._stuck: tuple[TaskId, ...] = ()  # what has been alerted about
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
@@ -71,6 +81,8 @@ class StreamsWatch:
         self._ordered = bool(planned.ordered) or (self._ordered and decision.probing_at_ms is not None)
         self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
         self._progress.planned(decision)
+        if not self._kind.config.stateful:
+            self._pending = self._work.planned(decision)
 
     async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
         """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of Bellwether's, are
@@ -98,7 +110,8 @@ class StreamsWatch:
             await self._prepare()
             return
         generation = membership.generation
-        wishes = [await self._probe(), await self._look_for_stalls()]
+        shown, self._pending = self._pending, None
+        wishes = [await self._probe(), *self._wishes(shown), *await self._look_at_work()]
         if membership.generation == generation:
             for wish in wishes:
                 if wish is not None:
@@ -131,22 +144,42 @@ class StreamsWatch:
             log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
         return bool(objection)
 
-    async def _look_for_stalls(self) -> Event | None:
+    async def _look_at_work(self) -> list[Event]:
         decision = self._progress.decision
-        if decision is None or not self._due(self._progress_at, self._stall_ms * PROGRESS_SHARE / 1000):
-            return None
+        if decision is None or not self._due(self._progress_at, self._work.interval_ms / 1000):
+            return []
         self._progress_at = self._clock()
         cluster, of = decision.cluster, self._offsets
         counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.source_topics}
         asked = of.ends(counts, LIMIT_S), of.committed(self.group_id, counts, LIMIT_S)
-        ends, committed = await asyncio.gather(*asked)
+        try:
+            ends, committed = await asyncio.gather(*asked)
+        except Exception:
+            self._work.unknown(self._now_ms())
+            raise
         if self._progress.decision is not decision:
-            return None  # a new plan came in between
-        stuck = self._progress.observe(_flat(decision, committed), _flat(decision, ends), self._now_ms())
-        if not stuck:
-            return None
+            return []  # a new plan came in between
+        now_ms, done, end = self._now_ms(), _flat(decision, committed), _flat(decision, ends)
+        found = self._work.look(decision, done, end, now_ms)
+        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(found.verdict)]
+        if found.ask and not await self._would_kill(found.ask):
+            wishes.append(RebalanceWanted(found.ask))
+        return wishes
+
+    def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
+        """Tasks that do not progress beside others that do: an operator should look. Once."""
+        if not set(stuck) - set(self._stuck):
+            self._stuck = stuck if not stuck else self._stuck
+            return []
+        self._stuck = stuck
         named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
-        return StepAsideWanted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")
+        return [WorkDoubted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")]
+
+    @staticmethod
+    def _wishes(verdict: Verdict | None) -> list[Event]:
+        if verdict is None:
+            return []
+        return [StepAsideWanted(verdict.reason) if isinstance(verdict, HandBack) else WorkDoubted(verdict.reason)]
 
     async def _task_ends(self) -> dict[TaskId, int]:
         """The end sums of stateful tasks as of now; empty where they are not known."""
@@ -169,6 +202,8 @@ class StreamsWatch:
     def _forget(self) -> None:
         self._prober.forget()
         self._progress.forget()
+        self._work.forget()
+        self._pending, self._stuck = None, ()
         self._ends = {}
         self._ordered = False
 

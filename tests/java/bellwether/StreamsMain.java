@@ -64,13 +64,14 @@ import org.apache.kafka.streams.state.RocksDBConfigSetter;
 import org.rocksdb.Options;
 
 /**
- * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1, v2,
- * v3), `app.input` (topics with commas between) or `app.pattern`, `app.output`, `app.describe` (print the topology and
+ * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1 to
+ * v6), `app.input` (topics with commas between) or `app.pattern`, `app.output`, `app.describe` (print the topology and
  * end); every other key is a Streams setting and goes to Kafka as it is.
  *
  * <p>v1: subtopology 0 reads the input, writes every tenth record to the output and repartitions twice; 1 counts per
  * key (store "counts"); 2 counts per mark and ten seconds (store "windowed"). v2: 1 has a second store, "sizes". v3:
- * 1 and 2 change places. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
+ * 1 and 2 change places. v4: 0 has a store, "seen". v5: 3 counts behind another repartition topic. v6: 0 reads
+ * `app.second`, too. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
  * what came twice and what never came.
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
@@ -174,11 +175,14 @@ public final class StreamsMain {
         KStream<String, String> source = pattern != null
             ? builder.stream(Pattern.compile(pattern), texts)
             : builder.stream(Arrays.asList(settings.get("app.input").split(",")), texts);
+        String variant = settings.getOrDefault("app.topology", "v1");
+        if (variant.equals("v6")) {
+            source = source.merge(builder.stream(settings.get("app.second"), texts));
+        }
         KStream<String, String> input = source.processValues(Meter::new);
         input.filter((key, number) -> number.endsWith("0"))
             .mapValues(number -> "tenth " + number)
             .to(settings.get("app.output"), Produced.with(Serdes.String(), Serdes.String()));
-        String variant = settings.getOrDefault("app.topology", "v1");
         int marks = Integer.parseInt(settings.getOrDefault("app.marks", "64"));
         if (variant.equals("v3")) {
             countMarks(input, marks);
@@ -186,6 +190,12 @@ public final class StreamsMain {
         } else {
             countKeys(input, variant.equals("v2"));
             countMarks(input, marks);
+        }
+        if (variant.equals("v4")) {
+            input.groupByKey(Grouped.with(Serdes.String(), Serdes.String())).count(Materialized.as("seen"));
+        }
+        if (variant.equals("v5")) {
+            repartitioned(input, "by-size", number -> "size-" + number.length()).count(Materialized.as("lengths"));
         }
         return builder.build();
     }

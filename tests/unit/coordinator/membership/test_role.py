@@ -65,6 +65,10 @@ def given_back() -> Play:
         (Play().deciding().tell(e.DecisionFailed(1, "no topology")), R.LEAVING),
         (Play().deciding().tell(e.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
         (given_back(), R.NO_PLAN),
+        (
+            Play().stable().tell(e.StepAsideWanted("no good")).left().wake().described("Stable", seen("a")),
+            R.HANDED_BACK,
+        ),
         (beat(Play().stable(), UNKNOWN), R.SET_BACK),
         (Play().stable().tell(e.OrdersStand("an operator says so", "")), R.LEAVING),
         (Play().stable().tell(e.OrdersStand("an operator says so", "")).left(), R.ORDERED_OUT),

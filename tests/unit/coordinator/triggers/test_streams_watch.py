@@ -14,7 +14,7 @@ import pytest
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted
+from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkDoubted
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
@@ -120,15 +120,38 @@ def test_a_group_that_is_no_longer_led_is_forgotten() -> None:
     run(story())
 
 
-def test_tasks_that_stand_still_make_it_step_aside() -> None:
+def test_tasks_that_stand_still_raise_an_alert_once_and_their_members_are_asked_what_they_have() -> None:
     async def story() -> None:
         led = Led()
         await led.round(1, A, B)
         led.app.log.done = 10
-        heard = [event for _ in range(8) for event in await led.later(12)]
-        assert heard
-        assert isinstance(heard[0], StepAsideWanted)
-        assert heard[0].reason.startswith("task 0_0, 0_1, 0_2 and others has records to read and commits nothing")
+        heard = [event for _ in range(12) for event in await led.later(12)]
+        assert not [event for event in heard if isinstance(event, StepAsideWanted)]
+        asked = [event.reason for event in heard if isinstance(event, RebalanceWanted)]
+        assert (
+            asked == ["see what member a makes of its tasks: it has records to read and has committed nothing yet"] * 3
+        )
+        alerts = [event.reason for event in heard if isinstance(event, WorkDoubted)]
+        assert len(alerts) == 2
+        assert any(
+            a.startswith("task 0_0, 0_1, 0_2 and others has records to read and commits nothing") for a in alerts
+        )
+
+    run(story())
+
+
+def test_a_thread_that_keeps_state_of_a_stateless_task_makes_it_step_aside_at_once() -> None:
+    """Another version of the application, which Bellwether's topology does not know."""
+
+    async def story() -> None:
+        led = Led(App(attested=True))
+        await led.round(1, A, B)
+        assert await led.later(1) == []
+        led.app.at_s += 30
+        threads = [t.after(led.app.planner._previous) for t in (A, B)]
+        await led.round(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
+        (wish,) = [event for event in await led.later(1) if isinstance(event, StepAsideWanted)]
+        assert "has task 0_0 and keeps state of it, which it has not by the topology" in wish.reason
 
     run(story())
 

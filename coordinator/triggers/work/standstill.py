@@ -1,0 +1,130 @@
+"""Whether a group has stopped working with a plan: how often it commits, and since when it has not.
+
+Pure; times are epoch milliseconds, offsets are arrays over the flat partitions of one cluster view. A group that
+committed before members changed, and has not committed once since the plan for them, may stand still because of that
+plan. One that has committed since then works by it: what stops it later would stop it under any leader.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import BoolArray, LongArray
+from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
+
+STANDSTILL_MS = 300_000
+RHYTHMS = 3  # so many usual intervals between commits may pass
+INTERVALS_KEPT = 8
+UNREAD_MIN = 2  # one record position may be a transaction marker, which is never read
+NOTHING_COMMITTED = -1
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """How often a group commits, as far as looks have shown it."""
+
+    last_ms: int | None = None
+    _intervals: list[int] = field(default_factory=list)
+
+    @property
+    def usual_ms(self) -> int | None:
+        """The longest of the last intervals between commits, None where there have not been two commits."""
+        return max(self._intervals, default=None)
+
+    def committed(self, now_ms: int) -> None:
+        """The group has committed since the last look. A pause without input is no interval: see `rested`."""
+        if self.last_ms is not None:
+            self._intervals = [*self._intervals, now_ms - self.last_ms][-INTERVALS_KEPT:]
+        self.last_ms = now_ms
+
+    def rested(self) -> None:
+        """There was nothing to commit: the next commit begins an interval and ends none."""
+        self.last_ms = None
+
+
+class Standstill:
+    """One group's. `least_ms`: a shorter time without a commit says nothing."""
+
+    def __init__(self, least_ms: int = STANDSTILL_MS) -> None:
+        self._least_ms = min(least_ms, STANDSTILL_MS)
+        self.rhythm = Rhythm()
+        self._committed: LongArray | None = None
+        self._first_end: LongArray | None = None
+        self._begun_ms = 0  # since when nothing has been committed, for all that is known
+        self._worked_before = False  # it committed, not long before the last plan for changed members
+        self._changed_ms: int | None = None  # when that plan was made, None once the group has committed by it
+
+    @property
+    def unproven(self) -> bool:
+        """There is a plan for changed members by which the group has not committed yet."""
+        return self._changed_ms is not None
+
+    @property
+    def patience_ms(self) -> int:
+        """For how long a group without commits is left alone."""
+        return max(self._least_ms, RHYTHMS * (self.rhythm.usual_ms or 0))
+
+    def planned(self, now_ms: int, *, changed: bool, same_topics: bool) -> None:
+        """The broker has a plan. `changed`: its members are not those of the plan before it."""
+        if not same_topics:
+            self._committed = self._first_end = None
+        if not changed:
+            return
+        last = self.rhythm.last_ms
+        if self._changed_ms is None:
+            self._worked_before = last is not None and now_ms - last <= self.patience_ms
+        self._changed_ms = self._begun_ms = now_ms
+
+    def unknown(self, now_ms: int) -> None:
+        """A broker has not answered: what happened meanwhile is not known."""
+        self._committed = self._first_end = None
+        self._begun_ms = now_ms
+
+    def forget(self) -> None:
+        """Bellwether leads no more. The rhythm is the group's own and stays."""
+        self._committed = self._first_end = self._changed_ms = None
+
+    def observe(self, committed: LongArray, ends: LongArray, now_ms: int, *, restoring: bool) -> Verdict | None:
+        """Takes the group's offsets, NOTHING_COMMITTED where it has none. An end below 0 is unknown."""
+        before, self._committed = self._committed, committed
+        if before is None or len(before) != len(committed) or self._first_end is None:
+            self._first_end = ends
+            self._begun_ms = max(self._begun_ms, now_ms) if self._changed_ms is None else self._begun_ms
+            return None
+        if (committed != before).any():
+            self.rhythm.committed(now_ms)
+            self._begun_ms, self._changed_ms = now_ms, None
+            return None
+        waiting = self.waiting(committed, ends)
+        if not waiting.any():
+            self._begun_ms = now_ms
+            self.rhythm.rested()
+            return None
+        if (ends < 0).any():
+            self.unknown(now_ms)
+            return None
+        return self._verdict(now_ms, restoring=restoring)
+
+    def waiting(self, committed: LongArray, ends: LongArray) -> BoolArray:
+        """Whether a partition has records to read. Where nothing was ever committed only those count that came since
+        the first look: the application may begin at the end."""
+        first = self._first_end if self._first_end is not None else ends
+        start = np.where(committed == NOTHING_COMMITTED, first, committed)
+        found: BoolArray = (ends >= 0) & (ends - start >= UNREAD_MIN)
+        return found
+
+    def _verdict(self, now_ms: int, *, restoring: bool) -> Verdict | None:
+        still_ms = now_ms - self._begun_ms
+        if still_ms < self.patience_ms:
+            return None
+        what = f"no partition has been committed for {still_ms // 1000} s, although there are records to read"
+        if self._changed_ms is not None and self._worked_before and not restoring:
+            return HandBack(f"{what}, since the plan for members that have changed")
+        return Alert(f"{what}; {self._why_not(restoring=restoring)}")
+
+    def _why_not(self, *, restoring: bool) -> str:
+        if restoring:
+            return "state may be restored meanwhile, so Bellwether goes on leading"
+        if self._changed_ms is None:
+            return "the group has worked by this plan, so Bellwether goes on leading"
+        return "whether it worked before is not known, so Bellwether goes on leading"

@@ -1,0 +1,114 @@
+"""The watch on the work of one application that Bellwether leads: what threads say, and what the group commits.
+
+`planned` takes every delivered plan, `look` offsets from time to time; both say what follows. Pure.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, LongArray
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.triggers.work.evidence import Evidence, Fact
+from bellwether_kafka.coordinator.triggers.work.standstill import Standstill
+from bellwether_kafka.coordinator.triggers.work.suspicion import Suspicion
+from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
+
+CLOSE_MS, FAR_MS = 5_000, 10_000  # between two looks, while a member has yet to show that it works, and otherwise
+PARTITIONS_A_SECOND = 2_000  # a large group is looked at more seldom
+TOLD_AGAIN_MS = 600_000
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a look has shown: a verdict, and why threads should say what they have, "" for no reason."""
+
+    verdict: Verdict | None = None
+    ask: str = ""
+
+
+@dataclass(slots=True)
+class WorkWatch:
+    """One application's. `stall_ms`: a shorter time without a commit says nothing."""
+
+    stall_ms: int
+    standstill: Standstill = field(init=False)
+    evidence: Evidence = field(default_factory=Evidence)
+    suspicion: Suspicion = field(default_factory=Suspicion)
+    _decision: Decision[TaskPlan] | None = None
+    _alerted: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.standstill = Standstill(self.stall_ms)
+
+    @property
+    def interval_ms(self) -> int:
+        """Between two looks."""
+        decision = self._decision
+        size = decision.cluster.partition_total if decision is not None else 0
+        least = CLOSE_MS if self.suspicion.watches else FAR_MS
+        return max(min(least, self.stall_ms // 4), 1000 * size // PARTITIONS_A_SECOND)
+
+    def planned(self, decision: Decision[TaskPlan]) -> Verdict | None:
+        """The broker has this plan."""
+        before, self._decision = self._decision, decision
+        same = before is not None and before.cluster.topics == decision.cluster.topics
+        same = same and before is not None and np.array_equal(before.cluster.counts, decision.cluster.counts)
+        facts = self.evidence.planned(decision)
+        changed = self.suspicion.planned(decision, same_topics=same)
+        self.standstill.planned(decision.decided_at_ms, changed=changed, same_topics=same)
+        return HandBack(sentence(facts)) if facts else None
+
+    def forget(self) -> None:
+        self._decision = None
+        self.evidence.forget()
+        self.suspicion.forget()
+        self.standstill.forget()
+
+    def unknown(self, now_ms: int) -> None:
+        """A broker has not answered."""
+        self.standstill.unknown(now_ms)
+
+    def look(self, decision: Decision[TaskPlan], committed: LongArray, ends: LongArray, now_ms: int) -> Finding:
+        """Takes the offsets of the flat partitions of `decision`."""
+        if decision is not self._decision:
+            return Finding()  # a new plan came in between
+        read = decision.plan.tasks.task_of != NOBODY  # nothing is asked about the other topics' partitions
+        waiting = self.standstill.waiting(committed[read], ends[read])
+        restoring = bool((waiting & ~self._runs(decision)[read]).any())
+        verdict = self.standstill.observe(committed[read], ends[read], now_ms, restoring=restoring)
+        usual_ms, again = self.standstill.rhythm.usual_ms, self.evidence.asks_again
+        unread = np.zeros(len(read), dtype=np.bool_)
+        unread[read] = waiting
+        ask = self.suspicion.observe(decision, committed, unread, usual_ms, now_ms, again=again)
+        return Finding(self._once(verdict, now_ms), ask)
+
+    def _runs(self, decision: Decision[TaskPlan]) -> BoolArray:
+        """By flat partition: nothing can be restored for it, because its task keeps no state or its thread said that it
+        runs."""
+        plan, table = decision.plan, decision.plan.view.tasks
+        runs = ~table.stateful
+        holder = plan.out.holder.tolist()
+        for task in np.flatnonzero(table.stateful).tolist():
+            row = holder[task]
+            runs[task] = row != NOBODY and self.evidence.runs(plan.joined[row].member_id, table.task_id(task))
+        found: BoolArray = np.append(runs, True)[plan.tasks.task_of]
+        return found
+
+    def _once(self, verdict: Verdict | None, now_ms: int) -> Verdict | None:
+        """An alert is not said again while it goes on."""
+        if not isinstance(verdict, Alert):
+            return verdict
+        kind = verdict.reason.partition(";")[2]
+        if now_ms - self._alerted.get(kind, -TOLD_AGAIN_MS) < TOLD_AGAIN_MS:
+            return None
+        self._alerted[kind] = now_ms
+        return verdict
+
+
+def sentence(facts: tuple[Fact, ...]) -> str:
+    """Of what threads have said against the topology."""
+    named = "; ".join(fact.sentence for fact in facts[:SHOWN])
+    more = f", and {len(facts) - SHOWN} more such reports" if len(facts) > SHOWN else ""
+    return f"the topology is not the application's: {named}{more}"

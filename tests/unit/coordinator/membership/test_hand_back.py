@@ -1,0 +1,98 @@
+"""Handing the lead back because members do not work: once in a day, and back only with a proof."""
+
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.commands import Decide, Join, Leave, NoteKind
+from bellwether_kafka.coordinator.membership.hand_back import DAY_S
+from bellwether_kafka.coordinator.membership.role import NotLeading
+from bellwether_kafka.coordinator.membership.transitions import State
+from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+
+HARM = e.StepAsideWanted("the topology is not the application's")
+
+
+def leading(**settings: object) -> Play:
+    return Play(**settings).joining().joined(member(ME), member("a")).planned().synced()
+
+
+def handed_back(**settings: object) -> Play:
+    return leading(**settings).tell(HARM).left()
+
+
+def rehearsing(play: Play) -> Play:
+    for _ in range(60):
+        play.wake()
+        if play.kinds() == ["Describe"]:
+            play.described("Stable", seen("a"))
+        if any(isinstance(command, Decide) for command in play.last):
+            return play
+    raise AssertionError("no rehearsal")
+
+
+def test_a_hand_back_leaves_the_group_with_an_alert_and_a_reason_of_its_own() -> None:
+    play = leading().tell(HARM)
+    assert play.sent(Leave).reason == HARM.reason
+    assert (NoteKind.ALERT, f"handed back: {HARM.reason}") in play.notes()
+    play.left()
+    assert play.wake().described("Stable", seen("a")).machine.role.reason is NotLeading.HANDED_BACK
+    assert HARM.reason in play.machine.role.detail
+
+
+def test_with_the_setting_alert_it_only_raises_one() -> None:
+    play = leading(hand_back="alert").tell(HARM)
+    assert play.state is State.STABLE
+    assert (NoteKind.ALERT, f'{HARM.reason}; hand_back = "alert" keeps the lead') in play.notes()
+
+
+def test_an_empty_group_is_not_joined_before_there_is_a_proof() -> None:
+    play = handed_back()
+    for _ in range(20):
+        play.wake()
+        if play.kinds() == ["Describe"]:
+            play.described("Empty")
+        assert not any(isinstance(command, Join) for command in play.last)
+
+
+def test_it_returns_when_its_own_plan_would_differ_no_more() -> None:
+    play = rehearsing(handed_back())
+    play.tell(e.ComparisonFailed(REHEARSAL, "the application has another changelog"))
+    assert "it stays out because the application has another changelog" in play.machine.role.detail
+    rehearsing(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=True, reason="3 tasks have no owner"))
+    assert play.machine.role.reason is NotLeading.HANDED_BACK
+    rehearsing(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert play.machine.role.reason is not NotLeading.HANDED_BACK
+
+
+def test_a_second_hand_back_within_a_day_is_an_alert_and_one_after_it_is_not() -> None:
+    play = leading()
+    play.tell(e.HandBackRemembered(3600.0, "an earlier one", waits=False)).tell(HARM)
+    assert play.state is State.STABLE
+    assert any("once within 24 hours" in reason for kind, reason in play.notes() if kind is NoteKind.ALERT)
+    late = leading().tell(e.HandBackRemembered(DAY_S + 1, "an earlier one", waits=False)).tell(HARM)
+    assert late.state is State.LEAVING
+
+
+def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
+    play = Play().found().tell(e.HandBackRemembered(60.0, "an earlier one", waits=True))
+    play.described("Empty")
+    assert play.state is State.WATCHING
+    assert play.machine.role.reason is NotLeading.HANDED_BACK
+    other = Play().found().tell(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
+    assert any(isinstance(command, Join) for command in other.last)
+
+
+def test_an_operator_ends_the_wait() -> None:
+    play = handed_back().tell(e.OrdersStand("an operator says so", "")).tell(e.OrdersStand("", ""))
+    for _ in range(20):
+        if play.kinds() == ["Describe"]:
+            play.described("Empty")
+        if any(isinstance(command, Join) for command in play.last):
+            return
+        play.wake()
+    raise AssertionError("it stays out")
+
+
+def test_a_doubt_about_work_is_an_alert_and_nothing_else() -> None:
+    play = leading().tell(e.WorkDoubted("task 0_1 commits nothing"))
+    assert play.state is State.STABLE
+    assert (NoteKind.ALERT, "task 0_1 commits nothing") in play.notes()
