@@ -87,11 +87,9 @@ class CurrentRole:
             return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:
             return Obstacle(NotLeading.STARTING, "the group has not been described yet")
-        if core.hand_backs.waits:
-            return core.hand_backs.obstacle
-        set_back = self.core.policy.setback
-        if set_back is not None and self.core.policy.may_try_in(core.now):
-            return set_back
+        set_back, waits = core.policy.setback, self._waits()
+        if waits is not None:
+            return waits
         if not sighting.others and not config.adopt_empty:
             sentence = "the group is empty, and its topology is to be learned from its first members"
             return Obstacle(NotLeading.EMPTY, sentence)
@@ -109,6 +107,13 @@ class CurrentRole:
         if sighting.state == GroupState.PREPARING:
             return Obstacle(NotLeading.REBALANCING, "the group rebalances, and is taken over when it is at rest")
         return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
+
+    def _waits(self) -> Obstacle | None:
+        """After a hand-back for a proof, after a setback for a time."""
+        core = self.core
+        if core.hand_backs.waits:
+            return core.hand_backs.obstacle
+        return core.policy.setback if core.policy.may_try_in(core.now) else None
 
     def _named_leader(self) -> str:
         leader = self.core.takeovers.leader_here
