@@ -9,7 +9,7 @@ something that has to be revoked first (docs/reference/assignors.md#cooperative-
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.derived import claimants, compare
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, GroupView, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, GroupView, IntArray, LongArray
 
 
 def withhold(group: GroupView, owner: IntArray) -> BoolArray:
@@ -29,3 +29,15 @@ def withhold(group: GroupView, owner: IntArray) -> BoolArray:
     winner, _ = compare(claimant, claims, group.claim_generation[claimant], len(owner))
     withheld: BoolArray = elsewhere & (winner != owner) & (owner != NOBODY)
     return withheld
+
+
+def unreleased(group: GroupView, sent: IntArray) -> tuple[IntArray, IntArray]:
+    """Per flat partition that a plan does not leave with a member that claims it: (that member, in how many plans in a
+    row it was asked for it); NOBODY and 0 elsewhere. Of several members the one with the newest claim."""
+    claimant, claims = claimants(group), group.claims
+    holder, asked = np.full(len(sent), NOBODY, dtype=np.int32), np.zeros(len(sent), dtype=np.int32)
+    over: LongArray = np.flatnonzero(sent[claims] != claimant)
+    over = over[np.argsort(group.claim_generation[claimant[over]], kind="stable")]
+    holder[claims[over]] = claimant[over]
+    asked[claims[over]] = group.claim_asked[over] if len(group.claim_asked) else 1
+    return holder, asked

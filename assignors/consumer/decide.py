@@ -44,7 +44,8 @@ def _decide(
 ) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
     cluster = shared.known_cluster(seen, memory, decoded.claims)
-    group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
+    cooperative, kind = policy.cooperative(raw.protocol), policy.claims(raw.protocol)
+    group = group_view(decoded, cluster, memory, cooperative=cooperative, kind=kind)
     before = current_owner(group, cluster)
     before.flags.writeable = False
     group = replace(group, current=before)
@@ -138,6 +139,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     unreadable = wanted & cluster.unreadable
     unknown = wanted - cluster.unreadable - cluster.index.keys()
     kinds = (
+        *(([members.ids[m] for m in rows], f"{reason}: member") for reason, rows in group.doubts),
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),

@@ -11,6 +11,7 @@ from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import operator_rules
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
 from bellwether_kafka.assignors.consumer.chain import Problem
+from bellwether_kafka.assignors.consumer.cooperative import unreleased
 from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
@@ -68,7 +69,9 @@ class PartitionPlan:
         """To be remembered once SyncGroup has succeeded, not before."""
         group, sent, digests = self.group, self.target.sent, static_digests(self.joined)
         echoes = {group.members[m].key: data for m, data in self.echoes.items()}
-        return shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
+        plan = shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
+        holder, asked = unreleased(group, sent)
+        return replace(plan, holder=holder, asked=asked)
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))

@@ -9,7 +9,8 @@ from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
 from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
-from bellwether_kafka.assignors.shared import Clock, UnknownNameError, _listed, no_clock
+from bellwether_kafka.assignors.shared import ClaimKind, Clock, UnknownNameError, _listed, no_clock
+from bellwether_kafka.protocol.messages import STICKY
 
 # Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
 # racks keeps what the name promises, and partitions stay put.
@@ -56,6 +57,15 @@ class Policy:
         """Whether members under this protocol keep consuming while they rebalance."""
         known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
         return known is not None and known.cooperative
+
+    def claims(self, protocol: str) -> ClaimKind:
+        """What members' claims say under this protocol. Members of Kafka's other eager assignors revoke everything
+        before they join, and no leader reads what they own; who plans for them does not matter."""
+        if self.cooperative(protocol):
+            return ClaimKind.CONSUMED
+        if protocol == STICKY:
+            return ClaimKind.HISTORY
+        return ClaimKind.NOTHING if protocol in BUILT_IN else ClaimKind.CONSUMED
 
     def with_capacity(self, capacity: Mapping[str, float]) -> "Policy":
         """The policy with members' capacities for `load-aware`, by instance id or client id."""

@@ -5,7 +5,7 @@ member's bytes makes this module raise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,8 +39,10 @@ def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
     return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
 
 
-def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool) -> GroupView:
-    """The group of this rebalance in the coordinates of `cluster`.
+def group_view(
+    decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool, kind: shared.ClaimKind
+) -> GroupView:
+    """The group of this rebalance in the coordinates of `cluster`. `kind` is what claims say under its protocol.
 
     `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
     itself (static, same id, same bytes as last time; docs/reference/broker-behaviour.md#states) or whose bytes are
@@ -51,14 +53,20 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     members = _members(decoded, dict(degraded))
     topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
     remembered = memory.owner_in(cluster, members.keys)
-    member, flats = _clean(decoded.claims, cluster)
-    generation = decoded.claims.generation.copy()
-    if raw.protocol == RACK_AFFINITY:
-        generation[:] = shared.NO_GENERATION
-    if cooperative:
-        silent = _silent(decoded, memory)
-        member, flats = _from_memory(silent, remembered, member, flats)
-        generation[silent] = memory.generation
+    claims = shared.Claims(*_clean(decoded.claims, cluster), decoded.claims.generation)
+    silent = _silent(decoded, memory) if cooperative else np.zeros(len(members), dtype=np.bool_)
+    if silent.any():
+        spoken = ~silent[claims.member]
+        claims = replace(claims, member=claims.member[spoken], flat=claims.flat[spoken])
+    delivered = shared.Delivered.of(memory, cluster, members.keys, remembered)
+    believed = shared.believe(claims, delivered, kind, generation=raw.generation, resting=raw.resting)
+    member, flats, asked = claims.member, claims.flat, believed.asked
+    if not believed.kept.all():
+        member, flats, asked = member[believed.kept], flats[believed.kept], asked[believed.kept]
+    member, flats, asked = _from_memory(silent, remembered, member, flats, asked)
+    generation = believed.generation.copy()
+    generation[silent] = memory.generation
+    former_life = memory.generation >= raw.generation + raw.resting
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,
@@ -72,7 +80,9 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         claim_generation=generation,
         remembered=remembered,
         by_id=members.by_id,
-        remembered_generation=memory.generation,
+        remembered_generation=shared.NO_GENERATION if former_life else memory.generation,
+        claim_asked=asked,
+        refused=believed.refused,
     )
 
 
@@ -91,7 +101,23 @@ def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequ
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     owner[cluster.first[topic[real]] + partition[real]] = member[real]
     echoes = {members[m].key: data for m, data in enumerate(given.user_data) if data}
-    return Memory.of(generation, cluster, owner, _members(decoded, {}), digests=static_digests(members), echoes=echoes)
+    views, digests = _members(decoded, {}), static_digests(members)
+    memory = Memory.of(generation, cluster, owner, views, digests=digests, echoes=echoes)
+    return replace(memory, holder=_holders(decoded, cluster, owner))
+
+
+def _holders(decoded: DecodedGroup, cluster: ClusterView, owner: IntArray) -> IntArray:
+    """The member that said, when it joined, that it has a partition which nobody was given: it may have it still."""
+    claims, limit = decoded.claims, decoded.raw.generation
+    member, flats = _clean(claims, cluster)
+    fit = owner[flats] == NOBODY
+    if limit >= 0:
+        fit &= claims.generation[member] < limit
+    member, flats = member[fit], flats[fit]
+    order = np.argsort(claims.generation[member], kind="stable")
+    holder = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    holder[flats[order]] = member[order]
+    return holder
 
 
 def static_digests(members: Sequence[shared.RawMember]) -> dict[str, bytes]:
@@ -167,14 +193,13 @@ def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
 
 
 def _from_memory(
-    silent: BoolArray, remembered: IntArray, member: LongArray, flats: LongArray
-) -> tuple[LongArray, LongArray]:
-    """Replaces the claims of silent members by what was delivered to them."""
+    silent: BoolArray, remembered: IntArray, member: LongArray, flats: LongArray, asked: IntArray
+) -> tuple[LongArray, LongArray, IntArray]:
+    """With what was delivered to silent members as their claims."""
     if not silent.any():
-        return member, flats
-    spoken = ~silent[member]
+        return member, flats, asked
     delivered = np.flatnonzero((remembered != NOBODY) & silent[remembered])
-    member = np.concatenate([member[spoken], remembered[delivered]])
-    flats = np.concatenate([flats[spoken], delivered])
+    member, flats = np.concatenate([member, remembered[delivered]]), np.concatenate([flats, delivered])
+    asked = np.concatenate([asked, np.zeros(len(delivered), dtype=np.int32)])
     order = np.lexsort((flats, member))
-    return member[order], flats[order]
+    return member[order], flats[order], asked[order]

@@ -26,7 +26,9 @@ class Memory:
     """The plan of `generation` as it was SENT: `owner` names positions in `members`, flat partitions are `cluster`'s.
 
     `members` carry the last subscription and rack that could be read. `digests` (by member key) fingerprint the
-    metadata of static members; `echoes` (by member key) are the userData written into assignments.
+    metadata of static members; `echoes` (by member key) are the userData written into assignments. `holder` names the
+    member that still had a partition which the plan did not leave with it, and `asked` counts the plans in a row that
+    asked for it; both are per flat partition, or empty where there is no such partition.
     """
 
     generation: int
@@ -35,6 +37,8 @@ class Memory:
     members: Members
     digests: Mapping[str, bytes] = field(default_factory=dict)
     echoes: Mapping[str, bytes] = field(default_factory=dict)
+    holder: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    asked: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @classmethod
     def of(
@@ -76,8 +80,23 @@ class Memory:
 
         Members that are gone and partitions that no longer exist fall out; subscriptions are not looked at.
         """
+        return self._in(self.owner, cluster, keys)
+
+    def holder_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
+        """`holder` in other coordinates, as `owner_in`."""
+        return self._in(self.holder, cluster, keys)
+
+    def asked_in(self, cluster: ClusterView) -> IntArray:
+        """`asked` per flat partition of `cluster`, 0 for those that memory does not have."""
+        result = np.zeros(cluster.partition_total, dtype=np.int32)
+        if len(self.asked):
+            target, alive = translate(self.cluster, cluster)
+            result[target[alive]] = self.asked[alive]
+        return result
+
+    def _in(self, owner: IntArray, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         result = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
-        if not len(self.owner):
+        if not len(owner):
             return result
         position = np.full(len(self.members) + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
         index = self.index
@@ -86,7 +105,7 @@ class Memory:
             if old is not None:
                 position[old] = i
         target, alive = translate(self.cluster, cluster)
-        result[target[alive]] = position[self.owner[alive]]
+        result[target[alive]] = position[owner[alive]]
         return result
 
 

@@ -223,6 +223,10 @@ class GroupView:
     (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
     userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
     claims and memory come to (`claims.current_owner`) once they have been computed, so that this is done once.
+
+    Claims are only those that the leader believes; `refused` says by member index what it does not. `claim_asked` is
+    parallel to `claims`: in how many plans in a row its member will have been asked to give the partition up, if this
+    plan does; 0 where the member did not join again itself.
     """
 
     group_id: str
@@ -239,10 +243,20 @@ class GroupView:
     by_id: IntArray
     remembered_generation: int = NO_GENERATION
     current: IntArray | None = None
+    claim_asked: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    refused: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return len(self.members)
+
+    @property
+    def doubts(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """What is not believed, and the members that say it."""
+        rows: dict[str, list[int]] = {}
+        for member, reason in self.refused.items():
+            rows.setdefault(reason, []).append(member)
+        return tuple((reason, tuple(sorted(members))) for reason, members in sorted(rows.items()))
 
     @property
     def sets_in_use(self) -> LongArray:

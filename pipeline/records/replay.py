@@ -153,7 +153,9 @@ def _memory(one: Round, before: Round | None) -> shared.Memory:
     not recorded, what the recorded plan names as previous."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
-    group = consumer.group_view(consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False)
+    group = consumer.group_view(
+        consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False, kind=shared.ClaimKind.HISTORY
+    )
     if before is not None:
         held = {tp: owner for tp, (owner, _, withheld) in before.plan.items() if not withheld}
         owner = _owner(group, cluster, held)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
@@ -18,7 +19,8 @@ EMPTY_ASSIGNMENT = bytes.fromhex("000100000000ffffffff")
 
 
 def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
-    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == "cooperative-sticky")
+    cooperative, kind = Policy().cooperative(raw.protocol), Policy().claims(raw.protocol)
+    return group_view(decode_group(raw), cluster, memory, cooperative=cooperative, kind=kind)
 
 
 def _string(text: str) -> bytes:
