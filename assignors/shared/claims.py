@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, Clust
 REPEATS_MAX = 2
 
 AHEAD = "claims partitions in a generation that the group has not reached"
-UNGIVEN = "claims partitions that it was not given"
+UNGIVEN = "claims partitions that it was never given, or was to give up"
 IGNORED = "claims partitions, which members under this protocol revoke before they join"
 
 
