@@ -8,7 +8,7 @@ generation, used whichever side of a comparison it is on.
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 UNCLAIMED = -2
 
@@ -82,3 +82,19 @@ def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
     if not everything:
         trusted &= table[group.topic_set[np.maximum(remembered, 0)], topic_of]
     return np.where(trusted, remembered, winner).astype(np.int32)
+
+
+def former_owners(group: GroupView, cluster: ClusterView, current: IntArray) -> tuple[IntArray, LongArray]:
+    """(member, flat partition) of the newest claims among those that are not of the current owner: who had a partition
+    before. Several where they are of one generation."""
+    claimant, claims = claimants(group), group.claims
+    over = np.flatnonzero(current[claims] != claimant)
+    if len(over) and not group.wants_all(len(cluster.topics)):
+        table = subscriptions(group, len(cluster.topics))
+        over = over[table[group.topic_set[claimant[over]], cluster.topic_of()[claims[over]]]]
+    claimant, claims = claimant[over], claims[over].astype(np.int64)
+    newest = np.full(cluster.partition_total, UNCLAIMED, dtype=np.int32)
+    age = group.claim_generation[claimant]
+    np.maximum.at(newest, claims, age)
+    last = age == newest[claims]
+    return claimant[last], claims[last]

@@ -5,10 +5,11 @@ Both place alike; they differ in the step after it (`cooperative.withhold`).
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.derived import components, current_owner
+from bellwether_kafka.assignors.consumer.derived import components, current_owner, former_owners, rack_matters
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
+from bellwether_kafka.assignors.consumer.sticky.former import give_back
 from bellwether_kafka.assignors.consumer.sticky.general import balance
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, LongArray
 
 
 def place(group: GroupView, cluster: ClusterView) -> IntArray:
@@ -16,8 +17,11 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
     # Who owns what now, by the members' claims and what the leader delivered.
     before = current_owner(group, cluster)
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    claimant, claims = former_owners(group, cluster, before)
+    # What may be exchanged: anything in a component whose members are alike, else partitions that are alike.
+    key = np.zeros(cluster.partition_total if len(claims) else 0, dtype=np.int64)
     position = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
-    for component in components(group, len(cluster.topics)):
+    for number, component in enumerate(components(group, len(cluster.topics))):
         flats = component.flats(cluster)
         if not len(flats):
             continue
@@ -32,7 +36,18 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
             # Keep, pour, level and steal on counts; then exchange for racks and fewer moves.
             placed = balance(group, cluster, component, flats, mine)
         owner[flats] = component.members[placed]
-    return owner
+        if len(claims):
+            key[flats] = number if component.uniform else _alike(cluster, flats)
+            if rack_matters(cluster, group.rack[component.members], flats):
+                key[flats] = _alike(cluster, flats)
+    return give_back(before, owner, key, claimant, claims) if len(claims) else owner
+
+
+def _alike(cluster: ClusterView, flats: LongArray) -> LongArray:
+    """A number for each topic and set of replica racks, other than those of components."""
+    topic = np.searchsorted(cluster.first, flats, side="right") - 1
+    base = len(cluster.topics) + 1
+    return np.asarray(base + topic * len(cluster.signature_racks) + cluster.signature[flats], dtype=np.int64)
 
 
 class StickyAssignor:
