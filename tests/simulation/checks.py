@@ -156,7 +156,9 @@ class Checks:
         if not world.broker.at_work or group.state != STABLE:
             return f"the group is {group.state}"
         running = [member for member in world.members if member.running]
-        strangers = {s for s in group.seats if not world.is_ours(s)} - {member.member_id for member in running}
+        guests = world.guests
+        ours = {member.member_id for member in (*running, *guests)}
+        strangers = {s for s in group.seats if not world.is_ours(s)} - ours
         if strangers:
             return f"{sorted(strangers)} are members but do not run"
         there = partitions_of({topic: n for topic, n in world.topics.sizes.items() if topic in world.subscribed})
@@ -169,6 +171,10 @@ class Checks:
             if member.owned - there:
                 return f"{member.name} consumes {sorted(member.owned - there)}, which are gone"
             consumed |= member.owned
+        for guest in guests:
+            if guest.state != "stable" or guest.generation != group.generation:
+                return f"{guest.name} is {guest.state} in generation {guest.generation}"
+            consumed |= guest.given  # lost, and by right
         if consumed != there:
             return f"{len(consumed)} of {len(there)} partitions are consumed"
         if any(sidecar.unfinished for sidecar in world.sidecars):
@@ -180,8 +186,9 @@ class Checks:
         if self.world.streams:
             return next(filter(None, map(self._uneven_tasks, (True, False))), "")
         by_topic = self.world.flock in BY_TOPIC
+        shares = [member.owned for member in members] + [set(guest.given) for guest in self.world.guests]
         for topics in [(topic,) for topic in self.world.subscribed] if by_topic else [self.world.subscribed]:
-            counts = [sum(p.topic in topics for p in member.owned) for member in members]
+            counts = [sum(p.topic in topics for p in share) for share in shares]
             if max(counts) - min(counts) > 1:
                 return f"the spread of {' '.join(topics)} is {sorted(counts)}"
         return ""

@@ -67,8 +67,11 @@ class Faults:
         if not world.partitions:
             self._topic_comes_back(world.subscribed[0], 6)
             world.topics.agree()
-        for villain in world.hostile:
-            villain.close()
+        for hostile in world.hostile:
+            if not hostile.lasting:
+                hostile.close()
+            elif not hostile.running:
+                hostile.start()
         for member in world.members:
             if not member.running:
                 member.start()

@@ -4,6 +4,10 @@ userData, sends a megabyte of it, never syncs, or comes and goes without end.
 
 from collections.abc import Callable
 
+import numpy as np
+
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared.claims import Believed
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.errors import Code
@@ -12,16 +16,25 @@ from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.members import Member
 
 HUGE = 200_000  # bytes of userData; five of its joins fill a broker's record
-MISDEEDS = ("claims everything", "talks nonsense", "talks too much", "never syncs", "flaps")
+# Those that a group can live with for as long as it exists stay to the end of a seed.
+LASTING = ("claims everything", "claims the last generation", "keeps what it had", "talks nonsense")
+MISDEEDS = (*LASTING, "talks too much", "never syncs", "flaps")
 
 
 class Hostile(Member):
     """Its partitions are lost to the others as long as it is a member; it owns nothing that counts."""
 
     misdeed = ""
+    given: frozenset[TopicPartition] = frozenset()  # what it holds by right, and does not consume
+    had: frozenset[TopicPartition] = frozenset()  # all that it was ever given
+
+    @property
+    def lasting(self) -> bool:
+        return self.misdeed in LASTING
 
     def start(self) -> None:
-        self.misdeed = self.world.rng.choice(MISDEEDS)
+        if not self.lasting:
+            self.misdeed = self.world.rng.choice(LASTING if self.world.lasting_hostile else MISDEEDS)
         self.world.tell(f"{self.name} {self.misdeed}")
         super().start()
 
@@ -33,6 +46,11 @@ class Hostile(Member):
         if self.misdeed == "claims everything":
             everything = tuple(TopicPartition(topic, p) for topic in topics for p in range(-1, 30))
             return ConsumerProtocolSubscription(3, topics, None, everything * 2, (1 << 31) - 1, "nowhere").encode()
+        if self.misdeed == "claims the last generation":
+            everything = tuple(TopicPartition(topic, p) for topic in topics for p in range(30))
+            return ConsumerProtocolSubscription(3, topics, None, everything, self.generation).encode()
+        if self.misdeed == "keeps what it had":
+            return ConsumerProtocolSubscription(3, topics, None, tuple(sorted(self.had)), self.generation).encode()
         if self.misdeed == "talks nonsense":
             noise = rng.randbytes(rng.randint(0, 60))
             return ConsumerProtocolSubscription(3, (*topics, "t\udcff"[:1], ""), noise, (), -5, "").encode()
@@ -50,6 +68,8 @@ class Hostile(Member):
             self._rejoin_soon()
             return
         self.state = "stable"
+        self.given = frozenset(self._given(answer.assignment)) if answer.assignment else frozenset()
+        self.had |= self.given
         if self.misdeed == "flaps":
             self._after(self.world.rng.uniform(0.2, 6.0), self._flap)
 
@@ -64,3 +84,13 @@ class Hostile(Member):
             self.world.send(self.client, 1, self._node, leave, 5.0, ignore, ignore)
         self._forget()
         self._after(self.world.rng.uniform(0.2, 3.0), self._join)
+
+
+def believe_everything() -> None:
+    """Removes the rule that false claims are not believed, for this process: to see that it matters."""
+
+    def gullible(claims: shared.Claims, *_: object, **__: object) -> Believed:
+        everything = np.ones(len(claims.member), dtype=np.bool_)
+        return Believed(everything, np.ones(len(claims.member), dtype=np.int32), claims.generation, {})
+
+    shared.believe = gullible

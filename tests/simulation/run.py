@@ -22,6 +22,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
+from tests.simulation.hostile import believe_everything
 from tests.simulation.world import World
 
 CHAOS_S = 600.0
@@ -134,10 +135,11 @@ def must_lead(world: World) -> None:
         world.notes["not to be taken over, by a reason that was told"] += 1
     if not led():
         world.tell("---- all members close, and come back when we are there ----")
-        for member in world.members:
+        guests = world.guests
+        for member in (*world.members, *guests):
             member.close()
         world.run_until(world.clock.now + ADOPT_S)
-        for member in world.members:
+        for member in (*world.members, *guests):
             member.start()
     if not world.run_until(world.clock.now + adopt_s, led):
         world.violate(f"we do not lead {adopt_s:.0f} s later: {checks.unsettled() or 'a member leads'}")
@@ -225,9 +227,9 @@ def _must_stand_by(world: World) -> None:
         world.rested[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
 
 
-def run_seed(seed: int) -> tuple[World, str]:
+def run_seed(seed: int, *, lasting_hostile: bool = False) -> tuple[World, str]:
     """The world after it, and the violation, "" for none."""
-    world = World(seed)
+    world = World(seed, lasting_hostile=lasting_hostile)
     try:
         live(world)
     except ViolationError as violation:
@@ -235,10 +237,10 @@ def run_seed(seed: int) -> tuple[World, str]:
     return world, ""
 
 
-def run_seeds(first: int, count: int) -> Result:
+def run_seeds(first: int, count: int, *, lasting_hostile: bool = False) -> Result:
     result = Result()
     for seed in range(first, first + count):
-        world, violation = run_seed(seed)
+        world, violation = run_seed(seed, lasting_hostile=lasting_hostile)
         result.add(world)
         if violation:
             result.failed.append(violation)
@@ -287,15 +289,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="print the trace of this seed")
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run without a trace")
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument(
+        "--hostile", action="store_true", help="consumers, with a hostile member to the end of each seed"
+    )
+    parser.add_argument("--gullible", action="store_true", help="without the rule that false claims are not believed")
     options = parser.parse_args()
+    if options.gullible:
+        believe_everything()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     began = time.process_time()
     if options.seed is not None:
-        world, violation = run_seed(options.seed)
+        world, violation = run_seed(options.seed, lasting_hostile=options.hostile)
         print("\n".join(world.told))
         print(violation or "every promise was kept")
         return 1 if violation else 0
-    result = run_seeds(options.first, options.seeds)
+    result = run_seeds(options.first, options.seeds, lasting_hostile=options.hostile)
     print(table(result))
     print(f"CPU seconds           {time.process_time() - began:>10.1f}")
     return 1 if result.failed else 0

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from bellwether_kafka.assignors import shared
+from tests.simulation.hostile import believe_everything
 from tests.simulation.run import run_seed, run_seeds, table
 
 SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200"))
@@ -21,3 +23,14 @@ def test_every_promise_is_kept(first: int) -> None:
 def test_a_seed_tells_the_same_story_twice() -> None:
     first, second = run_seed(7)[0], run_seed(7)[0]
     assert first.told == second.told
+
+
+def test_a_hostile_member_that_stays_takes_its_share_and_no_more() -> None:
+    result = run_seeds(0, BATCH, lasting_hostile=True)
+    assert not result.failed, table(result)
+
+
+def test_the_rule_on_claims_is_what_protects_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "believe", shared.believe)  # put back afterwards
+    believe_everything()
+    assert run_seeds(0, BATCH, lasting_hostile=True).failed

@@ -44,8 +44,9 @@ CROWDS = ("eager", "sticky", "cooperative")
 class World:
     """`told` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
 
-    def __init__(self, seed: int, clock: Clock | None = None, crowd: int = 0) -> None:
-        """With a clock of somebody else many worlds live at the same time. `crowd`: so many consumers of one topic."""
+    def __init__(self, seed: int, clock: Clock | None = None, crowd: int = 0, *, lasting_hostile: bool = False) -> None:
+        """With a clock of somebody else many worlds live at the same time. `crowd`: so many consumers of one topic.
+        `lasting_hostile`: consumers, and a hostile member that stays to the end."""
         self.seed = seed
         self.rng = random.Random(seed)
         self.clock = clock or Clock()
@@ -63,7 +64,9 @@ class World:
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
         self.crowd = crowd
-        self.flock = self.rng.choice(CROWDS if crowd else [*FLOCKS, "streams"])
+        self.lasting_hostile = lasting_hostile
+        consumers = [flock for flock in FLOCKS if flock != "streams"]
+        self.flock = self.rng.choice(CROWDS if crowd else consumers if lasting_hostile else [*FLOCKS, "streams"])
         self.more = random.Random(f"more of {seed}")
         self.application = Application.drawn(self.more)
         self.topics = Topics(self.clock, self.rng, self.application.racks if self.streams else {})
@@ -84,6 +87,7 @@ class World:
             else:
                 self.members.append(Member(self, f"m{i}", kind, f"i{i}" if static else None))
         hostile = not self.streams and not crowd and self.rng.random() < 0.25
+        hostile = hostile or lasting_hostile
         self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
         self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
 
@@ -131,6 +135,11 @@ class World:
         more = {topic: self.more.randint(1, 8) for topic in ("u", "v")[: self.more.choice((0, 1, 1, 2))]}
         self.subscribed = (TOPIC, *more)
         self.topics.change({TOPIC: partitions, **more})
+
+    @property
+    def guests(self) -> list[Hostile]:
+        """Hostile members that are there to the end."""
+        return [hostile for hostile in self.hostile if hostile.lasting and hostile.running]
 
     @property
     def partitions(self) -> int:
