@@ -127,6 +127,8 @@ def _in_sequence(
         # A member that names no generation may have joined one that another led, unless there was none.
         covered = np.where(age >= 0, age <= last, last == limit - 1)
         false = covered & ~_confirmed(member, flat, delivered)
+    if possible.all():
+        return np.asarray(~false)
     # A number that cannot be is no number. Without memory it may be the group's that counts anew: then a claim harms
     # nobody as long as no other member has the partition.
     contested = np.zeros(len(delivered.given), dtype=np.bool_)

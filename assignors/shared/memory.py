@@ -96,7 +96,7 @@ class Memory:
 
     def _in(self, owner: IntArray, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         result = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
-        if not len(owner):
+        if not len(owner) or owner.max() == NOBODY:
             return result
         position = np.full(len(self.members) + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
         index = self.index

@@ -72,6 +72,8 @@ class Hostile(Member):
         self.had |= self.given
         if self.misdeed == "flaps":
             self._after(self.world.rng.uniform(0.2, 6.0), self._flap)
+        elif self._leads:
+            self._watch_metadata(self.generation)  # harm is done by what it claims, not by how it leads
 
     def _joined(self, answer: e.JoinAnswer) -> None:
         if answer.error != Code.INCONSISTENT_GROUP_PROTOCOL:

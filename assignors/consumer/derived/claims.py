@@ -89,7 +89,9 @@ def former_owners(group: GroupView, cluster: ClusterView, current: IntArray) -> 
     before. Several where they are of one generation."""
     claimant, claims = claimants(group), group.claims
     over = np.flatnonzero(current[claims] != claimant)
-    if len(over) and not group.wants_all(len(cluster.topics)):
+    if not len(over):
+        return claimant[over], over
+    if not group.wants_all(len(cluster.topics)):
         table = subscriptions(group, len(cluster.topics))
         over = over[table[group.topic_set[claimant[over]], cluster.topic_of()[claims[over]]]]
     claimant, claims = claimant[over], claims[over].astype(np.int64)
