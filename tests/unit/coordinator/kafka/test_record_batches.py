@@ -126,6 +126,7 @@ GOOD = batch(0, (b"a", b"1"), codec=0)
         rebuilt(0, b"", 1),
         *(altered(GOOD, ATTRIBUTES, ">h", codec) for codec in (2, 3, 4, 5, 6, 7)),
     ],
+    ids=lambda data: f"{len(data)} bytes",
 )
 def test_what_is_damaged_is_named_and_gone_past(damaged: bytes) -> None:
     read = read_batches(damaged + batch(1, (b"b", b"2")), 0, LIMITS)
