@@ -50,6 +50,7 @@ ARGUMENTS = {
     "plan": "{group} {brokers} --detailed-exitcode",
     "ready": "{group} member:a {control}",
     "rebalance": "{group} --wait 0.5 {control}",
+    "release": "{group} {control}",
     "replay": "{folder}/history",
     "resume": "{group} {control}",
     "roll": "{group} --exec 'true {{member}}' --wait 0.5 {control}",

@@ -16,6 +16,7 @@ DOORS = {
     r"\.is(?:digit|decimal|numeric)\(": {
         "protocol/primitives/whole_number.py",
         "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
+        "coordinator/guard/signals.py",  # whether an entry of /proc is a process
         "coordinator/observation/broker_assigned.py",  # whether every id is one
         "coordinator/topology/existing.py",  # whether a part of a name is one
         "coordinator/kafka/tokens.py",
