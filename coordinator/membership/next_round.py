@@ -63,7 +63,9 @@ class NextRound:
 
     def heartbeat_answered(self, answer: HeartbeatAnswer) -> None:
         session = self.core.session
-        if answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+        # A broker that names the generation knows the member; while that waits in JoinGroup its session does not end.
+        waits = answer.error == Code.ILLEGAL_GENERATION and self.core.state is State.JOINING
+        if answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS) or waits:
             session.alive_at = max(session.alive_at, session.heartbeat_sent_at)
         current = session.heartbeat_generation == self.core.requests.generation
         if action_for(answer.error) is Action.REJOIN and not current:

@@ -96,6 +96,13 @@ def test_a_leader_that_hears_nothing_for_a_session_timeout_does_not_lead() -> No
     assert reason(play) is R.UNREACHABLE
 
 
+def test_a_broker_that_names_the_generation_of_a_parked_join_answers() -> None:
+    """The coordinator node had moved and its group was a generation behind (seed 67 of the simulation)."""
+    play = Play(session_timeout_ms=10_000).stable().wake().heartbeat(27)
+    play.run(15.0, heartbeats=22)
+    assert reason(play) is not R.UNREACHABLE
+
+
 def test_a_watcher_that_no_broker_answers_says_so() -> None:
     play = Play().found().described("Stable", seen("a")).wake().failed(c.Describe)
     for _ in range(2):
