@@ -175,6 +175,8 @@ class Checks:
             if guest.state != "stable" or guest.generation != group.generation:
                 return f"{guest.name} is {guest.state} in generation {guest.generation}"
             consumed |= guest.given  # lost, and by right
+        if guests and not world.is_ours(group.leader or ""):
+            return ""  # what a hostile member's or a member's lead leaves to the others is not Bellwether's promise
         if consumed != there:
             return f"{len(consumed)} of {len(there)} partitions are consumed"
         if any(sidecar.unfinished for sidecar in world.sidecars):

@@ -40,7 +40,15 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
             key[flats] = number if component.uniform else _alike(cluster, flats)
             if rack_matters(cluster, group.rack[component.members], flats):
                 key[flats] = _alike(cluster, flats)
-    return give_back(before, owner, key, claimant, claims) if len(claims) else owner
+    if not len(claims):
+        return owner
+    # By the order of ids, as everything else: which of several exchanges is found depends on the numbers of members.
+    by_id = np.argsort(np.array(group.members.ids), kind="stable")
+    rank = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    rank[by_id] = np.arange(group.size, dtype=np.int32)
+    order = np.lexsort((claims, rank[claimant]))
+    placed = give_back(rank[before], rank[owner], key, rank[claimant][order], claims[order])
+    return np.append(by_id, NOBODY)[placed].astype(np.int32)
 
 
 def _alike(cluster: ClusterView, flats: LongArray) -> LongArray:
