@@ -47,19 +47,28 @@ class Claims:
 class Delivered:
     """What the leader remembers, in the coordinates of this rebalance. `took_part` marks the members of that
     generation. Per flat partition: `given` is the member that the plan gave it to, `holder` another one that still had
-    it then, `asked` the plans in a row that asked that one to give it up."""
+    it then, `asked` the plans in a row that asked that one to give it up. `known` partitions were there then: of a
+    topic that is deleted and made again, a member may still have partitions that the last plan knew nothing of."""
 
     generation: int
     took_part: BoolArray
     given: IntArray
     holder: IntArray
     asked: IntArray
+    known: BoolArray
 
     @classmethod
     def of(cls, memory: Memory, cluster: ClusterView, keys: Sequence[str], given: IntArray) -> "Delivered":
         """`given` is `memory.owner_in(cluster, keys)`."""
         took_part = np.array([key in memory.index for key in keys], dtype=np.bool_)
-        return cls(memory.generation, took_part, given, memory.holder_in(cluster, keys), memory.asked_in(cluster))
+        return cls(
+            generation=memory.generation,
+            took_part=took_part,
+            given=given,
+            holder=memory.holder_in(cluster, keys),
+            asked=memory.asked_in(cluster),
+            known=memory.known_in(cluster),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +131,7 @@ def _in_sequence(
     last = delivered.generation
     if kind is ClaimKind.HISTORY:
         # Lists of older generations are true of their time; the leader knows its own.
-        false = delivered.took_part[member] & (age == last) & (age >= 0) & (given != member)
+        false = delivered.took_part[member] & (age == last) & (age >= 0) & (given != member) & delivered.known[flat]
     else:
         # A member that names no generation may have joined one that another led, unless there was none.
         covered = np.where(age >= 0, age <= last, last == limit - 1)
@@ -139,9 +148,9 @@ def _in_sequence(
 
 
 def _confirmed(member: LongArray, flat: LongArray, delivered: Delivered) -> BoolArray:
-    """Claims of what the member was given, or had and was not asked for too often."""
+    """Claims of what the member was given, or had and was not asked for too often, or the plan did not know."""
     holds = (delivered.holder[flat] == member) & (delivered.asked[flat] <= REPEATS_MAX)
-    return np.asarray((delivered.given[flat] == member) | holds)
+    return np.asarray((delivered.given[flat] == member) | holds | ~delivered.known[flat])
 
 
 def _named(member: LongArray, which: BoolArray, reason: str) -> dict[int, str]:

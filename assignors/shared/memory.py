@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import IntArray, LongArray
+from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray
 from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Members, MemberView
 
 
@@ -92,6 +92,13 @@ class Memory:
         if len(self.asked):
             target, alive = translate(self.cluster, cluster)
             result[target[alive]] = self.asked[alive]
+        return result
+
+    def known_in(self, cluster: ClusterView) -> BoolArray:
+        """The partitions of `cluster` that were there when this plan was made: of others it says nothing."""
+        result = np.zeros(cluster.partition_total, dtype=np.bool_)
+        target, alive = translate(self.cluster, cluster)
+        result[target[alive]] = True
         return result
 
     def _in(self, owner: IntArray, cluster: ClusterView, keys: Iterable[str]) -> IntArray:

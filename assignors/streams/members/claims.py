@@ -1,20 +1,30 @@
 """Which process runs which task now: the partitions that threads own, cleaned of what cannot be.
 
-A thread owns what it says it owns. Where it cannot have said anything (static and not back yet, or unreadable), it owns
-what was last delivered to it; and where it says, in the generation that memory knows, that it owns what was never
-delivered to it, memory is right: such a claim would only keep tasks from everybody.
+A thread owns what it says it owns, as far as that can be true: `shared.believe` decides, as for consumers. Where it
+cannot have said anything (static and not back yet, or unreadable), it owns what was last delivered to it.
 
-Unless it owned that already when the plan of this generation was made. A consumer counts itself to a generation from
-its JoinGroup on; where the next rebalance begins before it gets that plan, it joins again with what it had before, and
-runs it (the Java leader believes such claims too, because it ignores generations:
-docs/reference/streams.md#reading-the-members).
+A consumer counts itself to a generation from its JoinGroup on; where the next rebalance begins before it gets that
+plan, it joins again with what it had before, and runs it (the Java leader believes such claims for ever, because it
+ignores generations: docs/reference/streams.md#reading-the-members).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, digest, distinct
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    BoolArray,
+    ClaimKind,
+    Claims,
+    Delivered,
+    IntArray,
+    LongArray,
+    believe,
+    digest,
+    distinct,
+)
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, owned_partitions
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams
@@ -25,13 +35,15 @@ _UNCLAIMED = -2
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadClaims:
     """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
-    speak in this rebalance; `refused` members claimed what they were never given."""
+    speak in this rebalance; `refused` says by member what is not believed. `asked` is per flat partition: in how many
+    plans in a row its claimant will have been asked to give it up, if this plan does; 0 where it did not speak."""
 
     member: LongArray
     flat: LongArray
     generation: IntArray
     silent: BoolArray
-    refused: tuple[int, ...] = ()
+    asked: IntArray
+    refused: Mapping[int, str] = field(default_factory=dict)
 
     def tasks(self, tasks: TaskMap) -> IntArray:
         """The task behind each claim, NOBODY for partitions that no task reads."""
@@ -40,24 +52,30 @@ class ThreadClaims:
 
 def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> ThreadClaims:
     """The claims of all members in the coordinates of `tasks.cluster`."""
-    columns, cluster = decoded.columns, tasks.cluster
-    remembered = memory.plan.owner_in(cluster, [m.key for m in decoded.members])
-    member, flat = owned_partitions(columns, cluster)
-    generation = columns.generation.copy()
+    columns, cluster, raw = decoded.columns, tasks.cluster, decoded.raw
+    keys = [m.key for m in decoded.members]
+    remembered = memory.plan.owner_in(cluster, keys)
     silent = _silent(decoded, memory)
-    known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
-    timely = known & (generation == memory.generation) & (memory.generation >= 0)
-    had = memory.owned.owner_in(cluster, [m.key for m in decoded.members])
-    false_claim = timely[member] & (remembered[flat] != member) & (had[flat] != member)
-    refused = distinct(member[false_claim & ~silent[member]])
-    kept = ~false_claim & ~silent[member]
+    member, flat = owned_partitions(columns, cluster)
+    spoken = ~silent[member]
+    claims = Claims(member[spoken], flat[spoken], columns.generation)
+    delivered = replace(
+        Delivered.of(memory.plan, cluster, keys, remembered),
+        holder=memory.owned.owner_in(cluster, keys),
+        asked=memory.owned.asked_in(cluster),
+    )
+    believed = believe(claims, delivered, ClaimKind.CONSUMED, generation=raw.generation, resting=raw.resting)
+    member, flat = claims.member[believed.kept], claims.flat[believed.kept]
+    asked = np.zeros(cluster.partition_total, dtype=np.int32)
+    asked[flat] = believed.asked[believed.kept]
+    generation = believed.generation.copy()
     given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)
-    member = np.concatenate([member[kept], remembered[given]]).astype(np.int64)
-    flat = np.concatenate([flat[kept], given]).astype(np.int64)
+    member = np.concatenate([member, remembered[given]]).astype(np.int64)
+    flat = np.concatenate([flat, given]).astype(np.int64)
     generation[silent] = memory.generation
     total = max(1, cluster.partition_total)
     member, flat = np.divmod(distinct(member * total + flat), total)
-    return ThreadClaims(member, flat, generation, silent, tuple(refused.tolist()))
+    return ThreadClaims(member, flat, generation, silent, asked, believed.refused)
 
 
 def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:

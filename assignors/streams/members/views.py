@@ -156,11 +156,13 @@ def contradictions(
 
     A running task (sum -2) is in the topology, is stateful, and its thread owns partitions of it. State on disk of
     tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that Bellwether
-    leads: a thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says.
+    leads: a thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says. Nor
+    does a member whose claims are not believed.
     """
     speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
     if memory.led:
         speaks &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
+    speaks[list(claims.refused)] = False
     running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
     member, task = reports.member[running], reports.task[running]
     infos, table = decoded.infos, tasks.table

@@ -27,6 +27,8 @@ def remember(
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
     plan = Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last))
+    claimed = _claimed(claims, tasks)
+    asked = np.where(claimed == plan.owner, 0, claims.asked).astype(np.int32)
     return members.StreamsMemory(
         plan=plan,
         threads=MappingProxyType(threads),
@@ -35,7 +37,7 @@ def remember(
         topology=tasks.topology.digest,
         homes=homes,
         held=held,
-        owned=replace(plan, owner=_claimed(claims, tasks)),
+        owned=replace(plan, owner=claimed, asked=asked),
         destinations=destinations,
     )
 

@@ -287,3 +287,13 @@ class TestClaimsThatCanBeTrue:
         liar = [replace(members[0], owned=tuple(TopicPartition("t", p) for p in range(15))), members[1]]
         decision = decided(live_group(liar, 10), memory, cluster=grown)
         assert sorted(len(mine) for mine in given(decision).values()) == [7, 8]
+
+    def test_what_the_last_plan_did_not_know_is_believed(self) -> None:
+        """A topic was deleted and made again; a had not come by that plan yet and still consumes a partition of it
+        (seed 17 of the simulated restarts)."""
+        members, memory = led()
+        both = cluster_of({"t": 12, "u": 1})
+        a = replace(members[0], topics=("t", "u"), owned=(*members[0].owned, TopicPartition("u", 0)))
+        b, c = replace(members[1], topics=("t", "u")), LiveMember("c", ("t", "u"))
+        decision = decided(live_group([a, b, c], 10), memory, cluster=both)
+        assert not [m for m in "bc" if TopicPartition("u", 0) in given(decision)[m]]

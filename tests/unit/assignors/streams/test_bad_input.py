@@ -1,6 +1,6 @@
 """Members, topologies, topics and offsets that are wrong: one bad member degrades alone, or we step aside."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -415,3 +415,21 @@ def test_members_that_cannot_be_read_are_not_recalled() -> None:
     odd = AssignedMember("odd", None, b"\0", b"")
     good = AssignedMember("a", None, TWO[0].raw.metadata, b"")
     assert list(recall_streams(3, "stream", cluster_of(SHOP_COUNTS), [odd, good]).threads) == ["a"]
+
+
+@pytest.mark.parametrize("age", [lambda _: 2**31 - 1, lambda g: g, lambda g: g - 1, lambda _: 1, lambda _: -1])
+def test_a_newcomer_that_claims_everything_at_each_join_blocks_nobody(age: Callable[[int], int]) -> None:
+    first = led(group(A, B))
+    a, b, decision = A.after(first), B.after(first), first
+    everything = a.owned + b.owned
+    swap = always(placed([1, 0, 1, 0, 1, 0, 1, 0]))
+    for generation in range(2, 6):
+        thief = replace(
+            A, member_id="thief", process=3, owned=everything, generation=age(generation), unique=generation
+        )
+        raw = group(a, b, thief, generation=generation)
+        decision = led(raw, memory=decision.plan.memory, assignors=swap)
+        a, b = a.after(decision), b.after(decision)
+    assert not decision.plan.withheld.any()
+    assert "member thief claims partitions" in "".join(decision.warnings)
+    assert len(a.owned) + len(b.owned) == len(everything)
