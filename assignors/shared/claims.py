@@ -47,8 +47,8 @@ class Claims:
 class Delivered:
     """What the leader remembers, in the coordinates of this rebalance. `took_part` marks the members of that
     generation. Per flat partition: `given` is the member that the plan gave it to, `holder` another one that still had
-    it then, `asked` the plans in a row that asked that one to give it up. `known` partitions were there then: of a
-    topic that is deleted and made again, a member may still have partitions that the last plan knew nothing of."""
+    it then, `asked` the plans in a row that asked that one to give it up. Of topics that are not `known` the plan
+    knew nothing: of one that was deleted and made again a member may still have partitions."""
 
     generation: int
     took_part: BoolArray

@@ -95,11 +95,10 @@ class Memory:
         return result
 
     def known_in(self, cluster: ClusterView) -> BoolArray:
-        """The partitions of `cluster` that were there when this plan was made: of others it says nothing."""
-        result = np.zeros(cluster.partition_total, dtype=np.bool_)
-        target, alive = translate(self.cluster, cluster)
-        result[target[alive]] = True
-        return result
+        """The partitions of `cluster` whose topic was there when this plan was made: of others it says nothing. New
+        partitions of a topic that has grown were nobody's."""
+        known = np.array([topic in self.cluster.index for topic in cluster.topics], dtype=np.bool_)
+        return np.repeat(known, cluster.counts)
 
     def _in(self, owner: IntArray, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         result = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
