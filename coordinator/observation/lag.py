@@ -63,7 +63,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class LagSummary:
-    """Of a whole group. `verdict` is the worst of the partitions whose lag is known. Sums are of what is known, None
+    """Of a whole group. `verdict` is the worst of the partitions that can be judged. Sums are of what is known, None
     where nothing is; `unknown` and `unknown_ms` count the partitions whose lag in records and in time is not. `lag_ms`
     is the largest, and where a partition's is not known, its least possible one counts. Rates are None unless they are
     known of every partition whose lag is known, and `catch_up_ms` unless it is known of every partition.
@@ -133,7 +133,7 @@ class GroupLag:
         for (topic, partition, place), values in zip(names, rows, strict=True):
             committed, end, *_ = values
             why = self.unknown.get(TopicPartition(topics[topic], partition), "")
-            note = _note(committed, end, why)
+            note = _note(committed, end, why, values[-1])
             yield PartitionLag(*(topics[topic], partition, self.member[place], *values, note))
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
@@ -153,7 +153,8 @@ class GroupLag:
         behind = self.lag > 0
         settled = known.all() and (self.catch_up_ms[behind] != UNKNOWN).all() and len(self.lag) > 0
         tally = np.bincount(self.verdict, minlength=len(VERDICTS)).tolist()
-        worst = self.verdict[known].max() if known.any() else VERDICTS.index(LagVerdict.UNKNOWN)
+        judged = self.verdict[known | (self.verdict != VERDICTS.index(LagVerdict.UNKNOWN))]
+        worst = judged.max() if len(judged) else VERDICTS.index(LagVerdict.UNKNOWN)
         return LagSummary(
             partitions=len(self.lag),
             verdict=VERDICTS[worst],
@@ -192,7 +193,9 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
         written_per_s=written,
         consumed_per_s=consumed,
         catch_up_ms=_catch_up_ms(lag, written, consumed),
-        verdict=verdicts(window, held),
+        verdict=np.where(
+            held & _never_committed(history), VERDICTS.index(LagVerdict.STALLED), verdicts(window, held)
+        ).astype(np.int64),
     )
 
 
@@ -233,6 +236,22 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     return np.select([rule for rule, _ in rules], places, VERDICTS.index(LagVerdict.OK)).astype(np.int64)
 
 
+def _never_committed(history: OffsetHistory) -> BoolArray:
+    """Where nothing was ever committed although records have waited for a whole window that were written while
+    Bellwether was looking. Older ones may be none of the group's: it may begin with what comes (auto.offset.reset).
+    """
+    at_ms, ends = history.at_ms, history.ends
+    candidates: BoolArray = (history.committed < 0).all(axis=0) & (ends[-1] >= 0)
+    if not candidates.any():
+        return candidates
+    seen = ends >= 0
+    first = ends[np.argmax(seen, axis=0), np.arange(ends.shape[1])]
+    written = seen & (ends > first)
+    since_ms = at_ms[np.argmax(written, axis=0)]
+    late: BoolArray = written.any(axis=0) & (at_ms[-1] - since_ms >= WINDOW_MS)
+    return candidates & late
+
+
 def _behind_ms(history: OffsetHistory, known: BoolArray) -> tuple[LongArray, LongArray]:
     """How long ago the record was written that is to be read next, and at least how long ago; 0 where all is read."""
     at_ms, ends, committed = history.at_ms, history.ends, history.committed[-1]
@@ -269,11 +288,12 @@ def _catch_up_ms(lag: LongArray, written_per_s: Any, consumed_per_s: Any) -> Lon
     return np.where(lag == 0, 0, np.where(lag > 0, needs, UNKNOWN)).astype(np.int64)
 
 
-def _note(committed: int | None, end: int | None, why: str) -> str:
+def _note(committed: int | None, end: int | None, why: str, verdict: LagVerdict) -> str:
     if end is None:
         return f"the end is not known{': ' * bool(why)}{why}"
     if committed is None:
-        return "the group has committed nothing here"
+        waiting = ", and what was written meanwhile waits" if verdict is LagVerdict.STALLED else ""
+        return f"the group has committed nothing here{waiting}"
     if committed > end:
         return f"the committed offset {committed} is beyond the end {end}: the topic was made anew or lost records"
     return ""

@@ -150,6 +150,40 @@ class TestVerdict:
         assert partition([(0, 100, 130), (900, 100, 130)]).verdict is V.STALLED
 
 
+class TestNeverCommitted:
+    """A partition whose consumer dies of its first record."""
+
+    UP = tuple(range(0, 240, 20))  # twelve looks, half a minute apart: the first record waits for five minutes
+
+    def test_what_is_written_while_a_member_commits_nothing_is_stalled(self) -> None:
+        found = lag_of(steady((-1,) * 12, self.UP))
+        (only,) = found.partitions()
+        assert (only.verdict, only.lag, found.summary().verdict) == (V.STALLED, None, V.STALLED)
+        assert only.note == "the group has committed nothing here, and what was written meanwhile waits"
+
+    def test_it_speaks_for_a_group_that_reads_the_others(self) -> None:
+        looks = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
+        found = group_lag(history(*looks), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
+        assert (found.verdict, found.lag, found.unknown) == (V.STALLED, 0, 1)
+        assert (found.verdicts["ok"], found.verdicts["stalled"]) == (1, 1)
+
+    def test_one_record_and_then_silence_is_stalled(self) -> None:
+        assert partition(steady((-1,) * 12, (0, *(1,) * 11))).verdict is V.STALLED
+
+    def test_one_commit_ends_it(self) -> None:
+        assert partition(steady((*(-1,) * 11, 220), self.UP)).verdict is V.OK
+
+    @pytest.mark.parametrize(
+        ("ends", "owners"),
+        [((500,) * 12, OWNED), ((0,) * 12, OWNED), ((0,) * 9 + (20,) * 3, OWNED), (UP, {})],
+        ids=["only old records", "an empty log", "written a minute ago", "no member has it"],
+    )
+    def test_what_nobody_needs_to_have_read_is_unknown(
+        self, ends: Sequence[int], owners: Mapping[TopicPartition, str]
+    ) -> None:
+        assert partition(steady((-1,) * 12, ends), owners=owners).verdict is V.UNKNOWN
+
+
 class TestSummary:
     def test_what_is_unknown_is_counted_and_never_summed(self) -> None:
         committed, ends = {"t": [5, -1], "u": [7, 9]}, {"t": [8, 4], "u": [7, 3]}
