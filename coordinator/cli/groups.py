@@ -38,7 +38,14 @@ from bellwether_kafka.coordinator.cli.output import (
 )
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_missing, is_sidecar
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Sources, as_document, short_ids
+from bellwether_kafka.coordinator.observation import (
+    LagVerdict,
+    Observation,
+    ObservedMember,
+    Sources,
+    as_document,
+    short_ids,
+)
 from bellwether_kafka.coordinator.settings import Settings
 
 LAGS_SHOWN = 20
@@ -217,7 +224,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             silent = ", or no broker says the end" if seen.group_lag is not None and seen.group_lag.unknown else ""
             console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end{silent}"))
     noted = [p for p in (report.partitions if report is not None else ()) if p.note]
-    beyond = [p for p in noted if p.committed is not None or p.end is None]
+    beyond = [p for p in noted if p.committed is not None or p.end is None or p.verdict is LagVerdict.STALLED]
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
         console.print(Text(note))
 

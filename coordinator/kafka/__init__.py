@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RemovedMembers,
         RemoveMembers,
     )
+    from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
     from bellwether_kafka.coordinator.kafka.offset_reader import (
         NO_END,
         Counts,
@@ -93,6 +94,7 @@ else:
         ),
         "metadata": ("MetadataRead",),
         "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
+        "offset_messages": ("LogPlace",),
         "offset_reader": ("NO_END", "Counts", "Ends", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": (
             *("DescribeTransaction", "DescribedTransaction", "FenceProducer", "FindTransactionCoordinator"),

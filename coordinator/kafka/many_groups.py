@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.kafka.offset_messages import (
     CommittedOffsetsRequest,
     LogEnds,
     LogEndsRequest,
+    LogPlace,
 )
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import possible_topics
@@ -105,15 +106,16 @@ class FetchOffsetsOfMany:
 
 @dataclass(frozen=True, slots=True)
 class LatestOffsets:
-    """ListOffsets: the log ends of partitions that one node leads, read uncommitted. Answers (error, offset) by
+    """ListOffsets: the log ends, or another place, of partitions that one node leads. Answers (error, offset) by
     partition of each topic."""
 
     node: Node
     partitions: Mapping[str, Sequence[int]]
     timeout_ms: int
+    place: LogPlace = LogPlace.END
 
     def message(self) -> Any:
-        return LogEndsRequest(possible_topics(self.partitions), self.timeout_ms)
+        return LogEndsRequest(possible_topics(self.partitions), self.timeout_ms, self.place)
 
     def answer(self, response: Any) -> Mapping[str, Mapping[int, tuple[int, int]]]:
         if isinstance(response, LogEnds):

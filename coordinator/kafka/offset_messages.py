@@ -9,6 +9,7 @@ no version has so far), are the library's.
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -20,19 +21,34 @@ from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, Commit
 
 GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
 MEMBERS_FROM = 9  # versions of OffsetFetch: a member and its epoch (KIP-848)
-LATEST = -1  # a timestamp of ListOffsets
+LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 NO_REPLICA, NO_EPOCH, READ_UNCOMMITTED = -1, -1, 0
 LIST_OFFSETS_FROM, LIST_OFFSETS_FLEXIBLE_FROM, LIST_OFFSETS_TIMEOUT_FROM, LIST_OFFSETS_UP_TO = 1, 6, 10, 10
 KNOWN_PARTITIONS = 1_024
 NO_TAGS = b"\0"
 NO_MEMBER = b"\0" + struct.pack(">i", NO_EPOCH)
 SIZE, ERROR, INT32 = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">i")
-WANTED_END = struct.Struct(">iiqx")  # partition, leader epoch, timestamp, tags
+WANTED_OFFSET = struct.Struct(">iiqx")  # partition, leader epoch, timestamp, tags
 END = struct.Struct(">ihqqiB")  # partition, error, timestamp, offset, leader epoch, tags
 COMMITTED, COMMITTED_END = struct.Struct(">iqi"), struct.Struct(">hB")  # around the metadata
 VARINT_BITS, VARINT_MORE = 7, 0x80
 
 Counts = Mapping[str, int]
+
+
+class LogPlace(Enum):
+    """Places in a log that ListOffsets finds, as a timestamp and an isolation level."""
+
+    END = (LATEST, READ_UNCOMMITTED)
+    START = (EARLIEST, READ_UNCOMMITTED)
+
+    @property
+    def timestamp(self) -> int:
+        return self.value[0]
+
+    @property
+    def isolation_level(self) -> int:
+        return self.value[1]
 
 
 class IrregularError(Exception):
@@ -54,14 +70,17 @@ class CommittedOffsets:
 
 
 class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,misc]  # the library has no types
-    """For the log ends of these partitions by topic, read uncommitted."""
+    """For one place in the log of each of these partitions by topic."""
 
     _header: Any
 
-    def __init__(self, partitions: Mapping[str, Sequence[int]], timeout_ms: int) -> None:
+    def __init__(
+        self, partitions: Mapping[str, Sequence[int]], timeout_ms: int, place: LogPlace = LogPlace.END
+    ) -> None:
         super().__init__(min_version=LIST_OFFSETS_FROM, max_version=LIST_OFFSETS_UP_TO)
         self._wanted = partitions
         self._limit_ms = timeout_ms
+        self._place = place
 
     def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
         super().with_header(correlation_id, client_id)
@@ -74,9 +93,11 @@ class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,m
         if self.API_VERSION < LIST_OFFSETS_FLEXIBLE_FROM:
             self._fill()
             return super().encode(header=header, framed=framed)
-        parts = [struct.pack(">ib", NO_REPLICA, READ_UNCOMMITTED), _varint(len(self._wanted) + 1)]
+        timestamp = self._place.timestamp
+        parts = [struct.pack(">ib", NO_REPLICA, self._place.isolation_level), _varint(len(self._wanted) + 1)]
         for topic, partitions in self._wanted.items():
-            parts += [_text(topic), _varint(len(partitions) + 1), b"".join(map(_wanted_end, partitions)), NO_TAGS]
+            wanted = b"".join(_wanted_offset(partition, timestamp) for partition in partitions)
+            parts += [_text(topic), _varint(len(partitions) + 1), wanted, NO_TAGS]
         if self.API_VERSION >= LIST_OFFSETS_TIMEOUT_FROM:
             parts.append(INT32.pack(self._limit_ms))
         return _sent(self, [*parts, NO_TAGS], header=header, framed=framed)
@@ -84,12 +105,13 @@ class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,m
     def _fill(self) -> None:
         topic = ListOffsetsRequest.ListOffsetsTopic
         entry = topic.ListOffsetsPartition
-        self.replica_id, self.isolation_level = NO_REPLICA, READ_UNCOMMITTED
+        self.replica_id, self.isolation_level = NO_REPLICA, self._place.isolation_level
         self.topics = [
             topic(
                 name=name,
                 partitions=[
-                    entry(partition_index=p, current_leader_epoch=NO_EPOCH, timestamp=LATEST) for p in partitions
+                    entry(partition_index=p, current_leader_epoch=NO_EPOCH, timestamp=self._place.timestamp)
+                    for p in partitions
                 ],
             )
             for name, partitions in self._wanted.items()
@@ -265,8 +287,8 @@ def _committed(metadata_size: int) -> struct.Struct:
 
 
 @lru_cache(KNOWN_PARTITIONS)
-def _wanted_end(partition: int) -> bytes:
-    return WANTED_END.pack(partition, NO_EPOCH, LATEST)
+def _wanted_offset(partition: int, timestamp: int) -> bytes:
+    return WANTED_OFFSET.pack(partition, NO_EPOCH, timestamp)
 
 
 @lru_cache(KNOWN_PARTITIONS)

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
+from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership import name_of
 from bellwether_kafka.protocol.primitives import TopicPartition, possible_topics
@@ -27,6 +28,11 @@ THREADS = 1
 RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
 
 NO_END = -1
+
+SPECS = {
+    LogPlace.END: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    LogPlace.START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+}
 
 Counts = Mapping[str, int]
 Offsets = dict[str, LongArray]
@@ -38,8 +44,9 @@ class OffsetsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The log ends of partitions 0..n-1 of each topic. `offsets` has NO_END where the end is not known, and `unknown`
-    says of each of those why, as a part of a sentence. One partition that nobody answers for hides no other."""
+    """The log ends of partitions 0..n-1 of each topic, or another place. `offsets` has NO_END where it is not known,
+    and `unknown` says of each of those why, as a part of a sentence. One partition that nobody answers for hides no
+    other."""
 
     offsets: Offsets
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -91,15 +98,19 @@ class OffsetReader:
     async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
         """The log ends of partitions 0..n-1 of each topic, as far as brokers say. Raises OffsetsError where none
         does."""
-        return await self._listed(topics, OffsetSpec.latest(), limit_s)
+        return await self.listed(topics, LogPlace.END, limit_s)
 
     async def ends(self, topics: Counts, limit_s: float) -> Offsets:
         """The same where all of them are needed. Raises OffsetsError for a single one that is not known."""
         return (await self.known_ends(topics, limit_s)).whole()
 
+    async def known_starts(self, topics: Counts, limit_s: float) -> Ends:
+        """As `known_ends`, of log starts."""
+        return await self.listed(topics, LogPlace.START, limit_s)
+
     async def starts(self, topics: Counts, limit_s: float) -> Offsets:
         """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
-        return (await self._listed(topics, OffsetSpec.earliest(), limit_s)).whole()
+        return (await self.known_starts(topics, limit_s)).whole()
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
         """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
@@ -120,21 +131,22 @@ class OffsetReader:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _listed(self, topics: Counts, spec: OffsetSpec, limit_s: float) -> Ends:
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), spec, limit_s)
+    async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
+        """One place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError where nobody answers."""
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), place, limit_s)
         try:
             return await asyncio.wait_for(work, limit_s + 2 * RESULT_SLACK_S)
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Ends:
+    def _list(self, topics: dict[str, int], place: LogPlace, limit_s: float) -> Ends:
+        spec, level = SPECS[place]
         wanted = {ListedPartition(t, p): spec for t, n in possible_topics(topics).items() for p in range(n)}
         offsets = {t: np.full(n, NO_END, dtype=np.int64) for t, n in topics.items()}
         if not wanted:
             return Ends(offsets)
         deadline = self._clock() + limit_s + RESULT_SLACK_S
         try:
-            level = IsolationLevel.READ_UNCOMMITTED
             asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s)
         except (KafkaException, ValueError) as error:
             raise OffsetsError(f"end offsets: {_text(error)}") from error

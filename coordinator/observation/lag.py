@@ -41,9 +41,10 @@ VERDICTS = tuple(LagVerdict)
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition of a group; None is what nobody knows. `lag` is in records and counts offsets. `lag_ms_min` is how
-    far it is behind in time at least; rates are records per second. `catch_up_ms` is None also where the group does not
-    catch up. `note` says why the lag is not known, "" where it is.
+    """One partition of a group; None is what nobody knows. `lag` is in records and counts offsets, of what the log
+    still has. `lag_ms_min` is how far it is behind in time at least; rates are records per second. `catch_up_ms` is
+    None also where the group does not catch up. `note` says why the lag is not known, or what it does not show, ""
+    where there is nothing to say.
     """
 
     topic: str
@@ -102,6 +103,7 @@ class GroupLag:
     counts: Mapping[str, int]
     member: Sequence[str | None]
     committed: LongArray
+    start: LongArray
     end: LongArray
     lag: LongArray
     lag_ms: LongArray
@@ -133,7 +135,7 @@ class GroupLag:
         for (topic, partition, place), values in zip(names, rows, strict=True):
             committed, end, *_ = values
             why = self.unknown.get(TopicPartition(topics[topic], partition), "")
-            note = _note(committed, end, why, values[-1])
+            note = _note(committed, int(self.start[place]), end, why, values[-1])
             yield PartitionLag(*(topics[topic], partition, self.member[place], *values, note))
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
@@ -173,19 +175,21 @@ class GroupLag:
 def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | None) -> GroupLag:
     """By at least one look. `owners` are the members that have the partitions, None where that is not known although
     there are members."""
-    committed, end = history.committed[-1], history.ends[-1]
+    committed, start, end = history.committed[-1], history.starts, history.ends[-1]
+    next_read = np.maximum(committed, np.minimum(start, end))  # what was deleted before is no longer there to be read
     member = _members(history.counts, owners or {})
     held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
     known = (committed >= 0) & (end >= committed)
-    lag = np.where(known, end - committed, UNKNOWN)
+    lag = np.where(known, end - next_read, UNKNOWN)
     window = history.since(WINDOW_MS)
     written, consumed = (_per_second(window.at_ms, offsets) for offsets in (window.ends, window.committed))
-    lag_ms, lag_ms_min = _behind_ms(history, known)
+    lag_ms, lag_ms_min = _behind_ms(history, next_read, known)
     return GroupLag(
         at_ms=int(history.at_ms[-1]),
         counts=history.counts,
         member=member,
         committed=committed,
+        start=start,
         end=end,
         lag=lag,
         lag_ms=lag_ms,
@@ -211,9 +215,9 @@ def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) ->
 def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     """For each partition its place in VERDICTS, by the looks of one window; `held`: some member has it.
 
-    A lag of zero anywhere is fine, and so is progress that makes the lag smaller. What else there is to say needs the
-    whole window: no progress is STALLED where a member has the partition and STOPPED where none has; progress beside a
-    lag that never gets smaller, and has grown, is FALLING_BEHIND.
+    A lag of zero anywhere is fine, and so are a log without records and progress that makes the lag smaller. What else
+    there is to say needs the whole window: no progress is STALLED where a member has the partition and STOPPED where
+    none has; progress beside a lag that never gets smaller, and has grown, is FALLING_BEHIND.
     """
     committed, lags = window.committed, window.ends - window.committed
     known = (committed >= 0) & (lags >= 0)
@@ -222,7 +226,7 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     whole = known.all(axis=0) & (window.at_ms[-1] - window.at_ms[0] >= WINDOW_MS)
     moved = (both & (np.diff(committed, axis=0) > 0)).any(axis=0)
     smaller = (both & (np.diff(lags, axis=0) < 0)).any(axis=0)
-    fine = (known & (lags == 0)).any(axis=0) | (moved & smaller)
+    fine = (known & ((lags == 0) | window.empty)).any(axis=0) | (moved & smaller)
     grown = lags[-1] > lags[0]
     rules = [
         (~now, LagVerdict.UNKNOWN),
@@ -252,19 +256,19 @@ def _never_committed(history: OffsetHistory) -> BoolArray:
     return candidates & late
 
 
-def _behind_ms(history: OffsetHistory, known: BoolArray) -> tuple[LongArray, LongArray]:
+def _behind_ms(history: OffsetHistory, next_read: LongArray, known: BoolArray) -> tuple[LongArray, LongArray]:
     """How long ago the record was written that is to be read next, and at least how long ago; 0 where all is read."""
-    at_ms, ends, committed = history.at_ms, history.ends, history.committed[-1]
-    rows, columns = len(at_ms), np.arange(len(committed))
+    at_ms, ends = history.at_ms, history.ends
+    rows, columns = len(at_ms), np.arange(len(next_read))
     seen = ends >= 0
-    reached = seen & (ends <= committed)  # the end was not beyond what is committed now: that record came later
+    reached = seen & (ends <= next_read)  # the end was not beyond what is to be read now: that record came later
     last = rows - 1 - np.argmax(reached[::-1], axis=0)
     after = np.minimum(last + 1, rows - 1)
     step = ends[after, columns] - ends[last, columns]
-    share = (committed - ends[last, columns]) / np.maximum(step, 1)
+    share = (next_read - ends[last, columns]) / np.maximum(step, 1)
     written_at = at_ms[last] + share * (at_ms[after] - at_ms[last])
     timed = known & reached.any(axis=0)
-    all_read = known & (ends[-1] <= committed)
+    all_read = known & (ends[-1] <= next_read)
     behind = np.where(all_read, 0, np.maximum(0, at_ms[-1] - written_at)).astype(np.int64)
     watched = at_ms[-1] - at_ms[np.argmax(seen, axis=0)]
     least = np.where(timed, behind, watched)
@@ -288,7 +292,7 @@ def _catch_up_ms(lag: LongArray, written_per_s: Any, consumed_per_s: Any) -> Lon
     return np.where(lag == 0, 0, np.where(lag > 0, needs, UNKNOWN)).astype(np.int64)
 
 
-def _note(committed: int | None, end: int | None, why: str, verdict: LagVerdict) -> str:
+def _note(committed: int | None, start: int, end: int | None, why: str, verdict: LagVerdict) -> str:
     if end is None:
         return f"the end is not known{': ' * bool(why)}{why}"
     if committed is None:
@@ -296,6 +300,8 @@ def _note(committed: int | None, end: int | None, why: str, verdict: LagVerdict)
         return f"the group has committed nothing here{waiting}"
     if committed > end:
         return f"the committed offset {committed} is beyond the end {end}: the topic was made anew or lost records"
+    if committed < start:
+        return f"{start - committed} offsets from {committed} were deleted before the group read them"
     return ""
 
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
+from bellwether_kafka.coordinator.observation.log_bounds import LogStarts
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -37,6 +38,7 @@ class LagLooks:
         self._offset_ms = 0  # of the two clocks at the last look
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory()
+        self._starts = LogStarts()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
 
     @property
@@ -54,12 +56,13 @@ class LagLooks:
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
+        sample = await self._starts.beside(offsets, sample, limit_s)
         self._forget_other_times(sample.at_ms)
         if sum(counts.values()) <= JUDGED_AT_ONCE:
             self._history, found = _judged(self._history, sample, owners)
         else:  # A million partitions take seconds, and heartbeats of groups that Bellwether leads must not wait.
             self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
-        return replace(found, notes=await self._notes(found, admin, limit_s))
+        return replace(found, notes=(*_deleted(found), *await self._notes(found, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
         """Between looks on both sides of a change of the clock, records would be older or younger than they are."""
@@ -79,6 +82,20 @@ class LagLooks:
         compact = [topic for topic in behind if self._kinds.get(topic, (0, False))[1]]
         text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
         return tuple(map(text.format, compact))
+
+
+def _deleted(found: GroupLag) -> tuple[str, ...]:
+    """A sentence on records that are gone unread."""
+    unread = np.where(found.committed >= 0, found.start - found.committed, 0)
+    places = np.flatnonzero(unread > 0)
+    if not len(places):
+        return ()
+    firsts = np.cumsum([0, *found.counts.values()])
+    most = places[np.argmax(unread[places])]
+    of = int(np.searchsorted(firsts, most, side="right")) - 1
+    partition = f"{list(found.counts)[of]}-{most - firsts[of]}"
+    others = f" and {len(places) - 1} other partitions" if len(places) > 1 else ""
+    return (f"{int(unread[places].sum())} offsets of {partition}{others} were deleted before the group read them",)
 
 
 def _judged(

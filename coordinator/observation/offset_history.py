@@ -23,12 +23,14 @@ PARTITIONS_MAX = 20_000  # of one group: 80 rows of these are 26 MB
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetSample:
     """One look: offsets of partitions 0..n-1 by topic, UNKNOWN where nothing is committed or known. No end is older
-    than the committed offset beside it. `unknown` says why an end is not known."""
+    than the committed offset beside it. `unknown` says why an end is not known. `starts` are log starts where they have
+    been read; as logs only lose records at their beginning, an older one is a lower bound."""
 
     at_ms: int
     committed: Offsets
     ends: Offsets
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    starts: Offsets = field(default_factory=dict)
 
 
 def _none() -> LongArray:
@@ -38,20 +40,23 @@ def _none() -> LongArray:
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetHistory:
     """The looks at a group, the oldest first. `committed` and `ends` have a row for each time in `at_ms` and a column
-    for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or is forgotten.
+    for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or is forgotten. `empty` has
+    the same shape: the log had no record. `starts` are the log starts of the newest row.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     at_ms: LongArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     committed: LongArray = field(default_factory=_none)
     ends: LongArray = field(default_factory=_none)
+    empty: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    starts: LongArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def plus(self, sample: OffsetSample) -> "OffsetHistory":
         """With this look. Where it shows that an earlier one says nothing any more, that one is forgotten: all of them
         where Bellwether's clock went back or the group has more than PARTITIONS_MAX partitions, those of a partition
         whose end went back, and its committed offsets where the group did."""
         counts = {topic: len(ends) for topic, ends in sample.ends.items()}
-        committed, ends = (_row(counts, offsets) for offsets in (sample.committed, sample.ends))
+        committed, ends, starts = (_row(counts, of) for of in (sample.committed, sample.ends, sample.starts))
         back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]
         before = OffsetHistory() if back or len(ends) > PARTITIONS_MAX else self
         before = _without_what_went_back(_among(before, counts), committed, ends)
@@ -60,6 +65,8 @@ class OffsetHistory:
             np.append(before.at_ms, sample.at_ms),
             np.vstack([before.committed, committed]),
             np.vstack([before.ends, ends]),
+            np.vstack([before.empty, (starts >= 0) & (starts >= ends) & (ends >= 0)]),
+            starts,
         )
         return _thinned(whole)
 
@@ -76,14 +83,16 @@ def _among(history: OffsetHistory, counts: Mapping[str, int]) -> OffsetHistory:
         return history
     shape = len(history.at_ms), sum(counts.values())
     committed, ends = (np.full(shape, UNKNOWN, dtype=np.int64) for _ in range(2))
+    empty = np.zeros(shape, dtype=np.bool_)
     at, starts = 0, dict(zip(history.counts, np.cumsum([0, *history.counts.values()]).tolist(), strict=False))
     for topic, count in counts.items():
         same = min(count, history.counts.get(topic, 0))
         if same:
             here, there = slice(at, at + same), slice(starts[topic], starts[topic] + same)
             committed[:, here], ends[:, here] = history.committed[:, there], history.ends[:, there]
+            empty[:, here] = history.empty[:, there]
         at += count
-    return OffsetHistory(counts, history.at_ms, committed, ends)
+    return OffsetHistory(counts, history.at_ms, committed, ends, empty)
 
 
 def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: LongArray) -> OffsetHistory:
@@ -94,7 +103,8 @@ def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: 
     if not other_place.any():
         return history
     kept = np.where(other_place, UNKNOWN, history.committed)
-    return replace(history, committed=kept, ends=np.where(new_log, UNKNOWN, history.ends))
+    ends_kept = np.where(new_log, UNKNOWN, history.ends)
+    return replace(history, committed=kept, ends=ends_kept, empty=history.empty & ~other_place)
 
 
 def _thinned(history: OffsetHistory) -> OffsetHistory:
@@ -112,7 +122,13 @@ def _thinned(history: OffsetHistory) -> OffsetHistory:
 def _rows(history: OffsetHistory, keep: BoolArray) -> OffsetHistory:
     if keep.all():
         return history
-    return replace(history, at_ms=history.at_ms[keep], committed=history.committed[keep], ends=history.ends[keep])
+    return replace(
+        history,
+        at_ms=history.at_ms[keep],
+        committed=history.committed[keep],
+        ends=history.ends[keep],
+        empty=history.empty[keep],
+    )
 
 
 def _row(counts: Mapping[str, int], offsets: Offsets) -> LongArray:

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.kafka import (
     Counts,
     Ends,
     FetchedOffsets,
+    LogPlace,
     OffsetsError,
     TransportError,
 )
@@ -223,38 +224,45 @@ class SharedGroups:
 
 
 class SharedOffsets(kafka.OffsetReader):
-    """Log ends from the nodes that lead the partitions, committed offsets from `SharedGroups`; the rest as it was."""
+    """Log ends, and other places in logs, from the nodes that lead the partitions, committed offsets from
+    `SharedGroups`; the rest as it was."""
 
     def __init__(self, reader: kafka.SharedReader, transport: kafka.Transport, groups: SharedGroups) -> None:
         super().__init__(reader.admin, groups)
         self._reader = reader
         self._transport = transport
         self._nodes: dict[int, Node] = {}
-        self._together: Together[Counts, Ends] = Together(self._ends)
+        self._together = {place: self._of_place(place) for place in LogPlace}
 
-    async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
+    async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
         if not topics:
             return Ends({})
         try:
             async with asyncio.timeout(limit_s):
-                return await self._together.ask(topics)
+                return await self._together[place].ask(topics)
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    async def _ends(self, asked: Sequence[Counts]) -> Sequence[Ends | Exception]:
+    def _of_place(self, place: LogPlace) -> Together[Counts, Ends]:
+        async def answer(asked: Sequence[Counts]) -> Sequence[Ends | Exception]:
+            return await self._ends(asked, place)
+
+        return Together(answer)
+
+    async def _ends(self, asked: Sequence[Counts], place: LogPlace) -> Sequence[Ends | Exception]:
         wanted: dict[str, int] = {}
         for counts in asked:
             for topic, count in counts.items():
                 wanted[topic] = max(count, wanted.get(topic, 0))
         try:
-            found = await self._found(wanted)
+            found = await self._found(wanted, place)
         except (ClusterUnreachableError, TransportError) as error:
             return [OffsetsError(f"end offsets: {error}")] * len(asked)
         ends = {topic: ends_of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
         self._reader.expire(topic for topic, (_, unknown) in ends.items() if unknown)
         return [_among(ends, counts) for counts in asked]
 
-    async def _found(self, topics: Counts) -> dict[str, dict[int, tuple[int, int]]]:
+    async def _found(self, topics: Counts, place: LogPlace) -> dict[str, dict[int, tuple[int, int]]]:
         """(error, offset) by partition of each topic, as leaders say."""
         read = await self._reader.read(topics)
         if not self._nodes.keys() >= read.online:
@@ -266,7 +274,7 @@ class SharedOffsets(kafka.OffsetReader):
                 if leader in self._nodes:
                     at[self._nodes[leader]][topic] += np.flatnonzero(leaders == leader).tolist()
         requests = [
-            kafka.LatestOffsets(node, chunk, TIMEOUT_MS)
+            kafka.LatestOffsets(node, chunk, TIMEOUT_MS, place)
             for node, partitions in at.items()
             for chunk in _chunks_of_partitions(partitions)
         ]

@@ -12,7 +12,7 @@ from kafka.protocol.frame import KafkaBytes
 
 from bellwether_kafka.coordinator.kafka import FetchedOffsets, FetchOffsetsOfMany, LatestOffsets
 from bellwether_kafka.coordinator.kafka.group_messages import failure_of
-from bellwether_kafka.coordinator.kafka.offset_messages import CommittedOffsets, LogEnds
+from bellwether_kafka.coordinator.kafka.offset_messages import CommittedOffsets, LogEnds, LogPlace
 from bellwether_kafka.coordinator.membership import Failure, Node
 
 NODE = Node(1, "b", 9092)
@@ -67,23 +67,25 @@ def committed(version: int, metadata: list[str | None], errors: dict[int, int] |
     return bytes(OffsetFetchResponse(throttle_time_ms=12, groups=groups).encode(version=version))
 
 
+@pytest.mark.parametrize("place", LogPlace)
 @pytest.mark.parametrize("version", range(1, 11))
-def test_log_ends_are_asked_for_in_the_bytes_of_the_library(version: int) -> None:
+def test_places_in_logs_are_asked_for_in_the_bytes_of_the_library(version: int, place: LogPlace) -> None:
+    timestamp, level = {LogPlace.END: (-1, 0), LogPlace.START: (-2, 0)}[place]
     topic = ListOffsetsRequest.ListOffsetsTopic
     entry = topic.ListOffsetsPartition
     theirs = ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=level,
         topics=[
             topic(
                 name=name,
-                partitions=[entry(partition_index=p, current_leader_epoch=-1, timestamp=-1) for p in partitions],
+                partitions=[entry(partition_index=p, current_leader_epoch=-1, timestamp=timestamp) for p in partitions],
             )
             for name, partitions in TOPICS.items()
         ],
         timeout_ms=1_000,
     )
-    assert framed(LatestOffsets(NODE, TOPICS, 1_000).message(), version) == framed(theirs, version)
+    assert framed(LatestOffsets(NODE, TOPICS, 1_000, place).message(), version) == framed(theirs, version)
 
 
 @pytest.mark.parametrize("version", [8, 9])

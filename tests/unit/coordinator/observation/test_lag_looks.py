@@ -39,6 +39,8 @@ class FakeReader:
     def __init__(self, committed: Of, *ends: Of, trouble: str = "") -> None:
         self.committed_now, self.ends_left, self.trouble = committed, list(ends), trouble
         self.asked: list[tuple[str, ...]] = []
+        self.starts_now: Of = {}
+        self.starts_asked: list[tuple[str, ...]] = []
 
     async def known_ends(self, topics: Mapping[str, int], _limit_s: float) -> Ends:
         if self.trouble:
@@ -46,6 +48,13 @@ class FakeReader:
         self.asked.append(tuple(topics))
         ends = self.ends_left.pop(0) if len(self.ends_left) > 1 else self.ends_left[0]
         return Ends({topic: np.array(ends[topic]) for topic in topics})
+
+    async def known_starts(self, topics: Mapping[str, int], _limit_s: float) -> Ends:
+        self.starts_asked.append(tuple(topics))
+        if self.trouble:
+            raise OffsetsError(self.trouble)
+        none = {topic: [0] * count for topic, count in topics.items()}
+        return Ends({topic: np.array(self.starts_now.get(topic, none[topic])) for topic in topics})
 
     async def committed(self, _group: str, topics: Mapping[str, int], _limit_s: float) -> Offsets:
         return {topic: np.array(self.committed_now[topic]) for topic in topics}
@@ -76,6 +85,77 @@ def test_a_partition_without_a_leader_hides_no_lag_and_says_why_it_has_none() ->
     found = looked(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
     assert found.by_topic() == {"t": (2, None)}
     assert [one.note for one in found.partitions()] == ["", "the end is not known: no broker leads the partition"]
+
+
+class Watched:
+    """Looks at one partition of topic t, ten seconds apart."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.reader = FakeReader({"t": [0]}, {"t": [0]})
+        self.looks = LagLooks("g", clock=lambda: self.now, monotonic=lambda: self.now, compacted=lambda *_: ())
+
+    def look(self, committed: int, end: int, start: int = 0) -> GroupLag:
+        self.now += 10
+        self.reader.committed_now, self.reader.ends_left = {"t": [committed]}, [{"t": [end]}]
+        self.reader.starts_now = {"t": [start]}
+        owners = {TopicPartition("t", 0): "a"}
+        return asyncio.run(self.looks.look(cast("Any", self.reader), cast("AdminClient", None), {"t": 1}, owners, 1.0))
+
+
+class TestRetention:
+    def test_what_was_deleted_unread_is_no_lag_and_is_named(self) -> None:
+        watched = Watched()
+        found = [watched.look(1_000, 50_000, 50_000) for _ in range(45)][-1]
+        (only,) = found.partitions()
+        assert (only.lag, only.lag_ms, only.verdict, only.catch_up_ms) == (0, 0, LagVerdict.OK, 0)
+        assert (only.committed, only.end) == (1_000, 50_000)
+        assert only.note == "49000 offsets from 1000 were deleted before the group read them"
+        assert found.notes == ("49000 offsets of t-0 were deleted before the group read them",)
+
+    def test_the_lag_is_behind_what_is_there(self) -> None:
+        watched = Watched()
+        found = [watched.look(1_000, 50_000, 49_000) for _ in range(45)][-1]
+        (only,) = found.partitions()
+        assert (only.lag, only.verdict) == (1_000, LagVerdict.STALLED)
+
+    def test_records_that_come_after_the_deletion_have_a_window_of_their_own(self) -> None:
+        watched = Watched()
+        for _ in range(40):
+            watched.look(1_000, 50_000, 50_000)
+        assert watched.look(1_000, 50_005).summary().verdict is LagVerdict.OK
+        late = [watched.look(1_000, 50_005) for _ in range(32)][-1].summary()
+        assert (late.lag, late.verdict) == (5, LagVerdict.STALLED)
+
+    def test_starts_are_asked_for_every_five_minutes_and_only_of_what_is_behind(self) -> None:
+        watched = Watched()
+        for _ in range(31):
+            watched.look(5, 9)
+        assert watched.reader.starts_asked == [("t",), ("t",)]
+        for _ in range(60):
+            watched.look(9, 9)
+        assert len(watched.reader.starts_asked) == 2
+
+    def test_a_topic_that_was_created_again_has_a_start_of_its_own(self) -> None:
+        watched = Watched()
+        assert watched.look(1_000, 50_000, 40_000).summary().lag == 10_000
+        found = watched.look(2, 7, 0)
+        assert (found.summary().lag, found.notes) == (5, ())
+
+    def test_starts_that_cannot_be_read_leave_the_lag_as_it_is(self) -> None:
+        class Startless(FakeReader):
+            async def known_starts(self, topics: Mapping[str, int], limit_s: float) -> Ends:
+                del topics, limit_s
+                raise OffsetsError("offsets: no answer in time")
+
+        assert looked(Startless({"t": [2]}, {"t": [7]}), {"t": 1}).by_topic() == {"t": (5,)}
+
+    def test_all_partitions_are_counted_and_the_worst_is_named(self) -> None:
+        reader = FakeReader({"t": [5, 1], "u": [3]}, {"t": [9, 9], "u": [9]})
+        reader.starts_now = {"t": [6, 9], "u": [2]}
+        found = looked(reader, {"t": 2, "u": 1})
+        assert found.notes == ("9 offsets of t-1 and 1 other partitions were deleted before the group read them",)
+        assert found.by_topic() == {"t": (3, 0), "u": (6,)}
 
 
 def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:

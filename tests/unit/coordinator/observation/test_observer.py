@@ -113,6 +113,9 @@ class Shared:
     async def known_ends(self, counts: Any, _limit_s: float) -> Ends:
         return Ends({topic: np.full(count, 7 * self.described) for topic, count in counts.items()})
 
+    async def known_starts(self, counts: Any, _limit_s: float) -> Ends:
+        return Ends({topic: np.zeros(count, dtype=np.int64) for topic, count in counts.items()})
+
     async def ends(self, counts: Any, limit_s: float) -> Any:
         return (await self.known_ends(counts, limit_s)).whole()
 

@@ -10,6 +10,7 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka import (
     NO_END,
+    Ends,
     FetchedOffsets,
     OffsetsError,
     SharedReader,
@@ -206,6 +207,18 @@ def test_log_ends_are_asked_of_leaders_once_for_all_groups() -> None:
     assert found == [{"t": [10, 11, 12]}, {"t": [10, 11], "u": [5]}, {}]
     assert [(r.node, dict(r.partitions)) for r in brokers.asked] == [(ONE, {"t": [0, 2], "u": [0]}), (TWO, {"t": [1]})]
     assert reader.expired == []
+
+
+def test_log_starts_are_a_request_of_their_own_for_all_groups() -> None:
+    brokers, reader = Brokers(), Reader(t=2)
+    brokers.ends = {"t": {0: (0, 10), 1: (5, -1)}}
+    offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups_of(brokers))
+    both = together(
+        offsets.known_starts({"t": 2}, 5.0), offsets.known_starts({"t": 1}, 5.0), offsets.ends({"t": 1}, 5.0)
+    )
+    assert [each.offsets["t"].tolist() for each in both[:2] if isinstance(each, Ends)] == [[10, NO_END], [10]]
+    asked = sorted((r.node.node_id, r.place.name, dict(r.partitions)["t"]) for r in brokers.asked)
+    assert asked == [(1, "END", [0]), (1, "START", [0]), (2, "START", [1])]
 
 
 def test_a_topic_that_is_gone_leaves_other_groups_their_ends() -> None:
