@@ -17,7 +17,9 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 from bellwether_kafka.coordinator.observation.offset_history import UNKNOWN, OffsetHistory
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-WINDOW_MS = 300_000  # what is judged; longer than anybody's commit interval should be
+WINDOW_MS = 300_000  # what is judged, unless the group's commits are further apart
+RHYTHM_UNKNOWN_MS = 4_500_000  # for the first commit in a partition that was read to its end: longer than an hourly one
+RHYTHM_MS_MAX = 86_400_000
 RATE_MS_MIN = 5_000  # shorter spans tell no rate
 
 
@@ -197,9 +199,7 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
         written_per_s=written,
         consumed_per_s=consumed,
         catch_up_ms=_catch_up_ms(lag, written, consumed),
-        verdict=np.where(
-            held & _never_committed(history), VERDICTS.index(LagVerdict.STALLED), verdicts(window, held)
-        ).astype(np.int64),
+        verdict=_with_rhythm(history, held, verdicts(window, held)),
     )
 
 
@@ -240,9 +240,36 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     return np.select([rule for rule, _ in rules], places, VERDICTS.index(LagVerdict.OK)).astype(np.int64)
 
 
-def _never_committed(history: OffsetHistory) -> BoolArray:
-    """Where nothing was ever committed although records have waited for a whole window that were written while
-    Bellwether was looking. Older ones may be none of the group's: it may begin with what comes (auto.offset.reset).
+def _rhythm_ms(history: OffsetHistory) -> int | None:
+    """How long the group may take for a commit: twice what it usually takes. None as long as no commit was seen."""
+    waits = sorted(history.waits_ms)
+    if not waits:
+        return None
+    return min(max(WINDOW_MS, 2 * waits[len(waits) * 3 // 4]), RHYTHM_MS_MAX)
+
+
+def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> LongArray:
+    """Verdicts of one window, where a group whose commits are further apart has the time that it usually takes: until
+    then a partition without progress is OK. As long as no commit was seen, it is UNKNOWN for longer than an hour, if
+    all of it had been read before. A partition where nothing was ever committed has no verdict of a window.
+    """
+    rhythm_ms, now_ms, active_ms = _rhythm_ms(history), int(history.at_ms[-1]), history.active_ms
+    of = LagVerdict
+    ok, unknown, stalled, stopped = map(VERDICTS.index, (of.OK, of.UNKNOWN, of.STALLED, of.STOPPED))
+    still, active = (judged == stalled) | (judged == stopped), active_ms >= 0
+    if rhythm_ms is None:
+        waits = (judged == stalled) & active & (now_ms - active_ms < RHYTHM_UNKNOWN_MS)
+        judged = np.where(waits, unknown, judged)
+    elif still.any():
+        since_ms = np.where(active, active_ms, history.at_ms[np.argmax(history.committed >= 0, axis=0)])
+        judged = np.where(still & (now_ms - since_ms < rhythm_ms), np.where(active, ok, unknown), judged)
+    never = held & _never_committed(history, rhythm_ms or WINDOW_MS)
+    return np.where(never, stalled, judged).astype(np.int64)
+
+
+def _never_committed(history: OffsetHistory, limit_ms: int) -> BoolArray:
+    """Where nothing was ever committed although records have waited for `limit_ms` that were written while Bellwether
+    was looking. Older ones may be none of the group's: it may begin with what comes (auto.offset.reset).
     """
     at_ms, ends = history.at_ms, history.ends
     candidates: BoolArray = (history.committed < 0).all(axis=0) & (ends[-1] >= 0)
@@ -252,7 +279,7 @@ def _never_committed(history: OffsetHistory) -> BoolArray:
     first = ends[np.argmax(seen, axis=0), np.arange(ends.shape[1])]
     written = seen & (ends > first)
     since_ms = at_ms[np.argmax(written, axis=0)]
-    late: BoolArray = written.any(axis=0) & (at_ms[-1] - since_ms >= WINDOW_MS)
+    late: BoolArray = written.any(axis=0) & (at_ms[-1] - since_ms >= limit_ms)
     return candidates & late
 
 

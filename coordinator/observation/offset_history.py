@@ -17,6 +17,7 @@ UNKNOWN = -1
 SPACING_MS = 30_000  # between two rows that are kept, the newest aside
 AGE_PER_SPACING = 16  # older rows are a sixteenth to a seventh of their age apart
 AGE_MS_MAX = 86_400_000
+WAITS_KEPT = 16  # of refreshes that saw commits; a single outage among them is no rhythm
 PARTITIONS_MAX = 20_000  # of one group: 80 rows of these are 26 MB
 
 
@@ -42,6 +43,9 @@ class OffsetHistory:
     """The looks at a group, the oldest first. `committed` and `ends` have a row for each time in `at_ms` and a column
     for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or is forgotten. `empty` has
     the same shape: the log had no record. `starts` are the log starts of the newest row.
+
+    `active_ms` says when each partition was last seen with a new commit or read to its end, UNKNOWN where it never
+    was. `waits_ms` are how long, at least, commits were awaited: the longest of each refresh that saw some.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -50,6 +54,8 @@ class OffsetHistory:
     ends: LongArray = field(default_factory=_none)
     empty: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
     starts: LongArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    active_ms: LongArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    waits_ms: tuple[int, ...] = ()
 
     def plus(self, sample: OffsetSample) -> "OffsetHistory":
         """With this look. Where it shows that an earlier one says nothing any more, that one is forgotten: all of them
@@ -60,13 +66,17 @@ class OffsetHistory:
         back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]
         before = OffsetHistory() if back or len(ends) > PARTITIONS_MAX else self
         before = _without_what_went_back(_among(before, counts), committed, ends)
+        empty = (starts >= 0) & (starts >= ends) & (ends >= 0)
+        active_ms, waits_ms = _rhythm(before, sample.at_ms, committed, committed == ends)
         whole = OffsetHistory(
             counts,
             np.append(before.at_ms, sample.at_ms),
             np.vstack([before.committed, committed]),
             np.vstack([before.ends, ends]),
-            np.vstack([before.empty, (starts >= 0) & (starts >= ends) & (ends >= 0)]),
+            np.vstack([before.empty, empty]),
             starts,
+            active_ms,
+            waits_ms,
         )
         return _thinned(whole)
 
@@ -83,16 +93,16 @@ def _among(history: OffsetHistory, counts: Mapping[str, int]) -> OffsetHistory:
         return history
     shape = len(history.at_ms), sum(counts.values())
     committed, ends = (np.full(shape, UNKNOWN, dtype=np.int64) for _ in range(2))
-    empty = np.zeros(shape, dtype=np.bool_)
+    empty, active_ms = np.zeros(shape, dtype=np.bool_), np.full(shape[1], UNKNOWN, dtype=np.int64)
     at, starts = 0, dict(zip(history.counts, np.cumsum([0, *history.counts.values()]).tolist(), strict=False))
     for topic, count in counts.items():
         same = min(count, history.counts.get(topic, 0))
         if same:
             here, there = slice(at, at + same), slice(starts[topic], starts[topic] + same)
             committed[:, here], ends[:, here] = history.committed[:, there], history.ends[:, there]
-            empty[:, here] = history.empty[:, there]
+            empty[:, here], active_ms[here] = history.empty[:, there], history.active_ms[there]
         at += count
-    return OffsetHistory(counts, history.at_ms, committed, ends, empty)
+    return replace(history, counts=counts, committed=committed, ends=ends, empty=empty, active_ms=active_ms)
 
 
 def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: LongArray) -> OffsetHistory:
@@ -103,8 +113,28 @@ def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: 
     if not other_place.any():
         return history
     kept = np.where(other_place, UNKNOWN, history.committed)
-    ends_kept = np.where(new_log, UNKNOWN, history.ends)
-    return replace(history, committed=kept, ends=ends_kept, empty=history.empty & ~other_place)
+    return replace(
+        history,
+        committed=kept,
+        ends=np.where(new_log, UNKNOWN, history.ends),
+        empty=history.empty & ~other_place,
+        active_ms=np.where(other_place, UNKNOWN, history.active_ms),
+    )
+
+
+def _rhythm(
+    before: OffsetHistory, at_ms: int, committed: LongArray, all_read: BoolArray
+) -> tuple[LongArray, tuple[int, ...]]:
+    """`active_ms` and `waits_ms` after one more refresh. Whether a commit came early or late between two refreshes is
+    not known, so a wait ends with the one before it."""
+    if not len(before.at_ms):
+        return np.where((committed >= 0) & all_read, at_ms, UNKNOWN), ()
+    last_ms, last = int(before.at_ms[-1]), before.committed[-1]
+    moved = (committed > last) & (last >= 0)
+    awaited = moved & (before.active_ms >= 0)
+    longest = (int(last_ms - before.active_ms[awaited].min()),) if awaited.any() else ()
+    active = moved | ((committed >= 0) & all_read)
+    return np.where(active, at_ms, before.active_ms), (*before.waits_ms, *longest)[-WAITS_KEPT:]
 
 
 def _thinned(history: OffsetHistory) -> OffsetHistory:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, PartitionLag, group_lag
+from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.observation.test_offset_history import history, one, sample
 
@@ -148,6 +149,62 @@ class TestVerdict:
 
     def test_looks_further_apart_than_the_window_are_a_window(self) -> None:
         assert partition([(0, 100, 130), (900, 100, 130)]).verdict is V.STALLED
+
+
+def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
+    """Looks, 30 s apart, at a consumer that reads all and commits now and then."""
+    return [(at, max(0, 100 * (at // interval_s * interval_s)), 100 * at) for at in range(0, span_s, 30)]
+
+
+def verdicts_of(looks: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
+    """At each look."""
+    seen, found = OffsetHistory(), []
+    for look in looks:
+        seen = seen.plus(one(*look))
+        found.append(group_lag(seen, OWNED).summary().verdict)
+    return found
+
+
+class TestRhythm:
+    """A group has the time for a commit that it usually takes."""
+
+    @pytest.mark.parametrize("interval_s", [60, 240, 600, 900, 3600])
+    def test_a_consumer_that_keeps_its_rhythm_is_never_stalled(self, interval_s: int) -> None:
+        found = verdicts_of(every(interval_s, 3 * interval_s + 1_800))
+        assert V.STALLED not in found
+        assert {*found[interval_s // 30 + 1 :]} == {V.OK}, "from the first commit on"
+
+    @pytest.mark.parametrize(("interval_s", "stalled_after_s"), [(30, 300), (60, 300), (900, 2 * 870)])
+    def test_one_that_stops_is_stalled_after_twice_the_usual_time(self, interval_s: int, stalled_after_s: int) -> None:
+        looks = every(interval_s, 7_201)
+        looks += [(7_200 + late, 100 * 7_200, 100 * (7_200 + late)) for late in range(30, 3_600, 30)]
+        late = verdicts_of(looks)[241:].index(V.STALLED) * 30 + 30
+        assert late == pytest.approx(stalled_after_s, abs=60)
+
+    def test_one_outage_is_no_rhythm(self) -> None:
+        looks = every(30, 1_801)
+        looks += [(1_800 + late, 180_000, 180_000 + 100 * late) for late in range(30, 7_200, 30)]
+        looks += [(9_000 + late, 900_000 + 100 * late, 900_000 + 100 * late) for late in range(0, 600, 30)]
+        looks += [(9_600 + late, 957_000, 957_000 + 100 * late) for late in range(0, 360, 30)]
+        assert verdicts_of(looks)[-1] is V.STALLED
+
+    def test_commits_of_other_partitions_show_the_rhythm(self) -> None:
+        looks = [sample(at, {"t": [at, 100]}, {"t": [at, 130]}) for at in range(30, 360, 30)]
+        owners = {TopicPartition("t", p): "a" for p in (0, 1)}
+        assert group_lag(history(*looks), owners).summary().verdict is V.STALLED
+
+    def test_what_was_read_to_its_end_has_time_while_no_commit_was_seen(self) -> None:
+        looks = [(at, 0, at) for at in range(0, 4_600, 20)]
+        found = verdicts_of(looks)
+        assert {*found[20:225]} == {V.UNKNOWN}
+        assert found[225] is V.STALLED, "75 minutes: longer than hourly commits"
+
+    def test_what_waits_since_the_first_look_has_not(self) -> None:
+        assert partition([(at, 1, 50) for at in range(0, 301, 30)]).verdict is V.STALLED
+
+    def test_a_job_that_runs_each_hour_has_not_stopped_in_between(self) -> None:
+        looks = [one(*look) for look in every(3_600, 9_000)]
+        assert group_lag(history(*looks), {}).summary().verdict is V.OK
 
 
 class TestNeverCommitted:
