@@ -20,6 +20,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 WINDOW_MS = 300_000  # what is judged, unless the group's commits are further apart
 RHYTHM_UNKNOWN_MS = 4_500_000  # for the first commit in a partition that was read to its end: longer than an hourly one
 RHYTHM_MS_MAX = 86_400_000
+MARKER = "what is left may be the marker of a transaction, which no consumer reads, or one record"
 RATE_MS_MIN = 5_000  # shorter spans tell no rate
 
 
@@ -98,8 +99,9 @@ class LagReport:
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupLag:
     """The lags of a group at `at_ms`, with a place in each array for each partition, topic after topic as in `counts`.
-    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `notes` are
-    sentences on what the numbers do not say, and `unknown` says of partitions without an end why."""
+    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `marker` is where
+    what is left may be a transaction's marker. `notes` are sentences on what the numbers do not say, and `unknown` says
+    of partitions without an end why."""
 
     at_ms: int
     counts: Mapping[str, int]
@@ -114,6 +116,7 @@ class GroupLag:
     consumed_per_s: Any
     catch_up_ms: LongArray
     verdict: LongArray
+    marker: BoolArray
     notes: tuple[str, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
@@ -137,7 +140,7 @@ class GroupLag:
         for (topic, partition, place), values in zip(names, rows, strict=True):
             committed, end, *_ = values
             why = self.unknown.get(TopicPartition(topics[topic], partition), "")
-            note = _note(committed, int(self.start[place]), end, why, values[-1])
+            note = MARKER if self.marker[place] else _note(committed, int(self.start[place]), end, why, values[-1])
             yield PartitionLag(*(topics[topic], partition, self.member[place], *values, note))
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
@@ -186,6 +189,8 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
     window = history.since(WINDOW_MS)
     written, consumed = (_per_second(window.at_ms, offsets) for offsets in (window.ends, window.committed))
     lag_ms, lag_ms_min = _behind_ms(history, next_read, known)
+    judged = verdicts(window, held)
+    marker = _may_be_marker(window, lag, judged)
     return GroupLag(
         at_ms=int(history.at_ms[-1]),
         counts=history.counts,
@@ -194,12 +199,13 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
         start=start,
         end=end,
         lag=lag,
-        lag_ms=lag_ms,
-        lag_ms_min=lag_ms_min,
+        lag_ms=np.where(marker, UNKNOWN, lag_ms),
+        lag_ms_min=np.where(marker, 0, lag_ms_min),
         written_per_s=written,
         consumed_per_s=consumed,
         catch_up_ms=_catch_up_ms(lag, written, consumed),
-        verdict=_with_rhythm(history, held, verdicts(window, held)),
+        verdict=_with_rhythm(history, held, np.where(marker, VERDICTS.index(LagVerdict.UNKNOWN), judged)),
+        marker=marker,
     )
 
 
@@ -238,6 +244,15 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     ]
     places = [VERDICTS.index(verdict) for _, verdict in rules]
     return np.select([rule for rule, _ in rules], places, VERDICTS.index(LagVerdict.OK)).astype(np.int64)
+
+
+def _may_be_marker(window: OffsetHistory, lag: LongArray, judged: LongArray) -> BoolArray:
+    """Where nothing happens before a single offset, and nothing is written behind it. An application that commits the
+    offset behind its last record leaves the marker that ends a transaction. Bellwether reads no records, so that it
+    cannot say which it is."""
+    still = (judged == VERDICTS.index(LagVerdict.STALLED)) | (judged == VERDICTS.index(LagVerdict.STOPPED))
+    found: BoolArray = still & (window.ends == window.ends[-1]).all(axis=0) & (lag == 1)
+    return found
 
 
 def _rhythm_ms(history: OffsetHistory) -> int | None:

@@ -151,6 +151,33 @@ class TestVerdict:
         assert partition([(0, 100, 130), (900, 100, 130)]).verdict is V.STALLED
 
 
+class TestMarker:
+    """A lag of one offset at the end of an idle partition may be the marker of a transaction."""
+
+    IDLE = ((100,) * 12, (101,) * 12)
+
+    def test_it_is_neither_stalled_nor_late(self) -> None:
+        found = lag_of(steady(*self.IDLE))
+        (only,) = found.partitions()
+        assert (only.verdict, only.lag, only.lag_ms, only.lag_ms_min) == (V.UNKNOWN, 1, None, 0)
+        assert only.note == "what is left may be the marker of a transaction, which no consumer reads, or one record"
+        assert (found.summary().verdict, found.summary().lag_ms) == (V.UNKNOWN, 0)
+
+    def test_its_time_does_not_grow_after_hours_nor_once_the_rhythm_is_known(self) -> None:
+        looks = [(at, 99, 99) for at in range(0, 60, 30)] + [(at, 100, 101) for at in range(60, 10_800, 60)]
+        found = lag_of(looks).summary()
+        assert (found.verdict, found.lag_ms) == (V.UNKNOWN, 0)
+
+    def test_without_a_member_it_has_not_stopped(self) -> None:
+        assert partition(steady(*self.IDLE), owners={}).verdict is V.UNKNOWN
+
+    @pytest.mark.parametrize(
+        "ends", [(102,) * 12, (*(101,) * 11, 102), (*(101,) * 6, *(103,) * 6)], ids=["two", "one more", "written"]
+    )
+    def test_more_than_one_offset_or_a_new_one_is_stalled(self, ends: Sequence[int]) -> None:
+        assert partition(steady((100,) * 12, ends)).verdict is V.STALLED
+
+
 def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
     """Looks, 30 s apart, at a consumer that reads all and commits now and then."""
     return [(at, max(0, 100 * (at // interval_s * interval_s)), 100 * at) for at in range(0, span_s, 30)]
