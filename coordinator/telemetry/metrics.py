@@ -95,8 +95,8 @@ class Metrics:
 
     def on_gone(self, group: str) -> None:
         """A group that is no longer looked at shows nothing any more: its last values would stay for ever."""
-        for gauge in self._of_groups:
-            gauge.remove_by_labels({"group": group})
+        for series in (*self._of_groups, self.alerts):
+            series.remove_by_labels({"group": group})
 
     def _gauges(self) -> None:
         gauge = self.gauge

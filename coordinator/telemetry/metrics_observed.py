@@ -15,6 +15,8 @@ class ObservedMetrics:
     """Takes observations: the runtime's observer of them."""
 
     def __init__(self, common: Metrics) -> None:
+        self._common = common
+
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return common.gauge(f"observed_{name}", text, *labels)
 
@@ -29,10 +31,12 @@ class ObservedMetrics:
 
     def on_unknown(self, seen: Observation) -> None:
         """Keeps what was known last: `timestamp_seconds` says how old it is."""
+        self._common.expect(seen.group_id, lead=False, ghosts=False)  # also of groups that only `match` names
         self.unknown.labels(seen.group_id).set(1)
 
     def on_observation(self, seen: Observation) -> None:
         group = seen.group_id
+        self._common.expect(group, lead=False, ghosts=False)
         self.unknown.labels(group).set(0)
         self.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)

@@ -80,6 +80,19 @@ def test_every_query_asks_for_metrics_that_exist() -> None:
         assert set(NAME.findall(RECORDED.sub("", query))) <= known(), where
 
 
+def test_no_query_asks_for_a_label_that_an_installation_chooses() -> None:
+    """The operator of Prometheus names the job after the Service, which the chart names after its release."""
+    chosen = re.compile(r"\b(job|namespace|pod|service|cluster)\s*(=|!)")
+    variables = [v["query"]["query"] for d in generator().dashboards() for v in variables_of(d) if v["type"] == "query"]
+    assert [query for _, query in queries() if chosen.search(query)] == []
+    assert [query for query in variables if chosen.search(query)] == []
+
+
+def variables_of(dashboard: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = generator().rendered(dashboard)["templating"]["list"]
+    return found
+
+
 def test_panels_do_not_overlap_and_have_a_source() -> None:
     for dashboard in generator().dashboards():
         taken: set[tuple[int, int]] = set()
