@@ -22,7 +22,8 @@ from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, Commit
 GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
 MEMBERS_FROM = 9  # versions of OffsetFetch: a member and its epoch (KIP-848)
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
-NO_REPLICA, NO_EPOCH, READ_UNCOMMITTED = -1, -1, 0
+NO_REPLICA, NO_EPOCH = -1, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LIST_OFFSETS_FROM, LIST_OFFSETS_FLEXIBLE_FROM, LIST_OFFSETS_TIMEOUT_FROM, LIST_OFFSETS_UP_TO = 1, 6, 10, 10
 KNOWN_PARTITIONS = 1_024
 NO_TAGS = b"\0"
@@ -41,6 +42,7 @@ class LogPlace(Enum):
 
     END = (LATEST, READ_UNCOMMITTED)
     START = (EARLIEST, READ_UNCOMMITTED)
+    STABLE_END = (LATEST, READ_COMMITTED)  # the last stable offset: the first one of the oldest open transaction
 
     @property
     def timestamp(self) -> int:

@@ -32,6 +32,7 @@ NO_END = -1
 SPECS = {
     LogPlace.END: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
     LogPlace.START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    LogPlace.STABLE_END: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
 }
 
 Counts = Mapping[str, int]
@@ -107,6 +108,10 @@ class OffsetReader:
     async def known_starts(self, topics: Counts, limit_s: float) -> Ends:
         """As `known_ends`, of log starts."""
         return await self.listed(topics, LogPlace.START, limit_s)
+
+    async def known_stable_ends(self, topics: Counts, limit_s: float) -> Ends:
+        """As `known_ends`, of last stable offsets: consumers that read committed records only read up to there."""
+        return await self.listed(topics, LogPlace.STABLE_END, limit_s)
 
     async def starts(self, topics: Counts, limit_s: float) -> Offsets:
         """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
-from bellwether_kafka.coordinator.observation.log_bounds import LogStarts
+from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -38,7 +38,7 @@ class LagLooks:
         self._offset_ms = 0  # of the two clocks at the last look
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory()
-        self._starts = LogStarts()
+        self._starts, self._stable_ends = LogStarts(), StableEnds()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
 
     @property
@@ -62,7 +62,8 @@ class LagLooks:
             self._history, found = _judged(self._history, sample, owners)
         else:  # A million partitions take seconds, and heartbeats of groups that Bellwether leads must not wait.
             self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
-        return replace(found, notes=(*_deleted(found), *await self._notes(found, admin, limit_s)))
+        held_back = await self._stable_ends.held_back(offsets, found, limit_s)
+        return replace(found, notes=(*held_back, *_deleted(found), *await self._notes(found, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
         """Between looks on both sides of a change of the clock, records would be older or younger than they are."""

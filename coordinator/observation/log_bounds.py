@@ -1,15 +1,23 @@
-"""Where logs begin: read seldom, and only of topics in which a group is behind."""
+"""Where logs begin, and where open transactions hold readers back: read seldom, and only of topics in which a group is
+behind.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.coordinator.kafka import NO_END, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.offset_history import OffsetSample
 
 AGAIN_MS = 300_000  # retention looks for what to delete as often (log.retention.check.interval.ms)
+STABLE_AGAIN_MS = 60_000
+NAMED_MAX = 5  # partitions in sentences
+HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers that read committed records only"
 
 
 @dataclass(slots=True)
@@ -61,3 +69,43 @@ async def _read(offsets: OffsetReader, topics: Mapping[str, int], limit_s: float
         return (await offsets.known_starts(topics, limit_s)).offsets
     except OffsetsError:
         return {}
+
+
+class StableEnds:
+    """Last stable offsets of the topics of one group in which a partition is stalled."""
+
+    def __init__(self) -> None:
+        self._at_ms = 0
+        self._of: Offsets = {}
+
+    async def held_back(self, offsets: OffsetReader, found: GroupLag, limit_s: float) -> tuple[str, ...]:
+        """Sentences on stalled partitions whose group has read all up to an open transaction."""
+        stalled = _by_topic(found, found.verdict == VERDICTS.index(LagVerdict.STALLED))
+        topics = {topic: count for topic, count in found.counts.items() if stalled[topic].any()}
+        if not topics:
+            self._of = {}
+            return ()
+        if topics.keys() - self._of.keys() or not 0 <= found.at_ms - self._at_ms < STABLE_AGAIN_MS:
+            self._at_ms, self._of = found.at_ms, await self._read(offsets, topics, limit_s)
+        committed, ends = _by_topic(found, found.committed), _by_topic(found, found.end)
+        held = (
+            HELD_BACK.format(topic, partition, stable[partition])
+            for topic, stable in self._of.items()
+            if topic in topics and len(stable) == topics[topic]
+            for partition in np.flatnonzero(
+                stalled[topic] & (stable >= 0) & (committed[topic] >= stable) & (stable < ends[topic])
+            ).tolist()
+        )
+        return tuple(islice(held, NAMED_MAX))
+
+    async def _read(self, offsets: OffsetReader, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        unknown = {topic: np.full(count, NO_END, dtype=np.int64) for topic, count in topics.items()}
+        try:
+            return unknown | (await offsets.known_stable_ends(topics, limit_s)).offsets
+        except OffsetsError:
+            return unknown
+
+
+def _by_topic(found: GroupLag, column: Any) -> dict[str, Any]:
+    firsts = np.cumsum([*found.counts.values()])[:-1]
+    return dict(zip(found.counts, np.split(column, firsts), strict=False))

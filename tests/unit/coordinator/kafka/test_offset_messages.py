@@ -70,7 +70,7 @@ def committed(version: int, metadata: list[str | None], errors: dict[int, int] |
 @pytest.mark.parametrize("place", LogPlace)
 @pytest.mark.parametrize("version", range(1, 11))
 def test_places_in_logs_are_asked_for_in_the_bytes_of_the_library(version: int, place: LogPlace) -> None:
-    timestamp, level = {LogPlace.END: (-1, 0), LogPlace.START: (-2, 0)}[place]
+    timestamp, level = {LogPlace.END: (-1, 0), LogPlace.START: (-2, 0), LogPlace.STABLE_END: (-1, 1)}[place]
     topic = ListOffsetsRequest.ListOffsetsTopic
     entry = topic.ListOffsetsPartition
     theirs = ListOffsetsRequest(

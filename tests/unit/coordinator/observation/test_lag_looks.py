@@ -41,6 +41,8 @@ class FakeReader:
         self.asked: list[tuple[str, ...]] = []
         self.starts_now: Of = {}
         self.starts_asked: list[tuple[str, ...]] = []
+        self.stable_now: Of | None = None
+        self.stable_asked: list[tuple[str, ...]] = []
 
     async def known_ends(self, topics: Mapping[str, int], _limit_s: float) -> Ends:
         if self.trouble:
@@ -55,6 +57,12 @@ class FakeReader:
             raise OffsetsError(self.trouble)
         none = {topic: [0] * count for topic, count in topics.items()}
         return Ends({topic: np.array(self.starts_now.get(topic, none[topic])) for topic in topics})
+
+    async def known_stable_ends(self, topics: Mapping[str, int], _limit_s: float) -> Ends:
+        self.stable_asked.append(tuple(topics))
+        if self.stable_now is None:
+            raise OffsetsError("offsets: no answer in time")
+        return Ends({topic: np.array(self.stable_now[topic]) for topic in topics})
 
     async def committed(self, _group: str, topics: Mapping[str, int], _limit_s: float) -> Offsets:
         return {topic: np.array(self.committed_now[topic]) for topic in topics}
@@ -101,6 +109,35 @@ class Watched:
         self.reader.starts_now = {"t": [start]}
         owners = {TopicPartition("t", 0): "a"}
         return asyncio.run(self.looks.look(cast("Any", self.reader), cast("AdminClient", None), {"t": 1}, owners, 1.0))
+
+
+class TestOpenTransaction:
+    def last(self, committed: int, end: int, stable: int | None, looks: int = 34) -> tuple[GroupLag, Watched]:
+        watched = Watched()
+        watched.reader.stable_now = None if stable is None else {"t": [stable]}
+        return [watched.look(committed, end) for _ in range(looks)][-1], watched
+
+    def test_it_is_named_where_the_group_has_read_all_before_it(self) -> None:
+        found, _ = self.last(200, 1_663, 200)
+        assert found.summary().verdict is LagVerdict.STALLED
+        assert found.notes == (
+            "t-0: an open transaction that begins at 200 holds back consumers that read committed records only",
+        )
+
+    @pytest.mark.parametrize("stable", [201, 1_663, None], ids=["more to read", "no transaction", "not known"])
+    def test_a_consumer_that_hangs_before_it_has_no_excuse(self, stable: int | None) -> None:
+        found, _ = self.last(200, 1_663, stable)
+        assert (found.summary().verdict, found.notes) == (LagVerdict.STALLED, ())
+
+    def test_it_is_asked_for_each_minute_and_only_where_a_partition_is_stalled(self) -> None:
+        assert self.last(200, 1_663, 200, looks=30)[1].reader.stable_asked == []
+        _, watched = self.last(200, 1_663, 200, looks=31 + 11)
+        assert watched.reader.stable_asked == [("t",)] * 2
+
+    def test_its_end_is_seen(self) -> None:
+        _, watched = self.last(200, 1_663, 200)
+        assert watched.look(1_663, 1_663).notes == ()
+        assert watched.look(1_664, 1_664).notes == ()
 
 
 class TestRetention:
