@@ -3,7 +3,7 @@ values. Belongs to `transport`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import DescribeLogDirsRequest
@@ -181,11 +181,13 @@ def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffset
 
 @dataclass(frozen=True, slots=True)
 class AnyCommitted:
-    """`error` is Kafka's code, for the group; `topics` are those with an offset."""
+    """`error` is Kafka's code, for the group; `topics` are those with an offset. `offsets` has an entry for partitions
+    0..n-1 of each of them, NO_OFFSET where nothing is committed."""
 
     found: bool
     error: int = 0
     topics: tuple[str, ...] = ()
+    offsets: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +212,10 @@ class FindAnyOffset:
 
     def answer(self, response: Any) -> AnyCommitted:
         group = response.groups[0] if response.API_VERSION >= 8 else response
-        topics = sorted(
-            topic.name
-            for topic in group.topics or ()
-            if any(not p.error_code and p.committed_offset > NO_OFFSET for p in topic.partitions)
-        )
-        return AnyCommitted(bool(topics), group.error_code or 0, tuple(topics))
+        offsets: dict[str, Sequence[int]] = {}
+        for topic in group.topics or ():
+            read = {p.partition_index: p.committed_offset for p in topic.partitions if not p.error_code}
+            known = {partition: offset for partition, offset in read.items() if offset > NO_OFFSET}
+            if known:
+                offsets[topic.name] = [known.get(partition, NO_OFFSET) for partition in range(max(known) + 1)]
+        return AnyCommitted(bool(offsets), group.error_code or 0, tuple(sorted(offsets)), offsets)

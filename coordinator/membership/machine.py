@@ -164,6 +164,14 @@ class GroupMembership:
         return self._core.sighting.others
 
     @property
+    def watches_memberless(self) -> bool:
+        """The group exists and has no member, Bellwether included, and it is not known that its consumers assign
+        themselves."""
+        sighting = self._core.sighting
+        empty = sighting.state == events.GroupState.EMPTY and not sighting.others
+        return self.state is State.WATCHING and empty and not sighting.self_assigned
+
+    @property
     def doubt_since(self) -> float | None:
         """Since when requests have been answered with errors that nobody can explain, None while they are not."""
         return self._core.doubt_since

@@ -29,6 +29,7 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, SharedGroups, Sources
+from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
@@ -199,6 +200,8 @@ class Service:
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         at_rest = RestWatch(self.runners, SharedGroups(transport), self.rebalance_wanted)
         watching.append(asyncio.create_task(at_rest.run()))
+        consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
+        watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
         self.connected = True
         if handle_signals:

@@ -125,7 +125,7 @@ def test_offsets_in_every_version(version: int) -> None:
     [
         ((), 0, AnyCommitted(False)),
         ((-1,), 0, AnyCommitted(False)),
-        ((-1, 42), 0, AnyCommitted(True, 0, ("input",))),
+        ((-1, 42), 0, AnyCommitted(True, 0, ("input",), {"input": [-1, 42]})),
         ((), 16, AnyCommitted(False, 16)),
     ],
 )

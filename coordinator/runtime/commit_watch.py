@@ -1,0 +1,114 @@
+"""Reads the committed offsets of groups that Bellwether watches while they have no members, now and then: where they
+rise, consumers assign themselves partitions, and Bellwether has to stay out.
+
+It asks beside the membership, which never waits for it. A reset of offsets moves them once, so one move says nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.observation import MemberlessCommits
+
+TICK_S = 1.0
+INTERVAL_S = 10.0
+GROUPS_AT_ONCE = 5  # in a tick; more than that are read less often
+MOVES_MIN = 2
+
+log = structlog.get_logger(__name__)
+
+
+class Watcher(Protocol):
+    """What is needed of `GroupRunner`."""
+
+    def post(self, event: membership.Event) -> None: ...
+
+    @property
+    def membership(self) -> membership.GroupMembership: ...
+
+
+class Committed(Protocol):
+    """What is needed of `kafka.Transport`."""
+
+    def any_committed(self, group_id: str) -> Awaitable[AnyCommitted]: ...
+
+    def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
+
+
+class CommitWatch:
+    """The groups of plain consumers of one process. `clock` is in seconds, monotonic."""
+
+    def __init__(
+        self, watchers: Mapping[str, Watcher], brokers: Committed, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._watchers = watchers
+        self._brokers = brokers
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._commits: dict[str, MemberlessCommits] = {}
+        self._trouble: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self.turn()
+            except Exception:
+                log.exception("commits_not_watched")
+
+    async def turn(self) -> None:
+        """Reads the groups that have waited longest."""
+        now = self._clock()
+        for group, watcher in self._watchers.items():
+            if not watcher.membership.watches_memberless:
+                self._due.pop(group, None)
+                self._commits.pop(group, None)
+            else:
+                self._due.setdefault(group, now)
+        due = sorted((at, group) for group, at in self._due.items() if at <= now)[:GROUPS_AT_ONCE]
+        self._due |= {group: now + INTERVAL_S for _, group in due}
+        await asyncio.gather(*(self._read(group) for _, group in due))
+
+    async def _read(self, group: str) -> None:
+        try:
+            moves = await self._moves(group)
+        except TransportError as error:
+            self._report_trouble(group, str(error))
+            return
+        if moves >= MOVES_MIN and self._watchers[group].membership.watches_memberless:
+            log.info("consumers_assign_themselves", group=group)
+            self._watchers[group].post(membership.OffsetsMoved())
+
+    async def _moves(self, group: str) -> int:
+        """How often offsets have moved since the group has had no members. What a member may have committed is no
+        move. Raises TransportError."""
+        answer = await self._brokers.any_committed(group)
+        if answer.error:
+            self._report_trouble(group, membership.name_of(answer.error))
+            return 0
+        self._report_trouble(group, "")
+        at_ms = int(self._clock() * 1000)
+        before = self._commits.get(group) or MemberlessCommits(at_ms)
+        after = before.after(answer.offsets, at_ms)
+        if after.moves > before.moves and not await self._is_memberless(group):
+            self._commits.pop(group, None)
+            return 0
+        if self._watchers[group].membership.watches_memberless:
+            self._commits[group] = after
+        return after.moves
+
+    async def _is_memberless(self, group: str) -> bool:
+        described = await self._brokers.describe_group(group)
+        return not described.error and described.state == membership.GroupState.EMPTY and not described.members
+
+    def _report_trouble(self, group: str, why: str) -> None:
+        """Once for each reason."""
+        if why and why != self._trouble.get(group):
+            log.info("commits_not_read", group=group, reason=why)
+        self._trouble[group] = why

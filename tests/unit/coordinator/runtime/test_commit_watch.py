@@ -1,0 +1,154 @@
+"""Offsets that rise in a watched group without members keep Bellwether out of it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.membership import (
+    DescribeAnswer,
+    DescribedMember,
+    Event,
+    Failure,
+    GroupMembership,
+    NotLeading,
+)
+from bellwether_kafka.coordinator.membership.commands import Describe
+from bellwether_kafka.coordinator.membership.events import OrdersStand
+from bellwether_kafka.coordinator.runtime.commit_watch import GROUPS_AT_ONCE, INTERVAL_S, CommitWatch
+from tests.unit.coordinator.membership.playbook import Play, seen
+
+EMPTY = DescribeAnswer(0, 0, "Empty", "")
+LEAVE = "ada has ordered leave of 'orders'"
+
+
+class Watcher:
+    """The membership of a group that is as this description says."""
+
+    def __init__(self, state: str = "Empty", *members: DescribedMember, leave: str = "", **settings: object) -> None:
+        self.story = Play(**{"adopt": "when-empty", "subscribes": False} | settings)
+        self.story.tell(OrdersStand(leave, "")).found().described(state, *members)
+        self.posted = 0
+
+    @property
+    def membership(self) -> GroupMembership:
+        return self.story.machine
+
+    def post(self, event: Event) -> None:
+        self.posted += 1
+        self.story.tell(event)
+
+    def described(self, state: str, *members: DescribedMember) -> list[str]:
+        """The commands after the next description."""
+        while not any(isinstance(command, Describe) for command in self.story.last):
+            self.story.wake()
+        return self.story.described(state, *members).kinds()
+
+
+class Brokers:
+    def __init__(self, described: DescribeAnswer = EMPTY) -> None:
+        self.described = described
+        self.offsets: AnyCommitted | Exception = committed(0)
+        self.asked: list[str] = []
+
+    async def any_committed(self, group_id: str) -> AnyCommitted:
+        self.asked.append(group_id)
+        if isinstance(self.offsets, Exception):
+            raise self.offsets
+        return self.offsets
+
+    async def describe_group(self, _: str) -> DescribeAnswer:
+        return self.described
+
+
+def committed(*offsets: int) -> AnyCommitted:
+    return AnyCommitted(True, 0, ("t",), {"t": offsets})
+
+
+class Watched:
+    def __init__(self, described: DescribeAnswer = EMPTY, **watchers: Watcher) -> None:
+        self.now = 0.0
+        self.brokers = Brokers(described)
+        self.watch = CommitWatch(watchers, self.brokers, clock=lambda: self.now)
+
+    def read(self, readings: Sequence[AnyCommitted | Exception]) -> None:
+        """One after the other, at their time."""
+        for reading in readings:
+            self.brokers.offsets = reading
+            asyncio.run(self.watch.turn())
+            self.now += INTERVAL_S
+
+
+def test_offsets_that_rise_again_and_again_are_reported_once() -> None:
+    group = Watcher()
+    Watched(orders=group).read([committed(n) for n in range(20)])
+    assert group.posted == 1
+    role = group.membership.role
+    assert role.reason is NotLeading.NO_SUBSCRIBERS
+    assert "offsets are committed while no member is there" in role.detail
+
+
+def test_an_order_to_lead_again_does_not_outweigh_what_was_seen() -> None:
+    """Not even where the settings say that all consumers subscribe."""
+    group = Watcher(subscribes=True, leave=LEAVE)
+    Watched(orders=group).read([committed(n) for n in range(5)])
+    assert group.posted == 1
+    group.story.tell(OrdersStand("", ""))
+    assert "Join" not in group.described("Empty")
+    quiet = Watcher(subscribes=True, leave=LEAVE)
+    Watched(orders=quiet).read([committed(1)] * 5)
+    quiet.story.tell(OrdersStand("", ""))
+    assert "Join" in quiet.described("Empty")
+
+
+def test_a_reset_of_offsets_is_one_move_and_says_nothing() -> None:
+    group = Watcher()
+    Watched(orders=group).read([committed(5), committed(5), *[committed(900)] * 20])
+    assert group.posted == 0
+
+
+def test_offsets_that_go_back_or_appear_are_no_progress() -> None:
+    group = Watcher()
+    readings = [committed(50, -1), committed(40, -1), committed(30, 7), AnyCommitted(False), committed(20, 7)]
+    Watched(orders=group).read(readings)
+    assert group.posted == 0
+
+
+def test_commits_of_a_member_that_has_just_come_do_not_count() -> None:
+    group = Watcher()
+    members = DescribeAnswer(0, 0, "Stable", "consumer", "range", (seen("a"),))
+    Watched(members, orders=group).read([committed(n) for n in range(20)])
+    assert group.posted == 0
+
+
+def test_members_in_between_begin_it_anew() -> None:
+    group = Watcher()
+    watched = Watched(orders=group)
+    watched.read([committed(1), committed(2)])
+    group.described("Stable", seen("a"))
+    watched.read([committed(3)])
+    assert len(watched.brokers.asked) == 2, "members are in the group"
+
+
+@pytest.mark.parametrize("group", [Watcher("Dead"), Watcher("Stable", seen("a"))], ids=["missing", "members"])
+def test_a_group_that_is_missing_or_has_members_is_not_asked_about(group: Watcher) -> None:
+    watched = Watched(orders=group)
+    watched.read([committed(n) for n in range(5)])
+    assert watched.brokers.asked == []
+
+
+def test_an_error_or_silence_is_no_move() -> None:
+    group = Watcher()
+    silence = TransportError(Failure.TIMED_OUT, "silence")
+    Watched(orders=group).read([committed(1), silence, AnyCommitted(False, 16), committed(1), silence, committed(1)])
+    assert group.posted == 0
+
+
+def test_each_group_is_read_at_intervals_and_few_at_once() -> None:
+    watched = Watched(**{f"g{n}": Watcher() for n in range(3 * GROUPS_AT_ONCE)})
+    for _ in range(30):
+        asyncio.run(watched.watch.turn())
+        watched.now += 1.0
+    assert len(watched.brokers.asked) == 3 * 3 * GROUPS_AT_ONCE
+    assert set(map(watched.brokers.asked.count, watched.watch._due)) == {3}
