@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import Assessment, Measures, Period, PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.periods import period_of_looks
 from bellwether_kafka.coordinator.assessment.policies import rows_of
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, Observation
 
 NO_WEIGHTS = "bytes across racks: no partition has a weight (name a topic under [weights], or give --history)"
 NO_RACKS = "what crosses racks: no member names a rack, or no replica has one"
@@ -52,9 +52,13 @@ def configuration_to_lead(seen: Observation, prices: Prices) -> str:
     return to_lead(Facts.of(seen, rows[0].measures if rows else None, rows, (), prices.currency))
 
 
+def _without_members(last: Observation) -> str:
+    return SELF_ASSIGNED if last.self_assigned else "it has no members"
+
+
 def _unknown(last: Observation, rows: Sequence[PolicyRow], now: Measures | None, prices: Prices) -> tuple[str, ...]:
     """Why there is a dash, a sentence for each."""
-    reasons = [last.trouble or "it has no members: there is no assignment"] if now is None else []
+    reasons = [last.trouble or f"{_without_members(last)}: there is no assignment"] if now is None else []
     if now is not None and now.cross_rack is None:
         reasons.append(NO_RACKS)
     if now is not None and not prices.weights.of:

@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Per
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation import LagVerdict, Observation
+from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, LagVerdict, Observation
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings
 
@@ -55,6 +55,12 @@ def _not_led(facts: Facts) -> Iterator[Finding]:
     if facts.seen.obstacle:
         said = "No client assigns in this group."
         yield Finding("leading", said, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
+
+
+def _self_assigned(facts: Facts) -> Iterator[Finding]:
+    if facts.seen.self_assigned:
+        cannot = "Beside a member, Bellwether included, the broker would refuse these commits. It can be observed."
+        yield Finding("leading", _sentence(SELF_ASSIGNED), cannot=cannot)
 
 
 def _stuck(facts: Facts) -> Iterator[Finding]:
@@ -189,7 +195,9 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-_LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (_not_led, _stuck, _unowned, _waits, _storms, _racks, _skew)
+_LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    *(_not_led, _self_assigned, _stuck, _unowned, _waits, _storms, _racks, _skew),
+)
 
 
 def configuration(facts: Facts, found: Sequence[Finding]) -> str:
@@ -198,6 +206,8 @@ def configuration(facts: Facts, found: Sequence[Finding]) -> str:
     settings = {one.setting for one in found}
     if not seen.can_be_led:
         return _text([*lines, f"{OBSERVE}  # no client can lead it"])
+    if seen.self_assigned:
+        return _text([*lines, f"{OBSERVE}  # {SELF_ASSIGNED}"])
     if LEAD in settings or any(setting.startswith("policy") for setting in settings):
         lines.append(f"{LEAD}  # observe first: the same lines with {OBSERVE}")
         lines += _how(facts, calm=CALM in settings)

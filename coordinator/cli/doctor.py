@@ -10,7 +10,7 @@ from rich.text import Text
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
-from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.look import connected, look_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
 from bellwether_kafka.coordinator.kafka import Transport
@@ -35,7 +35,7 @@ def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, out
 
 async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
     async with connected(settings.properties) as sources:
-        seen = await observer_for(settings, group, sources).look()
+        seen = await look_twice(observer_for(settings, group, sources), caught_up=True)
         found = group_settings(settings, group)
         application = leader.configured(settings, group).application
         config = found.membership(settings.instance_id)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
+    CONSUMERS,
     LISTED_TYPES,
     MEMBER,
     NOBODY,
@@ -108,7 +109,7 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         weights_in_words,
     )
 
-    seen = look(settings, group, unknown=output.is_document)
+    seen = look(settings, group, unknown=output.is_document, commits=True)
     if seen.kind == "unknown":
         print_document(as_document(seen), output, one_of_many=watch)
         raise typer.Exit(Exit.UNEXPECTED)
@@ -157,8 +158,8 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
         return f"{BROKER} ({group.type})"
     if group.protocol_type not in LISTED_TYPES:
         return MEMBER
-    if group.state == GroupState.EMPTY:
-        return NOBODY
+    if group.state == GroupState.EMPTY:  # it has no protocol type before its first member
+        return NOBODY if group.protocol_type else CONSUMERS
     if answer is None or (answer.error and not is_missing(answer)):
         return UNKNOWN  # its coordinator node does not say now
     return who_assigns(sidecar=any(is_sidecar(m, config) for m in answer.members), others=bool(answer.members))

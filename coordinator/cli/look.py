@@ -32,6 +32,7 @@ from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+COMMITS_S = 6.0  # consumers commit every 5 s by default
 LOOK_S = 1.0  # between two looks at a group, which take connections
 UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
 LOOKS_AT_ONCE = 8
@@ -40,6 +41,7 @@ LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
 # Who assigns in a group.
 BROKER, MEMBER, US, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
+CONSUMERS = "its consumers"
 
 
 @contextmanager
@@ -123,13 +125,25 @@ def observer_for(
     return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
 
 
-def look(settings: Settings, group: str, *, unknown: bool = False) -> Observation:
+async def look_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
+    """Refreshes again after a while where records wait for a group without members, or with `caught_up` where it has
+    committed anything: offsets that have moved meanwhile show that its consumers assign themselves."""
+    seen = await observer.look()
+    worth = seen.lag is not None if caught_up else bool(seen.lag)
+    if not worth or seen.members or seen.sidecars:
+        return seen
+    await asyncio.sleep(COMMITS_S)
+    again = await observer.look()
+    return seen if again.kind == "unknown" else again
+
+
+def look(settings: Settings, group: str, *, unknown: bool = False, commits: bool = False) -> Observation:
     """Reads a group, or ends the process with a sentence; with `unknown` a group of which brokers say nothing is
-    returned, too."""
+    returned, too; with `commits` as `look_twice`."""
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            seen = await observer.look()
+            seen = await (look_twice(observer) if commits else observer.look())
             return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 
     return run_to_end(once())

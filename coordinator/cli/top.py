@@ -24,6 +24,7 @@ from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
+    CONSUMERS,
     LISTED_TYPES,
     LOOKS_AT_ONCE,
     NOBODY,
@@ -358,6 +359,8 @@ def _leader(seen: Observation, reports: SidecarReports) -> str:
         return BROKER
     if seen.group_id in reports.leads:
         return US
+    if seen.self_assigned:
+        return CONSUMERS
     if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
         return NOBODY
     return who_assigns(sidecar=bool(seen.sidecars), others=bool(seen.members))

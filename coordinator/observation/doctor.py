@@ -22,6 +22,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.removals import removals
+from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
@@ -124,6 +125,8 @@ def _kind(facts: Facts) -> Check:
 def _without_members(facts: Facts) -> list[Check]:
     """Of an empty group of plain consumers: they may commit without being members (docs/guides/adoption.md)."""
     seen = facts.seen
+    if seen.self_assigned:
+        return [_self_assigned(facts)]
     if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
         return []
     said = (
@@ -132,6 +135,13 @@ def _without_members(facts: Facts) -> list[Check]:
     )
     remedy = 'If all its consumers subscribe, set subscribes = true; if they use assign(), keep mode = "observe".'
     return [Check("subscribes", Verdict.WARN, said, remedy)]
+
+
+def _self_assigned(facts: Facts) -> Check:
+    """A leader would have the broker refuse every commit."""
+    said = f"{_sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
+    verdict = Verdict.FAIL if facts.mode == "lead" else Verdict.WARN
+    return Check("subscribes", verdict, said, 'Keep mode = "observe" for this group.')
 
 
 def _permission(facts: Facts) -> Check:

@@ -71,6 +71,7 @@ class LagSummary:
     where nothing is; `unknown` and `unknown_ms` count the partitions whose lag in records and in time is not. `lag_ms`
     is the largest, and where a partition's is not known, its least possible one counts. Rates are None unless they are
     known of every partition whose lag is known, and `catch_up_ms` unless it is known of every partition.
+    `self_assigned`: offsets move although the group has no member.
     """
 
     partitions: int
@@ -84,6 +85,7 @@ class LagSummary:
     consumed_per_s: float | None
     catch_up_ms: int | None
     verdicts: Mapping[str, int]
+    self_assigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class GroupLag:
     marker: BoolArray
     notes: tuple[str, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    self_assigned: bool = False
 
     def partitions(self, most: int | None = None) -> Iterator[PartitionLag]:
         """In the order of the arrays; not more than `most`, and then those that are furthest behind."""
@@ -174,6 +177,7 @@ class GroupLag:
             consumed_per_s=_sum(self.consumed_per_s[known]),
             catch_up_ms=int(self.catch_up_ms[behind].max(initial=0)) if settled else None,
             verdicts={verdict.value: tally[place] for place, verdict in enumerate(VERDICTS)},
+            self_assigned=self.self_assigned,
         )
 
 

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, com
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits, committed_of, of_memberless
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLOCK_SLACK_MS = 2_000  # clocks are not read at the same moment, and drift
@@ -35,6 +36,7 @@ class LagLooks:
         self._group_id = group_id
         self._clock = clock
         self._monotonic = monotonic
+        self._commits: MemberlessCommits | None = None  # while the group has no member
         self._offset_ms = 0  # of the two clocks at the last look
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory()
@@ -53,8 +55,25 @@ class LagLooks:
         counts: Counts,
         owners: Mapping[TopicPartition, str] | None,
         limit_s: float,
+        *,
+        memberless: bool = False,
     ) -> GroupLag:
-        """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
+        """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. `memberless`: no member was in the group
+        just before. Raises OffsetsError."""
+        found = await self._read(offsets, admin, counts, owners, limit_s)
+        commits = self._commits or MemberlessCommits(found.at_ms)
+        self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None
+        return of_memberless(found, self._commits)
+
+    async def _read(
+        self,
+        offsets: OffsetReader,
+        admin: AdminClient,
+        counts: Counts,
+        owners: Mapping[TopicPartition, str] | None,
+        limit_s: float,
+    ) -> GroupLag:
+        """The same, whether members commit or others."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
         sample = await self._starts.beside(offsets, sample, limit_s)
         self._forget_other_times(sample.at_ms)
@@ -69,7 +88,7 @@ class LagLooks:
         """Between looks on both sides of a change of the clock, records would be older or younger than they are."""
         offset_ms = at_ms - int(self._monotonic() * 1000)
         if abs(offset_ms - self._offset_ms) > CLOCK_SLACK_MS:
-            self._history = OffsetHistory()
+            self._history, self._commits = OffsetHistory(), None
         self._offset_ms = offset_ms
 
     async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:

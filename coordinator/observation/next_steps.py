@@ -26,9 +26,10 @@ def _leading_on(facts: Facts) -> Iterator[str]:
     if seen.kind == "missing":
         yield "Start the application, then ask again."
         return
-    if seen.can_be_led:
+    leads_on = seen.can_be_led and not seen.self_assigned
+    if leads_on:
         yield f"See what Bellwether would change: bellwether plan {for_shell(seen.group_id)}"
-    if seen.can_be_led and not seen.sidecars and facts.mode != "lead":
+    if leads_on and not seen.sidecars and facts.mode != "lead":
         yield 'Have it led: write mode = "lead" for the group, and start bellwether run.'
     yield f"Watch it: bellwether describe {for_shell(seen.group_id)} --watch"
     yield "Watch all groups: bellwether top"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
+from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
@@ -97,12 +98,19 @@ class Observation:
         return not self.obstacle and self.kind not in ("missing", "unknown")
 
     @property
+    def self_assigned(self) -> bool:
+        """The group has no member, and its committed offsets move."""
+        return self.group_lag is not None and self.group_lag.self_assigned
+
+    @property
     def verdict(self) -> str:
         """Whether Bellwether leads the group, or could."""
         if self.kind == "unknown":
             return f"not known: {self.trouble}"
         if self.sidecars:
             return f"led by Bellwether ({self.sidecars[0].member_id})"
+        if self.self_assigned:
+            return SELF_ASSIGNED
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
     def with_lag(self, found: GroupLag) -> "Observation":

@@ -256,7 +256,10 @@ class GroupObserver:
             topics = await self._topics(seen, described)
             known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
             counts = {topic: known[topic] for topic in topics if topic in known}
-            found = await self._lags.look(offsets, reader.admin, counts, described.owners, LIMIT_S)
+            memberless = not (seen.members or seen.sidecars)
+            found = await self._lags.look(
+                offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless
+            )
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
             return replace(seen, lag_notes=(f"no lags: {error}",))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import LongArray
+from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 
 Committed = Mapping[str, Sequence[int] | LongArray]  # by topic those of partitions 0..n-1, negative for none
 
@@ -44,6 +45,20 @@ class MemberlessCommits:
             return known
         pause_ms = max(self.pause_ms, at_ms - self.moved_at_ms) if self.moves else 0
         return replace(known, moves=self.moves + 1, moved_at_ms=at_ms, pause_ms=pause_ms)
+
+
+def committed_of(found: GroupLag) -> Committed:
+    """A reading."""
+    return dict(zip(found.counts, np.split(found.committed, np.cumsum([*found.counts.values()])), strict=False))
+
+
+def of_memberless(found: GroupLag, commits: MemberlessCommits | None) -> GroupLag:
+    """The lag of a group with what commits without members say of it, None where it has members: consumers that assign
+    themselves have what does not move, although no member has it."""
+    if commits is None or not commits.self_assigned:
+        return found
+    stalled, stopped = VERDICTS.index(LagVerdict.STALLED), VERDICTS.index(LagVerdict.STOPPED)
+    return replace(found, verdict=np.where(found.verdict == stopped, stalled, found.verdict), self_assigned=True)
 
 
 def _rises(before: Committed, after: Committed) -> bool:

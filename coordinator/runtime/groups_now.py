@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.observation import Observation, Rebalances
 from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, Rounds
 
 BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
+CONSUMERS = "its consumers"
 BROKER_TYPES = ("consumer", "streams")
 OLD_MS = 300_000  # groups are looked at every two minutes at least
 
@@ -82,4 +83,4 @@ def _assigned_by(seen: Observation) -> str:
         return BELLWETHER
     if seen.kind == "unknown":
         return UNKNOWN
-    return MEMBER if seen.members else NOBODY
+    return CONSUMERS if seen.self_assigned else MEMBER if seen.members else NOBODY

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from bellwether_kafka.coordinator.membership import NotLeading
-from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, values_of
+from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, LagSummary, LagVerdict, values_of
 from bellwether_kafka.coordinator.web.status import GroupStatus
 from bellwether_kafka.coordinator.web.trends import Curve
 
@@ -33,6 +33,7 @@ class Reason(StrEnum):
     NO_OWNER = "no_owner"
     REBALANCES_OFTEN = "rebalances_often"
     NOT_SEEN = "not_seen"
+    SELF_ASSIGNED = "self_assigned"
     WAITS = "waits"
 
 
@@ -101,7 +102,21 @@ def _why(now: GroupNow) -> str:
 
 
 def _nobody_reads(now: GroupNow) -> bool:
-    return now.status.members == 0 and now.lag is not None and bool(now.lag.lag)
+    waits = now.status.members == 0 and now.lag is not None and bool(now.lag.lag)
+    return waits and not _self_assigned(now)
+
+
+def _self_assigned(now: GroupNow) -> bool:
+    return now.lag is not None and now.lag.self_assigned
+
+
+def _progress(now: GroupNow) -> str:
+    """Of consumers that assign themselves."""
+    lag = now.lag
+    if lag is None or lag.lag is None:
+        return ""
+    rate = f", and {lag.consumed_per_s:,.1f} per second are read" if lag.consumed_per_s is not None else ""
+    return f" {counted(lag.lag, 'record')} wait{'s' * (lag.lag == 1)}{rate}."
 
 
 def _verdict(verdict: LagVerdict) -> Callable[[GroupNow], bool]:
@@ -172,6 +187,13 @@ RULES = (
         lambda now: bool(now.trouble),
         "not seen",
         lambda now: f"The group cannot be looked at: {now.trouble}.",
+    ),
+    Rule(
+        Reason.SELF_ASSIGNED,
+        "info",
+        _self_assigned,
+        "assign themselves",
+        lambda now: f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}.{_progress(now)}",
     ),
     Rule(Reason.WAITS, "info", lambda now: _role(now) in PASSING, "waits", _why),
 )

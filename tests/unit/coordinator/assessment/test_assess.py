@@ -4,6 +4,8 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ from bellwether_kafka.coordinator.assessment.model import Assessment, PolicyRow,
 from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.assessment.tables import grids, lines
+from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagReport, LagSummary, LagVerdict
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -87,6 +91,22 @@ def test_a_group_without_members_has_no_numbers() -> None:
     one = told(Observation("g", "classic", "Empty", "", 0), PRICES)
     assert (one.now, one.rows, one.findings) == (None, (), ())
     assert "no members" in one.unknown[0]
+
+
+def self_assigned() -> Observation:
+    """Of consumers that read on without being members."""
+    verdicts = dict.fromkeys(VERDICTS, 0)
+    summary = LagSummary(1, LagVerdict.OK, 9, 9, 0, None, 1, 1.0, 1.0, None, verdicts, self_assigned=True)
+    lag = SimpleNamespace(self_assigned=True, report=lambda _: LagReport(0, summary, (), truncated=False))
+    return Observation("g", "classic", "Empty", "", 0, group_lag=cast("GroupLag", lag))
+
+
+def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() -> None:
+    one = told(self_assigned(), PRICES)
+    assert one.verdict == SELF_ASSIGNED
+    assert SELF_ASSIGNED in one.unknown[0]
+    assert [finding.about for finding in one.findings] == ["leading"]
+    assert 'mode = "observe"' in one.configuration
 
 
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:

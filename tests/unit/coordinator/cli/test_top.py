@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
+from bellwether_kafka.coordinator.cli.look import BROKER, CONSUMERS, MEMBER, NOBODY, US
 from bellwether_kafka.coordinator.cli.output import counted
 from bellwether_kafka.coordinator.cli.top import ESCAPE, Order, Row, SidecarReports, View, keys_of, row_of
+from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from tests.unit.coordinator.observation.test_offset_history import history, sample
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
 STATUS = {"group": "orders", "leading": True, "role": LED, "generation": 7}
@@ -43,6 +45,9 @@ def test_without_a_page_a_sidecar_is_known_by_its_membership() -> None:
     assert row_of(seen(0, led=True), SidecarReports()).leader == US
     assert row_of(seen(1), SidecarReports()).leader == MEMBER
     assert row_of(seen(0), SidecarReports()).leader == NOBODY
+    lag = group_lag(history(sample(0, {"t": [1]}, {"t": [4]})), None)
+    alone = replace(seen(0), group_lag=replace(lag, self_assigned=True))
+    assert row_of(alone, SidecarReports.of([not_led("no_subscribers")], LINES)).leader == CONSUMERS
 
 
 def test_a_fenced_process_does_not_lead_and_says_why() -> None:

@@ -3,12 +3,17 @@ tests/interop/test_plan_and_doctor.py."""
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import is_sidecar, subscription
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
@@ -252,3 +257,14 @@ def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:
     stated = replace(empty, config=MembershipConfig("g", subscribes=True))
     assert "subscribes" not in [one.name for one in examine(stated)]
     assert "subscribes" not in [one.name for one in examine(consumers(3))]
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("lead", Verdict.FAIL), ("observe", Verdict.WARN)])
+def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode: str, verdict: Verdict) -> None:
+    lag = cast("GroupLag", SimpleNamespace(self_assigned=True))
+    seen = Observation("g", "classic", "Empty", "", 0, group_lag=lag)
+    facts = replace(consumers(3), seen=seen, mode=mode, config=MembershipConfig("g", subscribes=True))
+    found = check(facts, "subscribes")
+    assert (found.verdict, "offsets move without members" in found.said) == (verdict, True)
+    assert 'mode = "observe"' in found.remedy
+    assert not any("Have it led" in step for step in next_steps(facts, examine(facts)))

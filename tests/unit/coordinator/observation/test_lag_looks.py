@@ -23,10 +23,11 @@ from bellwether_kafka.coordinator.kafka.offset_reader import NO_END, Ends, Offse
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation import lag_looks
-from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict
+from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.lag_looks import ASK_AGAIN_MS, LagLooks
-from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.observation import Observation, as_document
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observation import classic
 
@@ -285,6 +286,56 @@ def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
     assert (seen.lags, seen.lag) == ({"t": (7,)}, 7)
     assert seen.group_lag is not None
     assert seen.group_lag.summary().verdict is LagVerdict.UNKNOWN
+
+
+def moving(*committed: int, state: str = "Empty", members: tuple[DescribedMember, ...] = ()) -> list[Observation]:
+    """Refreshes of a group without members, each with this committed offset; `members` come before the last one."""
+    transport, reader = FakeTransport(at(state), "t"), FakeReader({}, {"t": [1_000]})
+    found, seen = observer(transport, reader, {"t": 1}), []
+    for number, offset in enumerate(committed):
+        if members and number == len(committed) - 1:
+            transport.answer = at("Stable", *members)
+        reader.committed_now = {"t": [offset]}
+        seen.append(asyncio.run(found.look()))
+    return seen
+
+
+def test_a_group_without_members_whose_offsets_move_has_consumers_that_assign_themselves() -> None:
+    first, second = moving(3, 8)
+    assert (first.self_assigned, first.verdict) == (False, "can be led")
+    assert (second.self_assigned, second.verdict, second.lag) == (True, SELF_ASSIGNED, 992)
+    document = as_document(second)
+    assert document["verdict"] == SELF_ASSIGNED
+    assert document["lag_report"]["summary"]["self_assigned"] is True
+
+
+def test_a_reset_backwards_and_offsets_at_rest_are_no_consumers() -> None:
+    assert not any(seen.self_assigned for seen in moving(8, 8, 3, 3))
+
+
+def test_with_a_member_in_the_group_nobody_assigns_itself() -> None:
+    assert [seen.self_assigned for seen in moving(3, 8, 9, members=(classic("a", "t-0"),))] == [False, True, False]
+
+
+def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_stopped() -> None:
+    now = [1_000.0]
+    looks = LagLooks("g", clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: ())
+    reader: Any = FakeReader({"t": [3, 3]}, {"t": [1_000, 1_000]})
+
+    def minutes(number: int, *, moves: bool) -> GroupLag:
+        for _ in range(2 * number):
+            now[0] += 30.0
+            reader.committed_now["t"][1] += moves
+            ends = {"t": 2}
+            found = asyncio.run(looks.look(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True))
+        return found
+
+    found = minutes(6, moves=True)
+    assert [VERDICTS[place] for place in found.verdict] == [LagVerdict.STALLED, LagVerdict.OK]
+    assert found.summary().self_assigned
+    over = minutes(6, moves=False)
+    assert [VERDICTS[place] for place in over.verdict] == [LagVerdict.STOPPED, LagVerdict.STOPPED]
+    assert not over.summary().self_assigned
 
 
 def test_a_topic_that_is_gone_has_no_lag_and_a_sentence() -> None:

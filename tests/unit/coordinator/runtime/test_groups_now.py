@@ -64,6 +64,7 @@ def test_who_assigns_is_the_broker_we_a_member_or_nobody() -> None:
         "Bellwether": replace(SKEWED, sidecars=SKEWED.members[:1]),
         "a member": SKEWED,
         "nobody": replace(SKEWED, members=(), shadow=None),
+        "its consumers": replace(SKEWED, members=(), shadow=None, group_lag=replace(LAG, self_assigned=True)),
     }
     assert {who: seen_as(seen).assigned_by for who, seen in cases.items()} == {who: who for who in cases}
 

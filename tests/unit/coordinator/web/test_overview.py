@@ -48,6 +48,7 @@ EXAMPLES = {
     Reason.NO_OWNER: replace(WELL, unowned=3),
     Reason.REBALANCES_OFTEN: replace(WELL, rebalances=OFTEN),
     Reason.NOT_SEEN: replace(WELL, lag=None, trouble="there is no such group yet"),
+    Reason.SELF_ASSIGNED: replace(NOBODY, lag=replace(LAG, self_assigned=True)),
     Reason.WAITS: to_lead(NotLeading.JOINING),
 }
 
@@ -119,3 +120,11 @@ def test_values_keep_the_unknown_apart_from_zero() -> None:
     assert {unknown[name] for name in ("lag", "lag_ms", "unknown_lags", "verdict", "curve", "cross_rack")} == {None}
     least = values_of_row(*overview([replace(WELL, lag=replace(LAG, unknown_ms=1))]))
     assert least["lag_at_least"]
+
+
+def test_consumers_that_assign_themselves_are_shown_with_their_lag_and_progress() -> None:
+    (pain,) = pains_of(EXAMPLES[Reason.SELF_ASSIGNED])
+    assert pain.level == "info"
+    assert pain.detail == (
+        "Consumers assign themselves: offsets move without members. 100 records wait, and 1.0 per second are read."
+    )

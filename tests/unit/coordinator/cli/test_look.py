@@ -1,0 +1,54 @@
+"""One refresh shows no progress: where records wait for a group without members, there is a second."""
+
+import asyncio
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from bellwether_kafka.coordinator.cli import look
+from bellwether_kafka.coordinator.cli.groups import _assigned_by
+from bellwether_kafka.coordinator.kafka import ListedGroup
+from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember
+
+BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
+CAUGHT_UP = replace(BEHIND, lags={"t": (0,)})
+NOTHING = replace(BEHIND, lags={})
+MEMBER = ObservedMember("a", None, "a", "/h")
+
+
+class Observer:
+    def __init__(self, *seen: Observation) -> None:
+        self.left = list(seen)
+
+    async def look(self) -> Observation:
+        return self.left.pop(0)
+
+
+def looked(*seen: Observation, caught_up: bool = False) -> Observation:
+    observer = cast("GroupObserver", Observer(*seen))
+    return asyncio.run(look.look_twice(observer, caught_up=caught_up))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "COMMITS_S", 0.0)
+
+
+def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
+    later = replace(BEHIND, seen_at_ms=6_000)
+    assert looked(BEHIND, later) is later
+    unknown = replace(BEHIND, kind="unknown")
+    assert looked(BEHIND, unknown) is BEHIND
+    assert looked(CAUGHT_UP, later, caught_up=True) is later
+
+
+@pytest.mark.parametrize("seen", [CAUGHT_UP, NOTHING, replace(BEHIND, members=(MEMBER,))])
+def test_no_other_group_is_waited_for(seen: Observation) -> None:
+    assert looked(seen) is seen
+
+
+@pytest.mark.parametrize(("protocol_type", "who"), [("", look.CONSUMERS), ("consumer", look.NOBODY)])
+def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: str, who: str) -> None:
+    assert _assigned_by(ListedGroup("g", protocol_type, "Empty", "classic"), None, MembershipConfig("g")) == who
