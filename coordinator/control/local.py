@@ -162,7 +162,7 @@ class LocalOrders:
         record = decode(key.encode(), json.dumps(value).encode())
         ordered = isinstance(record, Order) and record.kind in KINDS
         if record is None or not (ordered or isinstance(record, Stopped)):
-            raise RecordError("without a control topic only leave, pause and rebalance can be ordered")
+            raise RecordError("without a control topic only leave, release, pause and rebalance can be ordered")
         self._set(key, record)
 
 

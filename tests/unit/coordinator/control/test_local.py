@@ -128,7 +128,7 @@ def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Rec
     async def run() -> None:
         async with running(leading()):
             to = await desk()
-            with pytest.raises(ControlTopicError, match="only leave, pause and rebalance"):
+            with pytest.raises(ControlTopicError, match="only leave, release, pause and rebalance"):
                 await asyncio.to_thread(to.write, *encode(refused))
             assert refused.key not in await asyncio.to_thread(to.read)
 
