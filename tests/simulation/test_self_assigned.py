@@ -1,0 +1,66 @@
+"""Commits of a consumer that assigns itself partitions are never refused because of Bellwether, unless the settings say
+that all consumers subscribe."""
+
+import pytest
+
+from tests.simulation.faults import Faults
+from tests.simulation.self_assigned import COMMIT_S, SelfAssigned, to_lead
+from tests.simulation.world import World
+
+LASTS_S = 600.0
+LEFT_WITHIN_S = 30.0  # a heartbeat shows that the last member has gone; the rebalance then waits for nobody
+SEEDS = [seed for seed in range(40) if not World(seed).streams]
+TAKEN_OVER = [
+    seed for seed in SEEDS if World(seed).config.adopt == "take-over" and not World(seed).members[0].instance_id
+]
+
+
+def lived(seed: int, *, subscribes: bool) -> SelfAssigned:
+    """Sidecars and brokers fail as the seed has it, and no member ever comes."""
+    world = to_lead(World(seed), subscribes=subscribes)
+    consumer = SelfAssigned(world)
+    for sidecar in world.sidecars if world.config.standby else world.sidecars[:1]:
+        sidecar.start()
+    Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
+    world.run_until(LASTS_S)
+    assert world.injected
+    return consumer
+
+
+@pytest.mark.parametrize("seed", SEEDS[:12])
+def test_no_commit_is_refused_in_a_group_that_never_had_a_member(seed: int) -> None:
+    consumer = lived(seed, subscribes=False)
+    assert consumer.refused == []
+    assert consumer.accepted > LASTS_S / COMMIT_S / 2
+
+
+def test_with_the_setting_they_are_refused() -> None:
+    assert any(lived(seed, subscribes=True).refused for seed in SEEDS[:3])
+
+
+def after_members(seed: int, *, subscribes: bool) -> tuple[SelfAssigned, bool]:
+    """Members come and go; then the consumer begins. And whether Bellwether led: not every leader can be removed."""
+    world = to_lead(World(seed), subscribes=subscribes)
+    world.sidecars[0].start()
+    for member in world.members:
+        member.start()
+    led = world.run_until(300, lambda: world.sidecars[0].leads)
+    for member in world.members:
+        member.close()
+    world.run_until(world.clock.now + LEFT_WITHIN_S)
+    consumer = SelfAssigned(world)
+    world.run_until(world.clock.now + LASTS_S)
+    return consumer, led
+
+
+def test_after_members_have_gone_commits_are_accepted_soon_and_for_good() -> None:
+    lives = [after_members(seed, subscribes=False) for seed in TAKEN_OVER]
+    assert sum(led for _, led in lives) >= 3
+    for consumer, _ in lives:
+        assert consumer.refused == []
+        assert consumer.accepted > LASTS_S / COMMIT_S / 2
+
+
+def test_after_members_have_gone_they_are_refused_with_the_setting() -> None:
+    consumer, _ = after_members(TAKEN_OVER[0], subscribes=True)
+    assert consumer.refused
