@@ -315,10 +315,14 @@ class Controller:
         waits = found.waits and found.topology == state.runner.digest
         state.runner.post(HandBackRemembered((now_ms - found.at_ms) / 1000, found.reason, waits))
 
-    def hand_back(self, group: str, reason: str, *, waits: bool) -> None:
-        """The group has been handed back, or Bellwether leads it again: kept over restarts."""
+    def hand_back(self, group: str, *, waits: bool) -> None:
+        """The group has been handed back, or Bellwether leads it again: kept over restarts. A lead that was taken
+        before all hand-backs were read proves nothing."""
         state, now_ms = self._groups[group], int(self._wall_clock() * 1000)
         found = self._orders.handed_back(group, now_ms)
+        if not waits and found != state.handed_back:
+            return
+        reason = state.runner.membership.handed_back
         record = renewed(found, group, reason, state.runner.digest, now_ms, waits=waits)
         if record is not None:
             state.handed_back = record

@@ -53,15 +53,18 @@ class HandBackFile:
         name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
         self._path = (folder or state_folder()) / f"handed-back-{name}.json"
 
-    def read(self) -> dict[str, Record]:
+    def read(self) -> dict[str, HandedBack]:
         """What was kept; nothing where there is no such file, or none that can be read."""
-        with suppress(OSError, ValueError, AttributeError):
-            return dict(_records(json.loads(self._path.read_text(encoding="utf-8"))))
+        with suppress(OSError, ValueError, AttributeError, RecursionError):
+            kept = _records(json.loads(self._path.read_text(encoding="utf-8")))
+            return {record.key: record for _, record in kept if isinstance(record, HandedBack)}
         return {}
 
-    def write(self, records: Iterable[Record]) -> None:
-        """Where that fails a restart forgets them, which the log says."""
-        text = json.dumps({record.key: record.to_json() for record in records})
+    def write(self, record: HandedBack) -> None:
+        """Beside those of other groups, which other processes may have kept. Where that fails a restart forgets it,
+        which the log says."""
+        kept = {**self.read(), record.key: record}
+        text = json.dumps({key: each.to_json() for key, each in kept.items()})
         aside = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +77,9 @@ class HandBackFile:
 def state_folder() -> Path:
     """Where a process of this user keeps what outlasts it."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base else Path("~/.local/state").expanduser()) / "bellwether"
+    if not base:  # a user without a home has "~", which is a folder like any other
+        base = os.path.expanduser("~/.local/state")  # noqa: PTH111 - Path.expanduser raises where there is no home
+    return Path(base) / "bellwether"
 
 
 class LocalOrders:
@@ -95,15 +100,14 @@ class LocalOrders:
         # Later, as from a topic: the controller writes while it carries out what it has heard.
         self._tell = lambda key, record: void(loop.call_soon(on_record, key, record))
         for key, record in self._file.read().items():
-            if isinstance(record, HandedBack):
-                self._set(key, record)
+            self._set(key, record)
         loop.call_soon(on_caught_up)
         self._listening = loop.create_task(self._listen())
 
     def write(self, record: Record) -> None:
         self._set(record.key, record)
         if isinstance(record, HandedBack):
-            self._file.write(kept for kept in self._records.values() if isinstance(kept, HandedBack))
+            self._file.write(record)
 
     def withdraw(self, key: str) -> None:
         self._set(key, None)

@@ -108,6 +108,8 @@ class Leading:
         if answer.leader == "":
             self.core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
             self.leaving.leave("the group has been converted to the KIP-848 protocol", setback=NotLeading.CONVERTED)
+        elif self.core.hand_backs.waits:  # its instance id was a member still
+            self.leaving.leave(self.core.hand_backs.obstacle.sentence)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
@@ -227,8 +229,6 @@ class Leading:
         removed = bool(leadership.removed)
         self.core.policy.succeeded()
         core.go(State.STABLE)
-        if not core.alone:
-            core.hand_backs.over()
         if not leadership.returned:
             core.send(Delivered(core.requests.generation))
             leadership.removed = ()

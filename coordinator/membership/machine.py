@@ -154,6 +154,11 @@ class GroupMembership:
         return self._role.role
 
     @property
+    def handed_back(self) -> str:
+        """Why the lead was handed back last, "" where it was not."""
+        return self._core.hand_backs.reason
+
+    @property
     def alone(self) -> bool:
         """Nobody but Bellwether was in the last generation that Bellwether led."""
         return self._core.alone
@@ -268,8 +273,15 @@ class GroupMembership:
         self._core.sighting.commits_seen()
 
     def _hand_back_remembered(self, event: events.HandBackRemembered) -> None:
-        waits = event.waits and self.state is State.WATCHING
-        self._core.hand_backs.remembered(self._core.now, event.ago_s, event.reason, waits=waits)
+        """Leaves where Bellwether came in before it had read that."""
+        core = self._core
+        core.hand_backs.remembered(core.now, event.ago_s, event.reason, waits=event.waits)
+        if not core.hand_backs.waits or self.state is State.LEAVING:
+            return
+        if self.state is State.APPROACHING:
+            self._approach.give_up(core.hand_backs.obstacle.sentence)
+        else:
+            self._leaving.keep_out(core.hand_backs.obstacle.sentence)
 
     def _orders_stand(self, event: events.OrdersStand) -> None:
         self._rebalances.pause(event.pause)

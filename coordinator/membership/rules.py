@@ -23,6 +23,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROTOCOL_TYPE = "consumer"
 DAY_S = 86_400.0
+SAME_S = 1.0  # hand-backs that are not further apart are one: two clocks measure them
 MEMBER_ID_UUID_LENGTH = 36
 NOT_TO_BE_CONVERTED = b"bellwether"
 
@@ -296,13 +297,16 @@ class HandBacks:
         self._at, self.reason, self.waits, self.lacks = now, reason, True, ""
 
     def remembered(self, now: float, ago_s: float, reason: str, *, waits: bool) -> None:
-        """An earlier process of Bellwether's handed the group back so long ago."""
-        if self._at is None or self._at < now - ago_s:
-            self._at, self.reason = now - ago_s, reason
-            self.waits = self.waits or waits
+        """An earlier process of Bellwether's, or another instance, handed the group back so long ago. What it says
+        of an older hand-back than the last one counts no more."""
+        at = now - ago_s
+        if self._at is not None and at < self._at - SAME_S:
+            return
+        self._at, self.reason = at, reason
+        self.waits, self.lacks = waits, self.lacks if waits else ""
 
     def over(self) -> None:
-        """The proof is there, an operator has asked for the lead, or Bellwether leads again."""
+        """The proof is there, or an operator has asked for the lead."""
         self.waits, self.lacks = False, ""
 
     @property

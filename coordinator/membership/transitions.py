@@ -111,6 +111,8 @@ NEVER_WORKS = "it can never work: the reason is fatal"
 NO_PATIENCE = "errors without an explanation have gone on for too long"
 ORDER = "an operator has ordered Bellwether out"
 ORDER_EARLY = "an operator has ordered Bellwether out, and there is nothing to leave"
+HANDED_BACK = "an earlier process has handed the lead back, and nothing has shown yet that Bellwether may return"
+HANDED_BACK_EARLY = f"{HANDED_BACK}: there is nothing to leave"
 STOP = "Bellwether is shutting down"
 STOP_SILENTLY = "Bellwether is shutting down, and its session keeps its membership"
 STOP_LATE = "what the end waited for has not come: Bellwether is shutting down"
@@ -149,6 +151,7 @@ MEMBERSHIP: Transitions[State] = {
             State.WATCHING: "a request got no answer, before it is in the rebalance",
         },
         events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK, State.WATCHING: HANDED_BACK_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
         Timer.TAKEOVER: {State.WATCHING: "the broker gives no ids to temporary members"},
     },
@@ -169,6 +172,7 @@ MEMBERSHIP: Transitions[State] = {
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK, State.WATCHING: HANDED_BACK_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
     },
     State.DECIDING: {
@@ -190,6 +194,7 @@ MEMBERSHIP: Transitions[State] = {
         },
         events.RequestFailed: {State.LEAVING: NEVER_WORKS},
         events.OrdersStand: {State.LEAVING: ORDER},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
     },
     State.SYNCING: {
@@ -210,6 +215,7 @@ MEMBERSHIP: Transitions[State] = {
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersStand: {State.LEAVING: ORDER},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
     },
     State.STABLE: {
         events.SyncAnswer: {
@@ -232,6 +238,7 @@ MEMBERSHIP: Transitions[State] = {
         Timer.LINGER: {State.LEAVING: "no other member has been in the group for long"},
         events.RoundOrdered: {State.JOINING: "an operator has ordered a rebalance"},
         events.OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StepAsideWanted: {State.LEAVING: "a member should lead"},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },
@@ -243,6 +250,7 @@ MEMBERSHIP: Transitions[State] = {
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
         events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
         events.OrdersStand: {State.LEAVING: ORDER},
+        events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
     },
     State.LEAVING: {

@@ -326,9 +326,9 @@ class Service:
         """Hand-backs are kept over restarts."""
         if self._controller is not None:
             if role.reason is membership.NotLeading.HANDED_BACK:
-                self._controller.hand_back(group_id, role.detail, waits=True)
+                self._controller.hand_back(group_id, waits=True)
             elif role.leading:
-                self._controller.hand_back(group_id, "", waits=False)
+                self._controller.hand_back(group_id, waits=False)
 
     async def _relieve(self, group_id: str, reason: str) -> bool:
         return self._controller is not None and await self._controller.relieve(group_id, reason)

@@ -89,6 +89,7 @@ class Group:
 
     policy = "rack-first"
     rules_refused = ""
+    digest = ""
 
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         self.rules = rules

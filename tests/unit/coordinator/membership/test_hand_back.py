@@ -81,6 +81,50 @@ def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
     assert any(isinstance(command, Join) for command in other.last)
 
 
+EARLIER = e.HandBackRemembered(60.0, "an earlier one", waits=True)
+
+
+def test_a_process_that_came_in_before_it_read_the_memory_leaves_again() -> None:
+    for play in (Play().stable_alone(), Play().deciding(), Play().deciding().planned(), Play().stable()):
+        assert play.tell(EARLIER).state is State.LEAVING
+        play.left().wake().described("Empty")
+        assert play.state is State.WATCHING
+        assert play.machine.role.reason is NotLeading.HANDED_BACK
+        assert "an earlier one" in play.machine.role.detail
+
+
+def test_a_process_that_is_about_to_join_stops_on_the_way() -> None:
+    play = Play().joining().tell(EARLIER)
+    assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
+
+
+def test_what_was_read_while_leaving_counts_afterwards() -> None:
+    play = Play().stable().tell(e.OrdersStand("an operator says so", "")).tell(EARLIER).left()
+    assert play.state is State.WATCHING
+    assert play.machine.hands_over is False
+    assert play.machine.handed_back == "an earlier one"
+
+
+def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> None:
+    play = Play(instance_id="bellwether").found().tell(EARLIER).described("Stable", seen("bw-0", "bellwether"))
+    assert play.state is State.JOINING, "its session would hold up every rebalance"
+    play.joined(member(ME), member("a"), generation=4, skip_assignment=True)
+    assert play.state is State.LEAVING
+    assert play.left().machine.role.reason is NotLeading.HANDED_BACK
+
+
+def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> None:
+    play = Play().found().tell(EARLIER)
+    play.later(30).tell(e.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
+    assert any(isinstance(command, Join) for command in play.last)
+
+
+def test_an_older_hand_back_than_the_last_one_says_nothing() -> None:
+    play = handed_back().tell(e.HandBackRemembered(3600.0, "a former one", waits=False))
+    assert play.machine.role.reason is NotLeading.HANDED_BACK
+    assert play.machine.handed_back == HARM.reason
+
+
 def test_an_operator_ends_the_wait() -> None:
     play = handed_back().tell(e.OrdersStand("an operator says so", "")).tell(e.OrdersStand("", ""))
     for _ in range(20):

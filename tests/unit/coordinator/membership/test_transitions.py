@@ -57,6 +57,7 @@ STOP, LEAVE, PAUSE, NOTHING = (
     e.OrdersStand("", "paused"),
     e.OrdersStand("", ""),
 )
+HANDED_BACK = e.HandBackRemembered(60.0, "an earlier one", waits=True)
 STATIC: dict[str, Any] = {"instance_id": "bellwether"}
 IMPATIENT: dict[str, Any] = {"doubt_ms_max": 0}
 QUIET: dict[str, Any] = {**STATIC, "leave_on_stop": False}
@@ -244,6 +245,10 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.WATCHING: lambda: rehearsed().failed(c.Join),
         },
         e.OrdersStand: {State.LEAVING: lambda: parked().tell(LEAVE), State.WATCHING: lambda: rehearsed().tell(LEAVE)},
+        e.HandBackRemembered: {
+            State.LEAVING: lambda: parked().tell(HANDED_BACK),
+            State.WATCHING: lambda: rehearsed().tell(HANDED_BACK),
+        },
         e.StopRequested: {State.LEAVING: lambda: parked().tell(STOP), State.STOPPED: lambda: rehearsed().tell(STOP)},
         Timer.TAKEOVER: {State.WATCHING: lambda: gathering().wake()},
     },
@@ -269,6 +274,10 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         e.OrdersStand: {
             State.LEAVING: lambda: Play(**STATIC).joining().tell(LEAVE),
             State.WATCHING: lambda: Play().joining().tell(LEAVE),
+        },
+        e.HandBackRemembered: {
+            State.LEAVING: lambda: Play(**STATIC).joining().tell(HANDED_BACK),
+            State.WATCHING: lambda: Play().joining().tell(HANDED_BACK),
         },
         Timer.LEAVE: {State.LEAVING: lambda: until(stopping_while_joining(), c.Leave)},
         e.StopRequested: {
@@ -297,6 +306,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().deciding())},
         e.OrdersStand: {State.LEAVING: lambda: Play().deciding().tell(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: Play().deciding().tell(HANDED_BACK)},
         e.StopRequested: {State.LEAVING: lambda: Play().deciding().tell(STOP)},
     },
     State.SYNCING: {
@@ -318,6 +328,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         Timer.LEAVE: {State.LEAVING: lambda: until(syncing(Play()).tell(STOP), c.Leave)},
         e.OrdersStand: {State.LEAVING: lambda: syncing(Play()).tell(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: syncing(Play()).tell(HANDED_BACK)},
     },
     State.STABLE: {
         e.SyncAnswer: {
@@ -349,6 +360,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         Timer.FOLLOWUP: {State.JOINING: lambda: until(Play().deciding().planned(withheld=True).synced(), c.Join)},
         Timer.LINGER: {State.LEAVING: lambda: until(Play(linger_ms=1_000).stable_alone(), c.Leave)},
         e.RoundOrdered: {State.JOINING: lambda: rejoining(Play())},
+        e.HandBackRemembered: {State.LEAVING: lambda: Play().stable().tell(HANDED_BACK)},
         e.OrdersStand: {
             State.JOINING: lambda: Play().stable().tell(PAUSE).tell(e.RebalanceWanted("a topic")).tell(NOTHING),
             State.LEAVING: lambda: leaving(Play()),
@@ -372,6 +384,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.LEAVING: lambda: coalescing(Play()).failed(c.Describe, UNSUPPORTED),
         },
         e.OrdersStand: {State.LEAVING: lambda: coalescing(Play()).tell(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: coalescing(Play()).tell(HANDED_BACK)},
         e.StopRequested: {State.LEAVING: lambda: coalescing(Play()).tell(STOP)},
     },
     State.LEAVING: {

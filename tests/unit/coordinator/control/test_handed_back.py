@@ -1,0 +1,254 @@
+"""The memory of a hand-back: as a record, in a file, and what a process makes of it that starts again."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from bellwether_kafka.coordinator.control.controller import Controller, Orders
+from bellwether_kafka.coordinator.control.fields import RecordError
+from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBack, renewed
+from bellwether_kafka.coordinator.control.local import HandBackFile, LocalOrders, state_folder
+from bellwether_kafka.coordinator.control.records import ControlSettings, OrderState, Record, decode, encode
+from bellwether_kafka.coordinator.control.topic import OnRecord
+from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
+from tests.unit.coordinator.control.test_controller import Group
+from tests.unit.coordinator.membership.playbook import ME, Play, member
+
+NOW_MS = 1_800_000_000_000
+BROKERS = "a.test:9092,b.test:9092"
+KEPT = HandedBack("orders", NOW_MS, NOW_MS + LIMIT_MS, "task 1_0 does not run", "d1g35t")
+
+
+# ---- the record ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("record", [KEPT, replace(KEPT, waits=False), replace(KEPT, topology="")])
+def test_a_record_comes_back_as_it_was_written(record: HandedBack) -> None:
+    key, value = encode(record)
+    assert key == b"handed_back/orders"
+    assert decode(key, value) == record
+
+
+@pytest.mark.parametrize("field", [{"target": ""}, {"at_ms": -1}, {"expires_ms": "x"}, {"reason": ""}, {"topology": 1}])
+def test_a_record_that_makes_no_sense_is_refused(field: dict[str, object]) -> None:
+    with pytest.raises(RecordError):
+        decode(b"handed_back/orders", json.dumps({**KEPT.to_json(), **field}).encode())
+
+
+def test_a_record_counts_for_a_day() -> None:
+    orders = OrderState()
+    orders.apply(KEPT.key, KEPT)
+    assert orders.handed_back("orders", NOW_MS + LIMIT_MS - 1) == KEPT
+    assert orders.handed_back("orders", NOW_MS + LIMIT_MS) is None
+    assert orders.handed_back("payments", NOW_MS) is None
+
+
+def test_what_is_remembered_anew() -> None:
+    first = renewed(None, "orders", "x" * 2000, "d", NOW_MS, waits=True)
+    assert first is not None
+    assert (first.expires_ms - first.at_ms, len(first.reason), first.waits) == (LIMIT_MS, 1000, True)
+    assert renewed(first, "orders", "again", "d", NOW_MS + 1, waits=True) is None
+    led = renewed(first, "orders", "", "d", NOW_MS + 5, waits=False)
+    assert led == replace(first, waits=False), "the limit runs from the hand-back on"
+    assert renewed(None, "orders", "", "d", NOW_MS, waits=False) is None
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_records_of_several_groups_and_of_several_processes(tmp_path: Path) -> None:
+    other = replace(KEPT, target="payments")
+    HandBackFile(BROKERS, tmp_path / "new" / "folder").write(KEPT)
+    HandBackFile("B.test:9092, a.test:9092", tmp_path / "new" / "folder").write(other)
+    assert HandBackFile(BROKERS, tmp_path / "new" / "folder").read() == {KEPT.key: KEPT, other.key: other}
+    assert HandBackFile("elsewhere.test:9092", tmp_path / "new" / "folder").read() == {}
+    assert len(list((tmp_path / "new" / "folder").iterdir())) == 1, "what it was written to first is gone"
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[1]", "null", '{"x": 1}', '{"\\ud800": {}}', "[" * 100_000])
+def test_a_file_that_cannot_be_read_holds_nothing_and_is_written_anew(text: str, tmp_path: Path) -> None:
+    file = HandBackFile(BROKERS, tmp_path)
+    file.write(KEPT)
+    next(tmp_path.iterdir()).write_text(text)
+    assert file.read() == {}
+    file.write(KEPT)
+    assert file.read() == {KEPT.key: KEPT}
+
+
+def test_one_record_that_makes_no_sense_spoils_no_other(tmp_path: Path) -> None:
+    file = HandBackFile(BROKERS, tmp_path)
+    file.write(KEPT)
+    path = next(tmp_path.iterdir())
+    path.write_text(json.dumps({**json.loads(path.read_text()), "handed_back/x": {"v": 1}, "leave/y": 3}))
+    assert file.read() == {KEPT.key: KEPT}
+
+
+def test_a_folder_that_cannot_be_made_is_a_log_line(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with capture_logs() as logs:
+        HandBackFile(BROKERS, tmp_path / "taken" / "below").write(KEPT)
+    assert [entry["event"] for entry in logs] == ["hand_back_not_kept"]
+
+
+def test_the_folder_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run under a number that no user has."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    assert state_folder() == Path("/var/state/bellwether")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert state_folder().name == "bellwether"
+
+
+# ---- a process that starts again -------------------------------------------------------------------------------------
+
+
+class Topic:
+    """Where records are kept, as a compacted topic keeps them. `read` ends the reading."""
+
+    topic = "control"
+
+    def __init__(self, *records: Record) -> None:
+        self.records = {record.key: record for record in records}
+        self._hear: OnRecord = lambda _key, _record: None
+        self._caught_up: Callable[[], None] = lambda: None
+
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+        self._hear, self._caught_up = on_record, on_caught_up
+
+    def read(self) -> None:
+        for record in list(self.records.values()):
+            self._hear(record.key, decode(*encode(record)))
+        self._caught_up()
+
+    def write(self, record: Record) -> None:
+        self.records[record.key] = record
+
+    def withdraw(self, key: str) -> None:
+        self.records.pop(key, None)
+
+    async def close(self) -> None: ...
+
+    @property
+    def kept(self) -> HandedBack | None:
+        found = self.records.get(KEPT.key)
+        return found if isinstance(found, HandedBack) else None
+
+
+class Process:
+    """A controller with one group, on a clock that only the test moves."""
+
+    def __init__(self, topic: Orders, group: Group, at_ms: int = NOW_MS) -> None:
+        self.group = group
+        settings = ControlSettings(topic.topic, "pod-1")
+        self.controller = Controller(topic, settings, {"orders": group}, beat_s=0.01, wall_clock=lambda: at_ms / 1000)
+
+    async def start(self) -> "Process":
+        self.running = asyncio.create_task(self.controller.run())
+        await asyncio.sleep(0.02)
+        return self
+
+    async def stop(self) -> None:
+        self.running.cancel()
+        await self.controller.close()
+
+
+def group(digest: str = "d1g35t") -> Group:
+    found = Group(standby=False)
+    found.digest = digest
+    return found
+
+
+def leading() -> Group:
+    found = group()
+    found.membership = Play().joining().joined(member(ME), member("a")).planned().synced().machine
+    return found
+
+
+def run(story: Awaitable[None]) -> None:
+    async def whole() -> None:
+        await story
+
+    asyncio.run(whole())
+
+
+def remembered(of: Group) -> list[HandBackRemembered]:
+    return [event for event in of.posted if isinstance(event, HandBackRemembered)]
+
+
+def test_a_restarted_process_remembers_what_the_topic_has() -> None:
+    async def story() -> None:
+        topic = Topic()
+        process = await Process(topic, first := leading()).start()
+        topic.read()
+        first.post(StepAsideWanted("task 1_0 does not run"))
+        process.controller.hand_back("orders", waits=True)
+        await process.stop()
+        assert topic.kept == KEPT
+        second = await Process(topic, again := group(), NOW_MS + 60_000).start()
+        topic.read()
+        await asyncio.sleep(0.02)
+        assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
+        await second.stop()
+
+    run(story())
+
+
+def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory() -> None:
+    async def story() -> None:
+        topic = Topic(KEPT)
+        process = await Process(topic, found := leading()).start()
+        process.controller.hand_back("orders", waits=False)
+        assert topic.kept == KEPT
+        topic.read()
+        process.controller.hand_back("orders", waits=False)
+        assert topic.kept == KEPT, "what was read has not reached the group"
+        await asyncio.sleep(0.05)
+        assert found.membership.state is State.LEAVING
+        await process.stop()
+
+    run(story())
+
+
+def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
+    async def story() -> None:
+        topic = Topic(KEPT)
+        process = await Process(topic, group()).start()
+        topic.read()
+        await asyncio.sleep(0.05)
+        process.controller.hand_back("orders", waits=False)
+        assert topic.kept == replace(KEPT, waits=False)
+        await process.stop()
+
+    run(story())
+
+
+def test_another_topology_does_not_wait_and_is_limited() -> None:
+    async def story() -> None:
+        topic = Topic(KEPT)
+        process = await Process(topic, found := group("another"), NOW_MS + 5_000).start()
+        topic.read()
+        await asyncio.sleep(0.05)
+        assert remembered(found) == [HandBackRemembered(5.0, KEPT.reason, waits=False)]
+        await process.stop()
+
+    run(story())
+
+
+def test_without_a_topic_the_file_remembers(tmp_path: Path) -> None:
+    async def story() -> None:
+        process = await Process(LocalOrders(BROKERS, tmp_path), first := leading()).start()
+        first.post(StepAsideWanted("task 1_0 does not run"))
+        process.controller.hand_back("orders", waits=True)
+        await process.stop()
+        second = await Process(LocalOrders(BROKERS, tmp_path), again := group(), NOW_MS + 60_000).start()
+        await asyncio.sleep(0.05)
+        assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
+        await second.stop()
+
+    run(story())
