@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
 from bellwether_kafka.coordinator.topology.learn import NOTHING, Learned, learn
-from bellwether_kafka.coordinator.topology.source import RETRY_S, TopologyKeeper, contradiction
+from bellwether_kafka.coordinator.topology.source import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
 
@@ -358,3 +358,91 @@ def test_mistakes_in_settings_are_sentences(tmp_path: Path) -> None:
 
 def test_a_subtopology_alone_is_no_topology() -> None:
     assert contradiction(Topology("shop", (Subtopology(5, ("x",)),), "file"), SHOP) != ""
+
+
+# ---- after a hand-back: the topology is doubted ----------------------------------------------------------------------
+
+ZERO, ONE = SHOP.subtopologies
+NEW = "shop-sums-changelog"
+
+
+def parts(*subtopologies: Subtopology, undecided: tuple[str, ...] = (), source: str = "learned") -> Topology:
+    return Topology("shop", subtopologies, source, undecided=undecided)
+
+
+@pytest.mark.parametrize(
+    ("given", "learned", "doubted"),
+    [
+        (SHOP, parts(ZERO, ONE), ""),
+        (SHOP, parts(ZERO, replace(ONE, changelogs=())), f"1 of the application has no changelog {CHANGELOG}"),
+        (SHOP, parts(ZERO, replace(ONE, changelogs=()), undecided=(CHANGELOG,)), ""),
+        (SHOP, parts(ZERO, ONE, undecided=(NEW,)), f"the application has the changelog {NEW}"),
+        (SHOP, parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW))), f"has the changelog {NEW}"),
+        (SHOP, parts(replace(ZERO, changelogs=(NEW,)), ONE), f"0 of the application has the changelog {NEW}"),
+    ],
+    ids=["alike", "a store fewer", "not known whose", "not known whose, and in no file", "a store more", "elsewhere"],
+)
+def test_what_contradicts_a_topology_that_is_doubted(given: Topology, learned: Topology, doubted: str) -> None:
+    found = contradiction(given, learned, doubted=True)
+    assert bool(found) == bool(doubted)
+    assert doubted in found
+
+
+def test_what_only_a_doubted_topology_is_reproached_with() -> None:
+    """Before there is a doubt these are the traces of a member that restarts, or of an older version."""
+    for learned in (parts(ZERO, replace(ONE, changelogs=())), parts(ZERO, ONE, undecided=(NEW,))):
+        assert contradiction(SHOP, learned) == ""
+
+
+@pytest.mark.parametrize("doubted", [False, True])
+def test_a_source_topic_is_not_taken_for_a_changelog(doubted: bool) -> None:
+    """It is concluded from there being no other one, where the changelog has not been made yet; and an application that
+    is optimised does use it."""
+    file = parts(replace(ZERO, changelogs=(NEW,)), ONE, source="file")
+    concluded = parts(replace(ZERO, changelogs=("orders",)), ONE)
+    assert "orders" not in contradiction(file, concluded, doubted=doubted)
+    optimised = parts(replace(ZERO, changelogs=("orders",)), ONE, source="file")
+    assert contradiction(optimised, parts(ZERO, ONE), doubted=doubted) == ""
+    assert contradiction(optimised, concluded, doubted=doubted) == ""
+
+
+def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradiction() -> None:
+    """Only a subtopology that keeps state gets one."""
+    assert "has the changelog orders" in contradiction(SHOP, parts(replace(ZERO, changelogs=("orders",)), ONE))
+
+
+def test_a_topology_that_was_doubted_counts_again_when_a_group_agrees_with_it() -> None:
+    found = keeper(SHOP)
+    found.doubt()
+    assert found.mismatch == UNCONFIRMED
+    (first, second) = shown()
+    run(found.observe((first, replace(second, assignment=b""))))
+    assert found.mismatch == UNCONFIRMED, "nothing was learned"
+    run(found.observe(shown()))
+    assert found.mismatch == UNCONFIRMED, "the same members are asked again after a while"
+
+
+def test_members_that_were_learned_from_before_are_asked_again_after_a_doubt() -> None:
+    found = keeper(SHOP)
+    run(found.observe(shown()))
+    found.doubt()
+    run(found.observe(shown()))
+    assert found.mismatch == ""
+
+
+def test_a_topology_that_is_doubted_and_wrong_stays_out() -> None:
+    found = keeper(parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW)), source="file"))
+    run(found.observe(shown()))
+    assert found.mismatch == "", "a changelog that has not been made yet is no contradiction"
+    found.doubt()
+    run(found.observe(shown()))
+    assert f"has no changelog {NEW}" in found.mismatch
+
+
+def test_a_learned_topology_that_is_doubted_is_learned_anew() -> None:
+    found = keeper()
+    run(found.observe(shown()))
+    found.doubt()
+    assert found.mismatch == UNCONFIRMED
+    run(found.observe(shown()))
+    assert (found.mismatch, found.witnesses) == ("", {"a", "b"})
