@@ -191,8 +191,6 @@ class Leading:
 
     def step_aside(self, event: events.StepAsideWanted) -> None:
         core = self.core
-        if core.alone:
-            return
         refusal = core.hand_backs.refusal(core.now)
         if refusal:
             core.alert(f"{event.reason}; {refusal}")

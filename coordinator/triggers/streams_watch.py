@@ -107,6 +107,8 @@ class StreamsWatch:
         if membership.state is not State.STABLE:
             return
         if membership.alone:
+            for event in self._wishes(self._work.alone(self._now_ms())):
+                post(event)
             await self._prepare()
             return
         generation = membership.generation

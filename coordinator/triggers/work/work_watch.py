@@ -10,6 +10,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.triggers.work.evidence import Evidence, Fact
+from bellwether_kafka.coordinator.triggers.work.short_lives import AT_ONCE_MS, ShortLives
 from bellwether_kafka.coordinator.triggers.work.standstill import Standstill
 from bellwether_kafka.coordinator.triggers.work.suspicion import Suspicion
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
@@ -36,6 +37,8 @@ class WorkWatch:
     standstill: Standstill = field(init=False)
     evidence: Evidence = field(default_factory=Evidence)
     suspicion: Suspicion = field(default_factory=Suspicion)
+    short_lives: ShortLives = field(default_factory=ShortLives)
+    _committed: LongArray | None = None  # by flat partition of the last plan, as the last look has shown it
     _decision: Decision[TaskPlan] | None = None
     _alerted: dict[str, int] = field(default_factory=dict)
 
@@ -58,12 +61,35 @@ class WorkWatch:
         facts = self.evidence.planned(decision)
         changed = self.suspicion.planned(decision, same_topics=same)
         self.standstill.planned(decision.decided_at_ms, changed=changed, same_topics=same)
-        return HandBack(sentence(facts)) if facts else None
+        self.short_lives.planned(decision)
+        self._committed = self._committed if same else None
+        return HandBack(sentence(facts)) if facts else self._short_lived()
+
+    def alone(self, now_ms: int) -> Verdict | None:
+        """No member is left in the group."""
+        ended = self.short_lives.alone(now_ms)
+        verdict = self._short_lived()
+        if verdict is None and ended and self.short_lives.has_input:
+            what = f"all instances have ended within {AT_ONCE_MS // 1000} s of their first tasks, and committed nothing"
+            return Alert(f"{what}; see why they ended, and whether the topology is theirs")
+        return verdict
+
+    def _short_lived(self) -> HandBack | None:
+        found = self.short_lives.take()
+        if not found:
+            return None
+        named = ", ".join(map(str, found))
+        return HandBack(
+            f"the topology is not the application's: no instance has lived on with a task of subtopology {named}; all"
+            f" that were given one ended within {AT_ONCE_MS // 1000} s"
+        )
 
     def forget(self) -> None:
         self._decision = None
         self.evidence.forget()
         self.suspicion.forget()
+        self.short_lives.forget()
+        self._committed = None
         self.standstill.forget()
 
     def unknown(self, now_ms: int) -> None:
@@ -82,7 +108,10 @@ class WorkWatch:
         unread = np.zeros(len(read), dtype=np.bool_)
         unread[read] = waiting
         ask = self.suspicion.observe(decision, committed, unread, usual_ms, now_ms, again=again)
-        return Finding(self._once(verdict, now_ms), ask)
+        before, self._committed = self._committed, committed
+        worked = read & (committed != before) if before is not None else np.zeros(len(read), dtype=np.bool_)
+        self.short_lives.observe(decision, worked, has_input=bool(waiting.any()))
+        return Finding(self._short_lived() or self._once(verdict, now_ms), ask)
 
     def _runs(self, decision: Decision[TaskPlan]) -> BoolArray:
         """By flat partition: nothing can be restored for it, because its task keeps no state or its thread said that it

@@ -38,6 +38,15 @@ def test_a_hand_back_leaves_the_group_with_an_alert_and_a_reason_of_its_own() ->
     assert HARM.reason in play.machine.role.detail
 
 
+def test_members_that_all_ended_leave_an_empty_group_to_the_next_ones() -> None:
+    play = Play().stable_alone().tell(HARM)
+    assert play.state is State.LEAVING
+    play.left().wake().described("Empty")
+    assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
+    play.wake().described("Stable", seen("a"))
+    assert any(isinstance(command, Decide) for command in play.last), "it rehearses whether it may return"
+
+
 def test_with_the_setting_alert_it_only_raises_one() -> None:
     play = leading(hand_back="alert").tell(HARM)
     assert play.state is State.STABLE

@@ -156,6 +156,22 @@ def test_a_thread_that_keeps_state_of_a_stateless_task_makes_it_step_aside_at_on
     run(story())
 
 
+def test_an_application_whose_instances_all_end_at_once_is_not_passed_over_in_silence() -> None:
+    async def story() -> None:
+        led = Led(App(attested=True))
+        await led.round(1, A, B)
+        for _ in range(3):
+            led.app.log.end += 10
+            assert not [event for event in await led.later(6) if not isinstance(event, RebalanceWanted)]
+        led.play = Play(protocols=("stream",)).joining().joined(member(ME), protocol="stream").synced()
+        (alert,) = await led.later(6)
+        assert isinstance(alert, WorkDoubted)
+        assert "all instances have ended within 60 s of their first tasks" in alert.reason
+        assert await led.later(1) == []
+
+    run(story())
+
+
 def test_tasks_that_commit_are_left_alone() -> None:
     async def story() -> None:
         led = Led()

@@ -1,0 +1,160 @@
+"""Processes that end as soon as they have a task: the sign of subtopologies that have changed places.
+
+A Java thread whose task has partitions of topics that are not that subtopology's in its own topology throws while it
+takes the assignment, before it has committed anything, and takes its instance with it
+(docs/reference/client-quirks.md#java-streams-threads). So nobody ever lives on with a task of that subtopology. It is a
+fact where
+
+* in this leadership no thread has come again that owned a partition of the subtopology, and none has been committed;
+* processes have ended at once in three plans, and no older one is left that has such a task;
+* these tasks had nothing to restore, and the application has records to read.
+
+A single process that works, however briefly, proves a subtopology for as long as Bellwether leads, so what ends or
+crashes later says nothing here. Pure; times are epoch milliseconds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import BoolArray, Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+
+AT_ONCE_MS = 60_000  # Kafka's default session is 45 s: for so long a thread that has died is still listed
+PLANS_MIN = 3
+
+Given = Mapping[int, int]  # since when a process has had a task, by subtopology
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """Of one process. `joins`: how often its threads have joined, by their own count. `ready`: the subtopologies of
+    which it has been given a task that has nothing to restore."""
+
+    members: frozenset[str]
+    joins: int
+    given: Given = field(default_factory=dict)
+    ready: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class ShortLives:
+    """One application's. `planned` takes every delivered plan, in order."""
+
+    _lives: dict[ProcessId, _Life] = field(default_factory=dict)
+    _bytes: dict[str, bytes] = field(default_factory=dict)
+    _ended: dict[int, set[int]] = field(default_factory=dict)  # by subtopology: when those that ended were given it
+    _proven: set[int] = field(default_factory=set)
+    _has_input: bool = False
+
+    def forget(self) -> None:
+        self._lives, self._bytes, self._ended = {}, {}, {}
+        self._proven, self._has_input = set(), False
+
+    def planned(self, decision: Decision[TaskPlan]) -> None:
+        plan, now_ms = decision.plan, decision.decided_at_ms
+        if {s.id for s in plan.topology.subtopologies} <= self._proven:
+            self._lives = {}
+            return
+        spoke = dict(_spoke(decision, self._bytes))
+        self._bytes = {m.member_id: m.metadata for m in plan.joined}
+        lives: dict[ProcessId, _Life] = {}
+        for process in plan.process_map.processes:
+            members = frozenset(process.members)
+            joins = min((spoke[m].joins for m in members if m in spoke), default=0)
+            before = self._lives.get(process.process_id)
+            if before is not None and (members & before.members or joins > before.joins):
+                self._prove(spoke[m].owned & before.given.keys() for m in members if m in spoke)
+                lives[process.process_id] = replace(before, members=members, joins=max(joins, before.joins))
+                del self._lives[process.process_id]
+            else:
+                lives[process.process_id] = _Life(members, joins)
+        self._end(self._lives.values(), now_ms)
+        self._lives = {p: self._give(decision, life) for p, life in lives.items()}
+
+    def alone(self, now_ms: int) -> bool:
+        """No member is left; returns whether the last ones ended at once."""
+        return self._end(_taken(self._lives), now_ms)
+
+    def observe(self, decision: Decision[TaskPlan], worked: BoolArray, *, has_input: bool) -> None:
+        """`worked`: by flat partition, whether it has been committed since the last plan."""
+        self._has_input = self._has_input or has_input
+        table, of = decision.plan.view.tasks, decision.plan.tasks.task_of
+        tasks = np.unique(of[worked & (of >= 0)]).tolist()
+        self._prove([{table.task_id(task).subtopology for task in tasks}])
+
+    def take(self) -> tuple[int, ...]:
+        """The subtopologies with which nobody has ever lived on; what was taken begins anew."""
+        held = {s for life in self._lives.values() for s, at in life.given.items() if at not in self._newest(s)}
+        found = [s for s, at in self._ended.items() if len(at) >= PLANS_MIN and s not in held]
+        if not self._has_input or not found:
+            return ()
+        for subtopology in found:
+            del self._ended[subtopology]
+        return tuple(sorted(found))
+
+    @property
+    def has_input(self) -> bool:
+        return self._has_input
+
+    def _newest(self, subtopology: int) -> set[int]:
+        """When the processes of the last plan that gives it have got it: they have had no time to show anything."""
+        given = [life.given[subtopology] for life in self._lives.values() if subtopology in life.given]
+        return {max(given)} if given else set()
+
+    def _prove(self, subtopologies: Iterable[Iterable[int]]) -> None:
+        for each in subtopologies:
+            self._proven.update(each)
+        for subtopology in self._proven & self._ended.keys():
+            del self._ended[subtopology]
+
+    def _end(self, lives: Iterable[_Life], now_ms: int) -> bool:
+        given = [(s, at) for life in lives for s, at in life.given.items() if s in life.ready]
+        unproven = [(s, at) for s, at in given if s not in self._proven and now_ms - at <= AT_ONCE_MS]
+        for subtopology, at in unproven:
+            self._ended.setdefault(subtopology, set()).add(at)
+        return bool(unproven)
+
+    @staticmethod
+    def _give(decision: Decision[TaskPlan], life: _Life) -> _Life:
+        """The life with what it is given by this plan."""
+        plan, table = decision.plan, decision.plan.view.tasks
+        rows = [row for row, member in enumerate(plan.joined) if member.member_id in life.members]
+        held = np.flatnonzero(np.isin(plan.out.holder, rows)).tolist()
+        empty = ~table.stateful | ((table.end_sum == 0) if plan.lags_known else False)
+        subtopology = {task: table.task_id(task).subtopology for task in held}
+        ready = life.ready | {subtopology[task] for task in held if empty[task]}
+        new = dict.fromkeys(subtopology.values(), decision.decided_at_ms)
+        return replace(life, given={**new, **life.given}, ready=ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoke:
+    """One thread's JoinGroup."""
+
+    joins: int
+    owned: frozenset[int]  # subtopologies of which it owns a partition
+
+
+def _spoke(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[tuple[str, _Spoke]]:
+    """What each thread said that came in this rebalance."""
+    owners = decision.plan.topology.subtopology_of
+    for member in decision.plan.joined:
+        if before.get(member.member_id) == member.metadata:
+            continue
+        try:
+            subscription = ConsumerProtocolSubscription.decode(member.metadata)
+            info = SubscriptionInfo.decode(subscription.user_data or b"")
+        except RemoteProtocolError:
+            continue
+        owned = frozenset(owners[tp.topic] for tp in subscription.owned_partitions if tp.topic in owners)
+        yield member.member_id, _Spoke(info.unique_field, owned)
+
+
+def _taken(lives: dict[ProcessId, _Life]) -> tuple[_Life, ...]:
+    found = tuple(lives.values())
+    lives.clear()
+    return found
