@@ -36,7 +36,7 @@ from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups,
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
-from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # so long the start waits for the brokers' group.max.size
@@ -109,6 +109,7 @@ class Service:
         self._selection = selection or self._as_configured()
         self._looked_at: ObservedGroups | None = None
         self._watches: dict[str, GhostWatch] = {}
+        self._owners = OwnerWatch(self.runners)
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
         self._hear_notes = (*observers.on_note, self._on_note)
@@ -198,7 +199,7 @@ class Service:
             self._absences = AbsenceWatch(self._controller, transport)
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
-        at_rest = RestWatch(self.runners, SharedGroups(transport), self.rebalance_wanted)
+        at_rest = RestWatch(self.runners, SharedGroups(transport), self.rebalance_wanted, [self._owners.on_shown])
         watching.append(asyncio.create_task(at_rest.run()))
         consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
         watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
@@ -280,7 +281,7 @@ class Service:
         solver = self._solvers.make(policy, always=foreign)
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
         planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
-        told = (*self._observers.on_decision, *self._observers.on_consumer_decision)
+        told = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
         hear = told, self._hear_notes, self._hear_roles
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
@@ -317,6 +318,7 @@ class Service:
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].stir()
+        self._owners.on_note(group_id, note)
         if self._absences is not None and note.kind is membership.NoteKind.REJOINING:
             self._absences.stir()
         if self._controller is not None:

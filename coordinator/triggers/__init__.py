@@ -1,5 +1,6 @@
 """What makes a leader ask for a rebalance: warm-ups that have caught up, stalled tasks, drifting load."""
 
 from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch
+from bellwether_kafka.coordinator.triggers.owner_watch import OwnerWatch
 from bellwether_kafka.coordinator.triggers.probing import ProbingFacts, Rates
 from bellwether_kafka.coordinator.triggers.streams_watch import StreamsWatch
