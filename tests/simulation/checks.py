@@ -8,6 +8,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.brokers.group_model import COMPLETING, STABLE
 from tests.simulation.brokers.topics import partitions_of
+from tests.simulation.hand_back_checks import HandBackChecks
 from tests.simulation.members import Member
 from tests.simulation.role_checks import RoleChecks
 from tests.simulation.streams import Thread
@@ -32,6 +33,7 @@ class Checks:
     def __init__(self, world: "World") -> None:
         self.world = world
         self.roles = RoleChecks(world)
+        self.hand_backs = HandBackChecks(world)
         self.dirty = False
         self.longest: dict[str, float] = {}  # seconds that a round waited for nobody but us, by the broker's state
         self.plans = Counter[str]()
@@ -47,6 +49,7 @@ class Checks:
 
     def step(self) -> None:
         self.roles.step()
+        self.hand_backs.step()
         if not self.world.broker.at_work:
             self._round = None
             return

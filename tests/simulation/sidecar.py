@@ -86,6 +86,7 @@ class Sidecar:
 
     policy = "kafka"
     rules_refused = ""
+    digest = ""
 
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         """Operators order nothing here."""
@@ -144,6 +145,7 @@ class Sidecar:
         self._guarded(lambda: self._execute(machine.start(self.now())))
         if self.config.standby:
             self.desk = Desk(self, self.world.control)
+        self.world.checks.hand_backs.started(self)
         self._look()
 
     def _moved(self, edge: Edge[Any]) -> None:
@@ -240,6 +242,7 @@ class Sidecar:
         if isinstance(event, e.DescribeAnswer) and machine.state is State.WATCHING:
             self._observed(event)
         before = machine.state
+        self.world.checks.hand_backs.handled(self, event)
         self._execute(machine.handle(event, self.now() + 1e-9))
         if machine.state is State.STABLE and before is not State.STABLE:
             self._watch_rest(machine.generation)
@@ -286,6 +289,7 @@ class Sidecar:
             case c.Note():
                 self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
+                self.world.checks.hand_backs.noted(self, command)
                 if command.reason.startswith(INTERNAL_ERROR):
                     self.world.violate(f"{self.name}: {command.reason}")
                 if self.desk is not None:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from bellwether_kafka.coordinator.control.active_role import Sidecars
-from bellwether_kafka.coordinator.membership import NotLeading, Obstacle
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.leading import Leading
+from bellwether_kafka.coordinator.membership.rules import HandBacks
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
@@ -214,3 +215,65 @@ def test_the_role_is_that_of_the_broker_two_heartbeats_after(story: Callable[[Wo
     story(world)
     assert world.checks.we_lead()
     assert world.sidecars[0].role.leading
+
+
+# ---- hand-backs ------------------------------------------------------------------------------------------------------
+
+
+def handed_back() -> World:
+    world = settled()
+    world.sidecars[0].post(StepAsideWanted("members cannot work by the plan"))
+    world.run_until(world.clock.now + 0.5)
+    return world
+
+
+def anew(world: World) -> None:
+    """The members close, and others come into the empty group."""
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    for member in world.members:
+        member.start()
+    world.run_until(world.clock.now + 60.0)
+
+
+def again_in_another_process(world: World) -> None:
+    """A process that comes into the empty group before it has read that it may not."""
+    world.sidecars[0].crash()
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    world.sidecars[0].start()
+    world.run_until(world.clock.now + 1.0)
+    for member in world.members:
+        member.start()
+    world.run_until(world.clock.now + 60.0)
+
+
+def with_a_proof_and_harm_again(world: World) -> None:
+    """Nothing was wrong with its plan, so it returns as soon as that disturbs nobody."""
+    world.run_until(world.clock.now + 60.0)
+    anew(world)
+    assert world.checks.we_lead()
+    world.sidecars[0].post(StepAsideWanted("again"))
+    world.run_until(world.clock.now + 10.0)
+
+
+@pytest.mark.parametrize("story", [anew, again_in_another_process, with_a_proof_and_harm_again])
+def test_the_product_hands_back_once_and_returns_with_a_proof(story: Callable[[World], None]) -> None:
+    story(handed_back())
+
+
+@pytest.mark.parametrize(
+    ("broken", "instead", "story", "said"),
+    [
+        ("begins", lambda self, now, reason: None, anew, "leads again without a proof"),
+        ("remembered", lambda self, *_, **__: None, again_in_another_process, "leads again without a proof"),
+        ("refusal", lambda self, now: "", with_a_proof_and_harm_again, "hands the lead back a second time"),
+    ],
+    ids=["does not wait", "forgets", "again and again"],
+)
+def test_a_hand_back_without_its_limits_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, broken: str, instead: object, story: Callable[[World], None], said: str
+) -> None:
+    monkeypatch.setattr(HandBacks, broken, instead)
+    with pytest.raises(ViolationError, match=said):
+        story(handed_back())

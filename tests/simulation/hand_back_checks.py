@@ -1,0 +1,80 @@
+"""Promise P7: the lead is handed back once in a day, and taken again only with a proof
+(docs/reference/reliability.md#promises).
+
+What a sidecar may know is what it saw itself, or what an earlier process has kept: the world keeps that for it, and
+passes it on a while after the start, as a control topic does.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bellwether_kafka.coordinator.membership import NoteKind
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from tests.simulation.brokers.group_model import STABLE
+
+if TYPE_CHECKING:
+    from tests.simulation.sidecar import Sidecar
+    from tests.simulation.world import World
+
+DAY_S = 86_400.0
+READ_S = 3.0  # from the start of a process until it has read what was kept
+LED_S_MAX = READ_S + 3.0  # for so long a process that has not read it may lead, and leave
+BEGINNING = "handed back: "
+
+
+@dataclass(slots=True)
+class Kept:
+    """Of the last hand-back. `proven`: a rehearsal has shown since that the plan would differ no more."""
+
+    at: float
+    reason: str
+    proven: bool = False
+    led_since: float | None = None
+
+
+class HandBackChecks:
+    """By the name of the sidecar, over all of its processes."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self._kept: dict[str, Kept] = {}
+
+    def noted(self, sidecar: "Sidecar", note: c.Note) -> None:
+        if note.kind is not NoteKind.ALERT or not note.reason.startswith(BEGINNING):
+            return
+        now, last = self.world.clock.now, self._kept.get(sidecar.name)
+        if last is not None and now - last.at < DAY_S:
+            self.world.violate(f"{sidecar.name} hands the lead back a second time, {now - last.at:.0f} s later")
+        self._kept[sidecar.name] = Kept(now, note.reason.removeprefix(BEGINNING))
+
+    def handled(self, sidecar: "Sidecar", event: e.Event) -> None:
+        kept = self._kept.get(sidecar.name)
+        shown = isinstance(event, e.ComparisonReady) and event.generation == REHEARSAL and not event.worth_moving
+        if kept is not None and shown:
+            kept.proven = True
+
+    def started(self, sidecar: "Sidecar") -> None:
+        kept = self._kept.get(sidecar.name)
+        if kept is not None:
+            sidecar.later(READ_S, lambda: self._remind(sidecar, kept))
+
+    def _remind(self, sidecar: "Sidecar", kept: Kept) -> None:
+        ago_s = self.world.clock.now - kept.at
+        sidecar.post(e.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
+
+    def step(self) -> None:
+        group, now = self.world.broker.group, self.world.clock.now
+        for sidecar in self.world.sidecars:
+            kept = self._kept.get(sidecar.name)
+            if kept is None or kept.proven:
+                continue
+            up = sidecar.machine is not None and self.world.broker.at_work and now >= sidecar.paused_until
+            others = group.state == STABLE and len(group.seats) > 1
+            if not (up and others and group.leader in group.seats and group.leader == sidecar.membership.member_id):
+                kept.led_since = None
+                continue
+            kept.led_since = now if kept.led_since is None else kept.led_since
+            if now - kept.led_since > LED_S_MAX:
+                self.world.violate(f"{sidecar.name} has handed the lead back, and leads again without a proof")
