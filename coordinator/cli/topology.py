@@ -1,6 +1,7 @@
 """The commands `bellwether topology learn|parse|show`: how a topology file comes about, and what is in it."""
 
 import asyncio
+import codecs
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -57,7 +58,7 @@ def parse(
     output: As = Output.TABLE,
 ) -> None:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = _decoded(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be read: {error}.")
     try:
@@ -73,6 +74,12 @@ def parse(
     except TopologyError as error:
         fail(f"{file} cannot be used: {error}.")
     _print(topology, notes, output)
+
+
+def _decoded(data: bytes) -> str:
+    """A text with or without a byte order mark; PowerShell writes UTF-16. Raises UnicodeDecodeError."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "utf-8-sig")
 
 
 def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output: As = Output.TABLE) -> None:

@@ -1,5 +1,7 @@
 """The text of `Topology.describe()` as nodes: sources, processors and sinks of each subtopology, and which precede
-which (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them."""
+which (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them.
+
+A part of a text is refused: `whole.py` compares the arrows with the nodes."""
 
 import re
 from collections.abc import Iterable
@@ -7,36 +9,47 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.streams.application.topology import TopologyError, legal_topic
 
-_HEADER = re.compile(r"Topologies:\s*")
+_HEADER = re.compile(r"\s*Topologies:\s*")
 _SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)( for global store \(will not generate tasks\))?\s*")
 _SOURCE = re.compile(r"\s*Source: (.*) \(topics: (.*)\)\s*")
 _PROCESSOR = re.compile(r"\s*Processor: (.*) \(stores: \[(.*)\]\)\s*")
 _SINK = re.compile(r"\s*Sink: (.*) \((?:topic: (.*)|extractor class: .*)\)\s*")
 _BEFORE = re.compile(r"\s*<-- ?(.*)")
-_AFTER = re.compile(r"\s*--> ?.*")
+_AFTER = re.compile(r"\s*--> ?(.*)")
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(slots=True)
 class Node:
     """One line of the text. `topics` are those that a source reads or a sink writes, without the application id;
-    `pattern` is a source's regular expression, `stores` a processor's; `before` are the nodes that feed it."""
+    `pattern` is a source's regular expression, `stores` a processor's; `before` are the nodes that feed it, `after`
+    those that it feeds; None where there
+    is no such line."""
 
     name: str
     topics: tuple[str, ...] = ()
     pattern: str = ""
     stores: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
+    after: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
 class Part:
-    """One subtopology, by the names in the text. `dynamic`: some sink chooses its topic at run time."""
+    """One subtopology, by the names in the text. `dynamic`: some sink chooses its topic at run time. `with_tasks`: it
+    is not a global store."""
 
     number: int
+    with_tasks: bool = True
     sources: dict[str, Node] = field(default_factory=dict)
     processors: dict[str, Node] = field(default_factory=dict)
     sinks: dict[str, Node] = field(default_factory=dict)
     dynamic: bool = False
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All of them, by name."""
+        return self.sources | self.processors | self.sinks
 
     @property
     def read(self) -> list[str]:
@@ -81,41 +94,60 @@ class Part:
 
 
 def read_description(text: str) -> list[Part]:
-    """The subtopologies that have tasks. Raises TopologyError with the number of a line that cannot be read."""
+    """All subtopologies, those of global stores included. Raises TopologyError with the number of a line that cannot be
+    read. Whether anything is missing is not checked."""
     parts: list[Part] = []
-    current: Part | None = None
     last: Node | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        before = _BEFORE.fullmatch(line)
-        if before and last is not None:
-            last.before = tuple(name.strip() for name in before[1].split(",") if name.strip())
-        if before or not line.strip() or _HEADER.fullmatch(line) or _AFTER.fullmatch(line):
+    for number, line in enumerate(text.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
+        if not line.strip() or _HEADER.fullmatch(line):
             continue
-        begins = _SUBTOPOLOGY.fullmatch(line)
-        if begins:
-            current = Part(int(begins[1]))
-            if not begins[2]:
-                parts.append(current)
-            continue
-        last = _node(current, line) if current is not None else None
-        if last is None:
-            raise TopologyError(f"line {number} is nothing that Topology.describe() writes: {line.strip()[:80]!r}")
-    if not parts:
-        raise TopologyError("the description has no subtopology with tasks")
-    return [part for part in parts if part.sources]
+        if begins := _SUBTOPOLOGY.fullmatch(line):
+            parts.append(Part(int(begins[1]), with_tasks=not begins[2]))
+            last = None
+        elif not _add_arrow(last, line):
+            last = _node(parts[-1], line) if parts else None
+            if last is None:
+                raise TopologyError(f"line {number} is nothing that Topology.describe() writes: {line.strip()[:80]!r}")
+    return parts
+
+
+def _add_arrow(node: Node | None, line: str) -> bool:
+    """Adds an arrow line to its node; whether it is one."""
+    before, after = _BEFORE.fullmatch(line), _AFTER.fullmatch(line)
+    if node is None or not (before or after):
+        return False
+    if before:
+        node.before = _linked(before[1])
+    elif after:
+        node.after = _linked(after[1])
+    return True
+
+
+def _linked(text: str) -> tuple[str, ...]:
+    """The nodes of an arrow line."""
+    names = (name.strip() for name in text.split(","))
+    return () if text.strip() == "none" else tuple(name for name in names if name)
 
 
 def _node(part: Part, line: str) -> Node | None:
+    """The new node of a line, None where it is none. Raises TopologyError where the subtopology has it already."""
     if source := _SOURCE.fullmatch(line):
         names = _names(source[2])
-        return part.sources.setdefault(source[1], Node(source[1], names, "" if names else source[2]))
+        return _added(part, part.sources, Node(source[1], names, "" if names else source[2]))
     if processor := _PROCESSOR.fullmatch(line):
         stores = tuple(store.strip() for store in processor[2].split(",") if store.strip())
-        return part.processors.setdefault(processor[1], Node(processor[1], stores=stores))
+        return _added(part, part.processors, Node(processor[1], stores=stores))
     if sink := _SINK.fullmatch(line):
         part.dynamic |= not sink[2]
-        return part.sinks.setdefault(sink[1], Node(sink[1], (sink[2],) if sink[2] else ()))
+        return _added(part, part.sinks, Node(sink[1], (sink[2],) if sink[2] else ()))
     return None
+
+
+def _added(part: Part, nodes: dict[str, Node], node: Node) -> Node:
+    if node.name in part.nodes:
+        raise TopologyError(f"node {node.name} of subtopology {part.number} is there twice")
+    nodes[node.name] = node
+    return node
 
 
 def _names(text: str) -> tuple[str, ...]:

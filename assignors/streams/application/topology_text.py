@@ -23,6 +23,7 @@ from bellwether_kafka.assignors.streams.application.stores import (
     surely_internal,
 )
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.assignors.streams.application.whole import check_whole
 
 CHANGELOG = "-changelog"
 _COMPACT = (("cleanup.policy", "compact"),)
@@ -65,8 +66,10 @@ class _Reading:
 
 def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> Described:
     """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
-    TopologyError with the number of a line that cannot be read."""
-    reading = _Reading(application_id, read_description(text), topics)
+    TopologyError with the number of a line that cannot be read, or what is missing."""
+    described = read_description(text)
+    check_whole(described, application_id, topics)
+    reading = _Reading(application_id, [part for part in described if part.with_tasks], topics)
     _find_internal(reading)
     changelogs = (reading.changelog(store) for part in reading.parts for store in part.stores)
     reading.started = any(map(reading.exists, (*map(reading.full, reading.internal), *changelogs)))
@@ -174,6 +177,9 @@ def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
     for part in reading.parts:
         if part.dynamic:
             yield f"subtopology {part.number} chooses topics at run time: its sinks are not all known"
+    if not reading.started:
+        last = max(part.number for part in reading.parts)
+        yield f"the text ends with subtopology {last}, as it would where the rest is cut off: compare the last number"
     if patterns:
         yield "pattern sources get their topics from what members subscribe to"
 

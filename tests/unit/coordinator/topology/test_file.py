@@ -349,6 +349,18 @@ def test_parse_and_show(tmp_path: Path) -> None:
     assert "undecided" not in shown.stdout
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_texts_with_a_byte_order_mark_are_read(encoding: str, tmp_path: Path) -> None:
+    """PowerShell writes both."""
+    text = tmp_path / "describe.txt"
+    text.write_bytes(SHOP_TEXT.encode(encoding))
+    arguments = ["topology", "parse", "--application-id", "shop"]
+    for source in ([str(text)], ["-"]):
+        result = CliRunner().invoke(app, [*arguments, *source], input=text.read_bytes())
+        assert result.exit_code == 0, result.output
+        assert read_topology(result.stdout).digest == SHOP.digest
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -218,6 +218,9 @@ SHOP_TEXT = """Topologies:
     Processor: KSTREAM-AGGREGATE-0000000003 (stores: [totals])
       --> KTABLE-TOSTREAM-0000000007
       <-- by-user-repartition-source
+    Processor: KTABLE-TOSTREAM-0000000007 (stores: [])
+      --> KSTREAM-SINK-0000000008
+      <-- KSTREAM-AGGREGATE-0000000003
     Sink: KSTREAM-SINK-0000000008 (topic: results)
       <-- KTABLE-TOSTREAM-0000000007
 
