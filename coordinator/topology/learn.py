@@ -6,15 +6,13 @@ end offsets, and where that is not enough, the topology is left `undecided` and 
 (docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.shared import AssignedMember, LongArray
+from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import (
     LEARNED,
     Subtopology,
@@ -23,24 +21,23 @@ from bellwether_kafka.assignors.streams.application import (
     named_internal,
 )
 from bellwether_kafka.assignors.streams.members import assignment_info
+from bellwether_kafka.coordinator.topology.changelog_names import (
+    CHANGELOG,
+    REPARTITION,
+    TABLE,
+    is_of_another_topic,
+    owner_by_name,
+    shorter_alike,
+)
+from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places, by_offsets, ranked_by_offsets
 from bellwether_kafka.protocol import messages
-from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, TopicPartition, java_sorted
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition, java_sorted
 
-CHANGELOG, REPARTITION = "-changelog", "-repartition"
-# Names that Streams gives, in which a changelog and a source topic of its subtopology are alike.
-_TABLE = re.compile(r"(.+)-STATE-STORE-\d{10}")
 _SUBSCRIPTIONS = re.compile(r"(.+)-subscription-store")
 _REGISTRATION = "-subscription-registration-topic"
 _NUMBERED_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-(\d{10})")
 _NUMBERED_TOPIC = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-(\d{10})-topic")
 NOTHING: Mapping[str, int] = MappingProxyType({})
-_COMBINATIONS_MAX = 20_000
-# How much better than the second best a guess by offsets must be, and how far off it may be itself.
-_MARGIN, _SLACK = 4, 0.1
-
-OffsetSum = tuple[TaskId, int]
-Ends = Mapping[str, LongArray]  # end offsets by partition
-Places = Mapping[str, int | None]  # the subtopology of each changelog, None where it is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,15 @@ class _Thread:
 
 
 def learn(
-    application_id: str, described: Sequence[AssignedMember], counts: Mapping[str, int], ends: Ends | None = None
+    application_id: str,
+    described: Sequence[AssignedMember],
+    counts: Mapping[str, int],
+    ends: Ends | None = None,
+    applications: Collection[str] = (),
 ) -> Learned:
     """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
-    like a changelog of the application; `ends` the end offsets of the latter, None: not known.
+    like a changelog of the application; `ends` the end offsets of the latter, None: not known. `applications` are the
+    ids of other applications of Streams.
 
     Raises TopologyError with the member, topic or subtopology that stands in the way.
     """
@@ -84,7 +86,7 @@ def learn(
     stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
     stateless = _without_state(threads, owner) - stateful
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
-    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless)
+    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications))
     sums = [pair for t in threads for pair in t.info.task_offset_sums]
     placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, sums, ends or {})
     reused = puzzle.reused(placed, counts)
@@ -170,61 +172,101 @@ def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """What names, sizes and states say of changelogs: `placed` have one place, `options` are the places of those that
+    have several, `doubted` of those that may belong to nobody here. `notes` explain what is in none of them."""
+
+    placed: dict[str, int | None]
+    options: dict[str, list[int]] = field(default_factory=dict)
+    doubted: dict[str, list[int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def open(self) -> dict[str, list[int]]:
+        return self.options | self.doubted
+
+    def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
+        """What offsets may decide: doubts only where copies of these subtopologies report some."""
+        doubts = {t: (*numbers, None) for t, numbers in self.doubted.items() if {*informed} & {*numbers}}
+        return {**self.options, **doubts}
+
+
+@dataclass(frozen=True, slots=True)
 class Puzzle:
-    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks."""
+    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks, `applications` the ids of others."""
 
     application_id: str
     sources: Mapping[int, Sequence[str]]
     sizes: Mapping[int, int]
     stateful: set[int]
     stateless: set[int]
+    applications: frozenset[str] = frozenset()
 
     def solve(
         self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
     ) -> tuple[dict[str, int | None], list[str]]:
         """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
         `known` ones are not asked for again."""
-        placed, options, notes = self._options(changelogs, known)
-        guess = _by_offsets(placed, options, sums, ends) if options else {}
+        asked = self._asked(changelogs, known)
+        choices = asked.choices({task.subtopology for task, value in sums if value > 0})
+        guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
+        notes = list(asked.notes)
         if guess:
             notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
-        else:
-            notes += [f"{topic} may belong to subtopology {_or(numbers)}" for topic, numbers in sorted(options.items())]
-        return placed | (guess or dict.fromkeys(options)), notes
+        left = sorted(t for t, number in guess.items() if number is None)
+        notes += [f"{topic} is taken for a leftover: copies have caught up without it" for topic in left]
+        still = {topic: numbers for topic, numbers in asked.open.items() if topic not in guess}
+        notes += [f"{topic} may belong to subtopology {_or(numbers)}" for topic, numbers in sorted(still.items())]
+        return {t: n for t, n in (asked.placed | guess).items() if t not in left} | dict.fromkeys(still), notes
 
     def possible(
         self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
     ) -> list[dict[str, int]]:
         """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
         likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
-        placed, options, _ = self._options(changelogs, known)
-        choices = {topic: (*numbers, None) for topic, numbers in options.items()}
-        if any(t not in ends for t in (*placed, *options)):
+        asked = self._asked(changelogs, known)
+        choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
+        if any(t not in ends for t in (*asked.placed, *choices)):
             sums = ()
-        ranked = _ranked(placed, choices, [(task, value) for task, value in sums if value > 0], ends)
-        whole = [{**placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
+        ranked = ranked_by_offsets(asked.placed, choices, [(task, value) for task, value in sums if value > 0], ends)
+        whole = [{**asked.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
         return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
 
-    def _options(
-        self, changelogs: Mapping[str, int], known: Mapping[str, int]
-    ) -> tuple[dict[str, int | None], dict[str, list[int]], list[str]]:
-        """(changelogs with a certain place, the places of each of the others, notes)."""
-        placed: dict[str, int | None] = dict(known)
-        notes: list[str] = []
-        options: dict[str, list[int]] = {}
+    def _asked(self, changelogs: Mapping[str, int], known: Mapping[str, int]) -> _Asked:
+        asked = _Asked({**known})
+        stores = {self._store(topic) for topic in (*changelogs, *known)}
         for topic, count in changelogs.items():
             if topic in known:
                 continue
             same_size = self.same_size(count)
             fitting = [n for n in same_size if n not in self.stateless]
             by_name = [n for n in fitting if self._named_alike(topic, n)]
-            if not same_size:
-                notes.append(f"{topic} fits no subtopology and is taken for a leftover")
-            elif len(by_name) == 1 or len(fitting) == 1:
-                placed[topic] = (by_name or fitting)[0]
+            if len(by_name) == 1:
+                asked.placed[topic] = by_name[0]
+            elif nobody := self._stranger(topic, same_size):
+                asked.notes.append(nobody)
+            elif twin := shorter_alike(self._store(topic), stores):
+                asked.doubted[topic] = fitting or same_size
+                asked.notes.append(self._doubt(topic, twin))
+            elif len(fitting) == 1:
+                asked.placed[topic] = fitting[0]
             else:
-                options[topic] = fitting or same_size
-        return placed, options, notes
+                asked.options[topic] = fitting or same_size
+        return asked
+
+    def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
+        """Why a changelog can be of no store of this application, "" where it can."""
+        if not same_size:
+            return f"{topic} fits no subtopology and is taken for a leftover"
+        if other := owner_by_name(topic, self.application_id, self.applications):
+            return f"{topic} is a changelog of the application {other}"
+        if is_of_another_topic(self._store(topic), [t for topics in self.sources.values() for t in topics]):
+            return f"{topic} is named after a topic that the application does not read, and is taken for a leftover"
+        return ""
+
+    def _doubt(self, topic: str, twin: str) -> str:
+        other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{twin}')}"
+        return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
 
     def same_size(self, partitions: int) -> list[int]:
         """The subtopologies with so many tasks."""
@@ -233,10 +275,10 @@ class Puzzle:
     def _named_alike(self, changelog: str, number: int) -> bool:
         """The store behind an aggregation gives its name to the repartition topic before it, a topic to the store of
         its table, and a foreign key's join its own to both."""
-        store, mine = self._bare(changelog).removesuffix(CHANGELOG), {self._bare(t) for t in self.sources[number]}
+        store, mine = self._store(changelog), {self._bare(t) for t in self.sources[number]}
         if store + REPARTITION in mine:
             return True
-        if table := _TABLE.fullmatch(store):
+        if table := TABLE.fullmatch(store):
             asked = _NUMBERED_STORE.fullmatch(store)
             return table[1] in self.sources[number] or (asked is not None and self._registration(asked[1]) in mine)
         subscriptions = _SUBSCRIPTIONS.fullmatch(store)
@@ -250,6 +292,9 @@ class Puzzle:
 
     def _bare(self, topic: str) -> str:
         return topic.removeprefix(f"{self.application_id}-")
+
+    def _store(self, changelog: str) -> str:
+        return self._bare(changelog).removesuffix(CHANGELOG)
 
     def external(self, number: int) -> list[str]:
         """The source topics of a subtopology that are the users'."""
@@ -268,46 +313,6 @@ class Puzzle:
                 raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
             found[number] = own[0]
         return found
-
-
-def _by_offsets(
-    placed: Places, options: Mapping[str, Sequence[int]], sums: Sequence[OffsetSum], ends: Ends
-) -> dict[str, int | None]:
-    """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
-    asked = {n for choice in options.values() for n in choice}
-    sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
-    if not sums or any(t not in ends for t in (*options, *placed)):
-        return {}
-    kept = {*placed.values()}
-    scored = [way for way in _ranked(placed, options, sums, ends) if asked <= kept | {*way[2]}]
-    if not scored or scored[0][0] > _SLACK * scored[0][1]:
-        return {}
-    if len(scored) > 1 and scored[1][0] < _MARGIN * max(1, scored[0][0]):
-        return {}
-    return dict(zip(options, scored[0][2], strict=True))
-
-
-def _ranked(
-    placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
-) -> list[tuple[int, int, tuple[int | None, ...]]]:
-    """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
-    ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
-    if math.prod(map(len, options.values())) > _COMBINATIONS_MAX:
-        return []
-    found: list[tuple[int, int, tuple[int | None, ...]]] = []
-    for choice in product(*options.values()):
-        whole = {**placed, **dict(zip(options, choice, strict=True))}
-        served = {*whole.values()}
-        told = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
-        if all(end >= value for end, value in told):
-            expected = sum(end for end, _ in told)
-            found.append((expected - sum(value for _, value in told), expected, choice))
-    return sorted(found, key=lambda way: way[:2])
-
-
-def _end_sum(task: TaskId, placed: Places, ends: Ends) -> int:
-    mine = [t for t, number in placed.items() if number == task.subtopology]
-    return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
 
 
 def internal(application_id: str, topic: str) -> bool:
@@ -336,7 +341,10 @@ def assembled(
     undecided = tuple(sorted(t for t, number in placed.items() if number is None))
     more = [f"source topic {t} serves as changelog of subtopology {n}" for n, t in reused.items()]
     if undecided:
-        more.append("move each changelog under UndecidedChangelogTopics to its subtopology before leading with this")
+        more.append(
+            "move each changelog under UndecidedChangelogTopics to its subtopology, or remove it if"
+            " the application has no such store, before leading with this"
+        )
     return Learned(Topology(application_id, tuple(subtopologies), LEARNED, undecided=undecided), (*notes, *more))
 
 

@@ -10,9 +10,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
-from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, learn
+from bellwether_kafka.coordinator.topology.changelog_names import CHANGELOG
+from bellwether_kafka.coordinator.topology.learn import Learned, learn
 from bellwether_kafka.protocol.primitives import is_topic_name
 
+STREAMS_PROTOCOL = "stream"
 ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 
 
@@ -26,7 +28,28 @@ async def learn_live(
         ends = await offsets.ends(changelogs, limit_s)
     except OffsetsError:
         ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
-    return await asyncio.to_thread(learn, application_id, described, counts, ends)
+    others = await asyncio.to_thread(applications_like, admin, application_id, limit_s)
+    return await asyncio.to_thread(learn, application_id, described, counts, ends, others)
+
+
+def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:
+    """The other applications of Streams whose ids begin with this one, as far as brokers show them: a changelog of
+    theirs has the prefix of this application too. Blocks."""
+    try:
+        listed: Any = admin.list_consumer_groups(request_timeout=limit_s).result(limit_s + 1)
+        named = [group.group_id for group in listed.valid if group.group_id.startswith(f"{application_id}-")]
+        asked: Mapping[str, Any] = admin.describe_consumer_groups(named, request_timeout=limit_s) if named else {}
+    except (KafkaException, TimeoutError):
+        return frozenset()
+    return frozenset(name for name, answer in asked.items() if _runs_streams(answer, limit_s))
+
+
+def _runs_streams(answer: Any, limit_s: float) -> bool:
+    """A group without members does not say what it was: then names alone decide nothing."""
+    try:
+        return bool(answer.result(limit_s + 1).partition_assignor == STREAMS_PROTOCOL)
+    except (KafkaException, TimeoutError):
+        return False
 
 
 def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:

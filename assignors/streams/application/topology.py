@@ -104,7 +104,10 @@ class Topology:
         if not self.undecided:
             return ""
         listed = ", ".join(self.undecided)
-        return f"move each of these from UndecidedChangelogTopics to StateChangelogTopics of its subtopology: {listed}"
+        return (
+            "move each of these from UndecidedChangelogTopics to StateChangelogTopics of its subtopology, or remove it"
+            f" if the application has no such store: {listed}"
+        )
 
     def find(self, subtopology_id: int) -> Subtopology | None:
         return next((s for s in self.subtopologies if s.id == subtopology_id), None)

@@ -294,7 +294,7 @@ def test_a_file_that_cannot_lead_is_refused_with_the_words_of_topology_show(tmp_
     obstacle = load_application(config).obstacle
     assert obstacle == (
         f"The topology file {file} cannot be led with: move each of these from UndecidedChangelogTopics to"
-        " StateChangelogTopics of its subtopology: shop-x-changelog."
+        " StateChangelogTopics of its subtopology, or remove it if the application has no such store: shop-x-changelog."
     )
     shown = CliRunner().invoke(app, ["topology", "show", str(file)])
     assert obstacle.split(" led with: ")[1] in shown.stdout

@@ -1,0 +1,56 @@
+"""Which ways to give changelogs to subtopologies fit the offset sums that members report, and how well. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from bellwether_kafka.assignors.shared import LongArray
+from bellwether_kafka.protocol.primitives import TaskId
+
+_COMBINATIONS_MAX = 20_000
+# How much better than the second best a guess by offsets must be, and how far off it may be itself.
+_MARGIN, _SLACK = 4, 0.1
+
+OffsetSum = tuple[TaskId, int]
+Ends = Mapping[str, LongArray]  # end offsets by partition
+Places = Mapping[str, int | None]  # the subtopology of each changelog, None where it is open
+
+
+def by_offsets(
+    placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
+) -> dict[str, int | None]:
+    """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
+    asked = {n for choice in options.values() for n in choice if n is not None}
+    sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
+    if not sums or any(t not in ends for t in (*options, *placed)):
+        return {}
+    kept = {*placed.values()}
+    scored = [way for way in ranked_by_offsets(placed, options, sums, ends) if asked <= kept | {*way[2]}]
+    if not scored or scored[0][0] > _SLACK * scored[0][1]:
+        return {}
+    if len(scored) > 1 and scored[1][0] < _MARGIN * max(1, scored[0][0]):
+        return {}
+    return dict(zip(options, scored[0][2], strict=True))
+
+
+def ranked_by_offsets(
+    placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
+) -> list[tuple[int, int, tuple[int | None, ...]]]:
+    """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
+    ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
+    if math.prod(map(len, options.values())) > _COMBINATIONS_MAX:
+        return []
+    found: list[tuple[int, int, tuple[int | None, ...]]] = []
+    for choice in product(*options.values()):
+        whole = {**placed, **dict(zip(options, choice, strict=True))}
+        served = {*whole.values()}
+        told = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
+        if all(end >= value for end, value in told):
+            expected = sum(end for end, _ in told)
+            found.append((expected - sum(value for _, value in told), expected, choice))
+    return sorted(found, key=lambda way: way[:2])
+
+
+def _end_sum(task: TaskId, placed: Places, ends: Ends) -> int:
+    mine = [t for t, number in placed.items() if number == task.subtopology]
+    return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
