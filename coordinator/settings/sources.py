@@ -1,6 +1,7 @@
 """Where settings come from: a TOML file and the environment, as pydantic-settings reads them, and what it cannot."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -13,14 +14,30 @@ from bellwether_kafka.coordinator.settings.errors import SettingsError, suggesti
 PREFIX = "BELLWETHER_"
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 PROPERTIES = "kafka"  # the setting that holds librdkafka's properties
+GROUPS, TOPOLOGY = "groups", "topology"
 
 
 class TomlFile(TomlConfigSettingsSource):
     """The configuration file, if one is named. The base class takes one that cannot be read for an empty one."""
 
     def _read_files(self, files: Any, deep_merge: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of the base class
-        table = self._read_file(files) if files is not None else {}
+        table = _beside(files, self._read_file(files)) if files is not None else {}
         return table | ({PROPERTIES: as_table(table[PROPERTIES])} if PROPERTIES in table else {})
+
+
+def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """The table with topology files of groups where they are: relative to the configuration file, not to the folder in
+    which the process was started. What is no such table is judged later."""
+    groups = table.get(GROUPS)
+    if not isinstance(groups, list):
+        return table
+    found = [
+        {**group, TOPOLOGY: str(file.parent / group[TOPOLOGY])}
+        if isinstance(group, dict) and isinstance(group.get(TOPOLOGY), str)
+        else group
+        for group in groups
+    ]
+    return {**table, GROUPS: found}
 
 
 class Environment(EnvSettingsSource):

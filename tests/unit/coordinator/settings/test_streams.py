@@ -52,12 +52,30 @@ def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
     assert streams is not None
     assert (streams.application_id, streams.topology, streams.topology_attested, streams.policy) == (
         "wordcount",
-        Path("wordcount.yaml"),
+        tmp_path / "wordcount.yaml",
         True,
         "streams-ha",
     )
     assert streams.exactly_once
     assert streams.configs == AssignmentConfigs(5, 3, 1, 60_000, ("zone", "cluster"), 7, 2, "min_traffic")
+
+
+@pytest.mark.parametrize("given", ["topologies/app.yaml", "../app.yaml", "/etc/app.yaml"])
+def test_a_topology_file_is_looked_for_beside_the_configuration_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """Not in the folder in which the process was started."""
+    monkeypatch.chdir("/")
+    streams = group(tmp_path, f'{HEAD}topology = "{given}"\n').streams
+    assert streams is not None
+    assert streams.topology == tmp_path / given
+
+
+def test_a_topology_file_that_the_environment_names_is_relative_to_the_process() -> None:
+    groups = '[{"name": "app", "kind": "streams", "topology": "app.yaml"}]'
+    (found,) = load(environ={**ENVIRONMENT, "BELLWETHER_GROUPS": groups}).groups
+    assert found.streams is not None
+    assert found.streams.topology == Path("app.yaml")
 
 
 def test_what_the_application_sets_for_internal_topics_is_said_by_kafkas_names(tmp_path: Path) -> None:
