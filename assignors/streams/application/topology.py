@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from bellwether_kafka.assignors.streams.application.java_pattern import PatternError, translated
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 
 LEARNED = "learned"
 GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
+_OTHER_PATTERN = "write one that takes the same topics, with simple classes"
 
 
 def legal_topic(name: str) -> bool:
@@ -46,9 +48,9 @@ class InternalTopic:
 class Topology:
     """A whole application. Raises TopologyError where it contradicts itself.
 
-    `source` says where it comes from ("file", "description", "learned"). `patterns` are (subtopology id, regular
-    expression) of pattern sources: their topics are found among what members subscribe. `internal_topics` hold what is
-    configured for internal topics. `undecided` are changelogs whose subtopology is not known.
+    `source` says where it comes from ("file", "description", "learned"). `patterns` are (subtopology id, Java's
+    regular expression) of pattern sources: their topics are found among what members subscribe. `internal_topics` hold
+    what is configured for internal topics. `undecided` are changelogs whose subtopology is not known.
     """
 
     application_id: str
@@ -118,7 +120,7 @@ class Topology:
 
     def fits_pattern(self, topic: str) -> tuple[int, ...]:
         """The subtopologies with a pattern that this topic matches."""
-        return tuple(sorted({s for s, pattern in self.patterns if re.fullmatch(pattern, topic)}))
+        return tuple(sorted({s for s, pattern in self.patterns if translated(pattern).fullmatch(topic)}))
 
     def found_by_members(self, topic: str) -> bool:
         """Whether members take this topic even before they list it. With a pattern among the sources Streams subscribes
@@ -192,7 +194,7 @@ def _check_patterns(topology: Topology, ids: set[int]) -> None:
         if subtopology_id not in ids:
             raise TopologyError(f"pattern {pattern!r} belongs to subtopology {subtopology_id}, which is not there")
         try:
-            re.compile(pattern)
-        except re.error as error:
-            message = f"pattern {pattern!r} of subtopology {subtopology_id} cannot be read: {error}"
+            translated(pattern)
+        except PatternError as error:
+            message = f"pattern {pattern!r} of subtopology {subtopology_id} cannot be read: {error}; {_OTHER_PATTERN}"
             raise TopologyError(message) from error
