@@ -126,7 +126,7 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
     members.check_members(decoded, process_map)
     topology = members.check_topology(decoded, process_map, declared, seen)
     cluster = members.known_cluster(topology, seen, memory)
-    members.check_topics(topology, cluster)
+    work.warnings.extend(members.check_topics(topology, cluster))
     members.check_standbys(topology, memory, work.configs)
     tasks, trouble = build_tasks(topology, cluster, ends)
     claims = members.read_claims(decoded, tasks, memory)

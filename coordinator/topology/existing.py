@@ -32,6 +32,7 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
     internal = [t for t in (*found.repartition_topics, *found.changelogs, *found.undecided) if t in counts]
     internal = sorted({t for t in internal if t not in sources or t in found.repartition_topics})
     sizes = _sizes(found, counts)
+    needed = required_counts(found, counts)
     topics = {topic.name: topic for topic in topology.internal_topics}
     for name in internal:
         kept = topics.get(name, InternalTopic(name))
@@ -39,7 +40,7 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
         told = tuple(sorted(_beyond(kind, configs[name]).items())) if name in configs else kept.configs
         topics[name] = replace(kept, partitions=sizes.get(name, kept.partitions), configs=told)
     described = {t: topic for t, topic in topics.items() if topic != InternalTopic(t)}
-    notes = []
+    notes = [*needed.conflicts, *needed.unchecked]
     if sizes:
         notes.append(
             "the size of these is fixed at what it is now, as the application requires it, or because their writers are"

@@ -209,6 +209,16 @@ def test_a_text_alone_gives_the_file_or_the_lines_to_write(case: Recorded) -> No
 
 
 @pytest.mark.parametrize("case", ALL)
+def test_a_text_shows_which_topics_are_joined(case: Recorded) -> None:
+    """Those of the user's included: with equally many partitions each, or Kafka Streams fails the application."""
+    groups = [*case.groups]
+    for part in parsed(case).topology.subtopologies:
+        for topics in part.copartition_groups:
+            guessed = "remove the entry of CopartitionGroups" in parsed(case).notes
+            assert guessed or any({*topics} <= {*group} for group in groups), topics
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_a_text_and_topics_that_exist_give_a_file_that_works(case: Recorded) -> None:
     """Unedited, but where no internal topic exists: then stores may be logged anywhere, or not at all."""
     file = parsed_with_topics(case)

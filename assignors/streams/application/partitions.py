@@ -13,12 +13,14 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
     """`partitions` has every source topic and changelog that can be sized. `missing` external source topics do not
-    exist; `unsized` repartition topics have no writer whose size is known; `conflicts` say what contradicts what."""
+    exist; `unsized` repartition topics have no writer whose size is known; `conflicts` say what contradicts what, and
+    `unchecked` what does without that Kafka Streams notices it."""
 
     partitions: Mapping[str, int]
     missing: tuple[str, ...] = ()
     unsized: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -28,7 +30,10 @@ class PartitionCounts:
 def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
     """What every topic of the application needs, from the partition counts of those that exist. The size of a
     repartition topic is derived from its writers, as the application itself would; only where nobody is known to write
-    it (learned topologies), the existing topic decides."""
+    it (learned topologies), the existing topic decides.
+
+    Kafka Streams checks copartition groups, those of the user's own topics included, only where there is a repartition
+    topic (docs/reference/streams.md#repartition-topics)."""
     internal = set(topology.repartition_topics)
     external = [t for t in topology.source_topics if t not in internal]
     counts = {t: existing[t] for t in external if existing.get(t, 0) > 0}
@@ -43,7 +48,8 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
     for subtopology in topology.subtopologies:
         tasks = task_count(subtopology, counts)
         counts |= {t: tasks for t in subtopology.changelogs if t not in subtopology.sources and tasks}
-    return PartitionCounts(counts, missing, unsized, tuple(conflicts))
+    checked, unchecked = (conflicts, ()) if internal else ((), conflicts)
+    return PartitionCounts(counts, missing, unsized, tuple(checked), tuple(unchecked))
 
 
 def to_describe(changelog: str) -> str:

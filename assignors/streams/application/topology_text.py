@@ -150,11 +150,9 @@ def _supposed(part: Part, reading: _Reading) -> Iterable[str]:
 
 
 def _groups(part: Part, reading: _Reading) -> tuple[tuple[str, ...], ...]:
-    """The copartition groups that decide how large an internal topic is."""
+    """The copartition groups: they decide how large an internal topic is, and whether an application may be led."""
     groups: set[tuple[str, ...]] = set()
     for topics, guessed in joined(part):
-        if not topics & reading.internal:
-            continue
         groups.add(tuple(sorted(map(reading.full, topics))))
         if guessed:
             named = ", ".join(sorted(map(reading.full, topics)))

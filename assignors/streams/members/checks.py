@@ -68,8 +68,8 @@ def known_cluster(topology: application.Topology, cluster: ClusterView, memory: 
     return cluster
 
 
-def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
-    """Every topic is there and as large as the application needs it."""
+def check_topics(topology: application.Topology, cluster: ClusterView) -> tuple[str, ...]:
+    """Every topic is there and as large as the application needs it. Returns warnings of what Streams lets pass."""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
     counts = application.required_counts(topology, existing)
     if counts.missing:
@@ -85,6 +85,8 @@ def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, reason)
     if wrong := application.resized(counts, existing, internal):
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
+    unchecked = "Kafka Streams does not check this here, and records of one key do not meet"
+    return tuple(f"{line}; {unchecked}" for line in counts.unchecked)
 
 
 def _way_out(topology: application.Topology, missing: Sequence[str]) -> str:

@@ -267,12 +267,22 @@ def test_what_a_java_leader_would_fail_the_application_for_is_known_beforehand()
     assert fatal_to_java(SHOP, ClusterView.of({}, unreadable=frozenset(SHOP_COUNTS))) == "", "nothing is known"
 
 
-def test_topics_that_must_be_copartitioned_are() -> None:
-    joined = Topology("app", (Subtopology(0, ("t", "u"), copartition_groups=(("t", "u"),)),), "file")
-    member = Thread("a", 1, ("t", "u"))
-    led(group(member), topology=joined, counts={"t": 2, "u": 2})
-    step = refused(group(member), topology=joined, counts={"t": 2, "u": 3})
-    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (RefusalCause.TOPICS, True)
+def test_a_join_of_topics_of_different_size_is_led_with_a_warning_only_where_java_is_silent() -> None:
+    """A task beyond the smaller topic reads one side. Kafka Streams checks only where something is repartitioned."""
+    pair = Subtopology(0, ("orders", "users"), copartition_groups=(("orders", "users"),))
+    sentence = "topics of subtopology 0 must be copartitioned: orders has 6, users has 3 partitions"
+    sizes = {"orders": 6, "users": 3}
+    silent = Topology("app", (pair,), "file")
+    decision = led(group(Thread("a", 1, silent.source_topics)), topology=silent, counts=sizes)
+    assert any(warning.startswith(sentence) for warning in decision.warnings)
+    assert fatal_to_java(silent, cluster_of(sizes)) == ""
+
+    internal = "app-x-repartition"
+    parts = (replace(pair, repartition_sinks=(internal,)), Subtopology(1, (internal,), repartition_sources=(internal,)))
+    checked = Topology("app", parts, "file")
+    refusal = refused(group(Thread("a", 1, checked.source_topics)), topology=checked, counts=sizes | {internal: 6})
+    assert (refusal.cause, refusal.reason) == (RefusalCause.TOPICS, sentence)
+    assert sentence in fatal_to_java(checked, cluster_of(sizes | {internal: 6}))
 
 
 def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:

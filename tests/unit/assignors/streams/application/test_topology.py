@@ -122,6 +122,20 @@ def test_copartitioning_imposes_the_size_of_the_external_topic() -> None:
     assert required_counts(joined(fixed=4), {"t": 3, "u": 8}).partitions["a-x-repartition"] == 4
 
 
+def test_ordinary_topics_that_are_joined_must_be_equally_large() -> None:
+    """Kafka Streams fails the application for it, but only where there is a repartition topic somewhere."""
+    pair = Subtopology(0, ("orders", "users"), copartition_groups=(("orders", "users"),))
+    sizes = {"orders": 6, "users": 3}
+    sentence = "topics of subtopology 0 must be copartitioned: orders has 6, users has 3 partitions"
+    alone = required_counts(Topology("a", (pair,), "file"), sizes)
+    assert (alone.conflicts, alone.unchecked, alone.usable) == ((), (sentence,), True)
+    writes = replace(pair, repartition_sinks=("a-x-repartition",))
+    behind = Subtopology(1, ("a-x-repartition",), repartition_sources=("a-x-repartition",))
+    checked = required_counts(Topology("a", (writes, behind), "file"), sizes)
+    assert (checked.conflicts, checked.unchecked, checked.usable) == ((sentence,), (), False)
+    assert required_counts(Topology("a", (writes, behind), "file"), {"orders": 6, "users": 6}).usable
+
+
 def test_a_repartition_topic_may_have_one_partition() -> None:
     counts = required_counts(joined(), {"t": 1, "u": 8})
     assert counts.usable
