@@ -49,11 +49,14 @@ def named_internal(name: str) -> bool:
 
 def surely_internal(topic: str, writers: Sequence[Node], readers: Sequence[Node]) -> bool | None:
     """Of a topic with such a name that the application writes itself: whether Streams made it, None for undecided. Its
-    nodes have the topic's name, or the topic has a number, but for a table that is grouped anew."""
+    nodes have the topic's name, or the topic has a number, but for a table that is grouped anew. Before 2.5 the nodes
+    of named ones had numbers too: then the store behind it may have its name."""
     if _NUMBERED_TOPIC.fullmatch(topic) or any(node.name == f"{topic.removesuffix('-topic')}-sink" for node in writers):
         return True
     if any(node.name.startswith(("KTABLE-AGGREGATE-", "KTABLE-REDUCE-")) for node in readers):
         return True
+    if any(f"{store}-repartition" == topic for node in readers for store in node.stores):
+        return None
     return False if readers and all(node.name.startswith("KSTREAM-") for node in readers) else None
 
 

@@ -97,6 +97,12 @@ def _find_internal(reading: _Reading) -> None:
                     f"{topic} is taken for the internal topic {prefixed}; if it is a topic of your own, write"
                     f" `- {topic}` under SourceTopics, and remove the other from both lists of repartition topics"
                 )
+            elif sure is False:
+                reading.notes.append(
+                    f"{topic} is taken for a topic of your own; if Kafka Streams makes it, as versions before 2.5 wrote"
+                    f" it, write `- {prefixed}` under RepartitionSourceTopics of its reader and RepartitionSinkTopics"
+                    " of its writer instead"
+                )
 
 
 def _subtopology(part: Part, reading: _Reading) -> Subtopology:

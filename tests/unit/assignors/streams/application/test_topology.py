@@ -287,6 +287,43 @@ def test_a_users_topic_with_the_suffix_is_left_alone() -> None:
     assert parse_description(text, "app", {"app-my-repartition"}).topology.source_topics == ("app-my-repartition",)
 
 
+def named_before_25(store: str) -> str:
+    """As Kafka Streams before 2.5 wrote a repartition topic that the application names (KAFKA-9098)."""
+    return f"""Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])
+      --> KSTREAM-FILTER-0000000005
+    Processor: KSTREAM-FILTER-0000000005 (stores: [])
+      --> KSTREAM-SINK-0000000004
+      <-- KSTREAM-SOURCE-0000000000
+    Sink: KSTREAM-SINK-0000000004 (topic: counts-repartition)
+      <-- KSTREAM-FILTER-0000000005
+
+  Sub-topology: 1
+    Source: KSTREAM-SOURCE-0000000006 (topics: [counts-repartition])
+      --> KSTREAM-AGGREGATE-0000000003
+    Processor: KSTREAM-AGGREGATE-0000000003 (stores: [{store}])
+      --> none
+      <-- KSTREAM-SOURCE-0000000006
+"""
+
+
+def test_a_repartition_topic_named_before_25_is_known_by_its_store() -> None:
+    described = parse_description(named_before_25("counts"), "app")
+    assert described.topology.repartition_topics == ("app-counts-repartition",)
+    assert any("counts-repartition is taken for the internal topic" in note for note in described.notes)
+
+
+def test_where_no_store_shows_it_a_comment_says_what_to_write() -> None:
+    described = parse_description(named_before_25("KSTREAM-AGGREGATE-STATE-STORE-0000000002"), "app")
+    assert described.topology.repartition_topics == ()
+    (note,) = [
+        note for note in described.notes if note.startswith("counts-repartition is taken for a topic of your own")
+    ]
+    assert "versions before 2.5" in note
+    assert "write `- app-counts-repartition` under RepartitionSourceTopics" in note
+
+
 @pytest.mark.parametrize(
     "text", ["", "Topologies:\n", "nonsense", "Topologies:\n   Sub-topology: 0\n    Surprise: x\n"]
 )
