@@ -149,7 +149,8 @@ def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp
     file.write_text('[kafka]\n"bootstrap.servers" = "b:1"\n' + re.sub("^#(?! )", "", lines, flags=re.MULTILINE))
     group = load(file, environ={}).groups[0]
     assert group.streams is not None
-    assert (str(group.topology), group.topology_attested, group.stores) == ("app.yaml", True, "persistent")
+    assert group.topology is not None
+    assert (group.topology.name, group.topology_attested, group.stores) == ("app.yaml", True, "persistent")
     assert group.takeover_guard() is None, "as declared, nothing keeps it from being taken over"
 
 

@@ -15,6 +15,7 @@ DOORS = {
     r"\bunicode_escape\b": {"coordinator/names/languages.py"},
     r"\.is(?:digit|decimal|numeric)\(": {
         "protocol/primitives/whole_number.py",
+        "assignors/streams/application/java_pattern.py",  # whether a character of a pattern is one
         "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
         "coordinator/guard/signals.py",  # whether an entry of /proc is a process
         "coordinator/observation/broker_assigned.py",  # whether every id is one
