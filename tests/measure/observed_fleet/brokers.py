@@ -38,6 +38,7 @@ NODES = 3
 RECORDS_PER_S = 100  # into each partition
 LAG = 50
 API_VERSIONS, GROUP_TYPE = 18, "consumer"
+EARLIEST = -2  # the timestamp that asks for the start of a log
 # ListOffsets up to 7 says Kafka 3.0, of which several groups in one OffsetFetch are part.
 VERSIONS = {ListOffsetsRequest: 7, MetadataRequest: 9, OffsetFetchRequest: 8, FindCoordinatorRequest: 4}
 VERSIONS |= {ListGroupsRequest: 4, DescribeGroupsRequest: 5, ApiVersionsRequest: 3}
@@ -280,12 +281,13 @@ class Brokers:
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
         entry, end = topic.ListOffsetsPartitionResponse, self._end()
 
-        def partition(number: int) -> Any:
-            return entry(partition_index=number, error_code=0, timestamp=-1, offset=end, leader_epoch=0)
+        def partition(asked: Any) -> Any:
+            offset = 0 if asked.timestamp == EARLIEST else end
+            return entry(
+                partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=offset, leader_epoch=0
+            )
 
-        topics = [
-            topic(name=t.name, partitions=[partition(p.partition_index) for p in t.partitions]) for t in request.topics
-        ]
+        topics = [topic(name=t.name, partitions=list(map(partition, t.partitions))) for t in request.topics]
         return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
