@@ -19,8 +19,9 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
+from bellwether_kafka.coordinator.triggers.work.reports import new_reports
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
+from bellwether_kafka.protocol.primitives import TaskId
 
 HAD_MS = 5_000  # for so long a thread must have had a task before what it says of it counts
 AGAIN_MS = 3_000  # between two reports that say the same
@@ -136,16 +137,9 @@ def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tupl
 
 def _said(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[_Said]:
     """What each thread said in this rebalance. One that did not come again is listed with its former bytes."""
-    for member in decision.plan.joined:
-        if before.get(member.member_id) == member.metadata:
-            continue
-        try:
-            subscription = ConsumerProtocolSubscription.decode(member.metadata)
-            info = SubscriptionInfo.decode(subscription.user_data or b"")
-        except RemoteProtocolError:
-            continue
+    for member_id, subscription, info in new_reports(decision, before):
         if info.future or info.version < REPORTS_SINCE:
             continue
         owned = frozenset((tp.topic, tp.partition) for tp in subscription.owned_partitions)
         sums = {TaskId(task.subtopology, task.partition): value for task, value in info.task_offset_sums}
-        yield _Said(member.member_id, owned, sums)
+        yield _Said(member_id, owned, sums)

@@ -20,8 +20,8 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+from bellwether_kafka.coordinator.triggers.work.reports import new_reports
+from bellwether_kafka.protocol.primitives import ProcessId
 
 AT_ONCE_MS = 60_000  # Kafka's default session is 45 s: for so long a thread that has died is still listed
 PLANS_MIN = 3
@@ -142,16 +142,9 @@ class _Spoke:
 def _spoke(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[tuple[str, _Spoke]]:
     """What each thread said that came in this rebalance."""
     owners = decision.plan.topology.subtopology_of
-    for member in decision.plan.joined:
-        if before.get(member.member_id) == member.metadata:
-            continue
-        try:
-            subscription = ConsumerProtocolSubscription.decode(member.metadata)
-            info = SubscriptionInfo.decode(subscription.user_data or b"")
-        except RemoteProtocolError:
-            continue
+    for member_id, subscription, info in new_reports(decision, before):
         owned = frozenset(owners[tp.topic] for tp in subscription.owned_partitions if tp.topic in owners)
-        yield member.member_id, _Spoke(info.unique_field, owned)
+        yield member_id, _Spoke(info.unique_field, owned)
 
 
 def _taken(lives: dict[ProcessId, _Life]) -> tuple[_Life, ...]:
