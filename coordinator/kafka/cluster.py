@@ -348,15 +348,17 @@ def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
 
 
 def group_size_max(admin: AdminClient, limit_s: float) -> int | None:
-    """The smallest group.max.size of the brokers that answer; None without DESCRIBE_CONFIGS on the cluster."""
+    """The smallest group.max.size of the brokers that answer; None without DESCRIBE_CONFIGS on the cluster.
+
+    Each broker answers for itself: librdkafka refuses a request that names two of them."""
     try:
         nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
-        resources = [ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes]
-        asked = admin.describe_configs(resources, request_timeout=limit_s)
+        brokers = [ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes]
+        asked = [admin.describe_configs([broker], request_timeout=limit_s)[broker] for broker in brokers]
     except (KafkaException, TimeoutError):
         return None
     found = []
-    for answer in asked.values():
+    for answer in asked:
         with suppress(KafkaException, TimeoutError, KeyError):
             found.append(int(answer.result(limit_s + 1)[GROUP_SIZE_MAX].value))
     return min(found, default=None)

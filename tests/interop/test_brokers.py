@@ -1,5 +1,6 @@
 """The test brokers are what tests believe them to be."""
 
+from bellwether_kafka.coordinator.kafka import group_size_max
 from tests.interop.support.brokers import KafkaCluster
 
 
@@ -12,3 +13,7 @@ def test_brokers_stand_in_racks_and_replicas_are_where_a_test_wants_them(kafka: 
     partitions = kafka.admin.list_topics("brokers-placed", timeout=5).topics["brokers-placed"].partitions
     assert [partitions[p].replicas for p in range(3)] == [[1, 2], [2, 3], [3, 1]]
     assert len(partitions) == 5
+
+
+def test_the_limit_of_a_group_is_read_from_every_broker(kafka: KafkaCluster) -> None:
+    assert group_size_max(kafka.admin, 10) == 2**31 - 1
