@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.look import connected, look_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
-from bellwether_kafka.coordinator.kafka import Transport
+from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
 from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, next_steps, worst
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -43,9 +43,13 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
         if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
             config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # nobody said that it is none
         error = await _heartbeat(sources.transport, group)
-        racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
+        admin = sources.reader.admin
+        (racks, limits), size_limit = await asyncio.gather(
+            asyncio.to_thread(_brokers, admin), asyncio.to_thread(read_size_limit, admin, LIMIT_S)
+        )
         version = sources.transport.broker_version
-        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams, found.ghost_options)
+        ghosts = found.ghost_options
+        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams, ghosts, size_limit)
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:

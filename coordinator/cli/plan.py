@@ -30,7 +30,8 @@ from bellwether_kafka.coordinator.cli.output import (
     repeated,
     say,
 )
-from bellwether_kafka.coordinator.kafka import group_size_max, librdkafka_properties
+from bellwether_kafka.coordinator.kafka import librdkafka_properties, read_size_limit
+from bellwether_kafka.coordinator.membership import NOT_READ
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     AbsenceCost,
@@ -69,12 +70,15 @@ def plan(
     pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
 
-    size_max = group_size_max(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
+    admin = AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)})
+    size_limit = NOT_READ
 
     def show() -> None:
-        nonlocal changes
+        nonlocal changes, size_limit
+        if size_limit.members is None:
+            size_limit = read_size_limit(admin, LIMIT_S)
         seen, shadow = look_with_plan(settings, group)
-        foreseen = removals(seen, leader.membership_of(settings, group), size_max)
+        foreseen = removals(seen, leader.membership_of(settings, group), size_limit)
         changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
 
     repeated(show, interval if watch else None)

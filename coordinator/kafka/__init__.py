@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         SharedReader,
         compacted_topics,
         follower_fetching,
-        group_size_max,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BrokerGroup,
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
         properties_in,
     )
     from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
+    from bellwether_kafka.coordinator.kafka.size_limit import read_size_limit
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
     _HOMES = {
@@ -84,7 +84,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("compacted_topics", "follower_fetching", "group_size_max"),
+            *("compacted_topics", "follower_fetching"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
@@ -101,6 +101,7 @@ else:
         ),
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
         "record_batches": ("Limits", "Unread"),
+        "size_limit": ("read_size_limit",),
         "transport": ("Transport", "TransportError", "UnreachableError"),
     }
     __getattr__ = on_demand(__name__, _HOMES)

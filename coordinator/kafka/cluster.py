@@ -36,7 +36,6 @@ SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0
 JITTER = 0.2
 CLEANUP = "cleanup.policy"
-GROUP_SIZE_MAX = "group.max.size"
 SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
 DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
@@ -345,20 +344,3 @@ def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
     if not selector:
         return False
     return True if selector.endswith(RACK_AWARE) else None
-
-
-def group_size_max(admin: AdminClient, limit_s: float) -> int | None:
-    """The smallest group.max.size of the brokers that answer; None without DESCRIBE_CONFIGS on the cluster.
-
-    Each broker answers for itself: librdkafka refuses a request that names two of them."""
-    try:
-        nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
-        brokers = [ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes]
-        asked = [admin.describe_configs([broker], request_timeout=limit_s)[broker] for broker in brokers]
-    except (KafkaException, TimeoutError):
-        return None
-    found = []
-    for answer in asked:
-        with suppress(KafkaException, TimeoutError, KeyError):
-            found.append(int(answer.result(limit_s + 1)[GROUP_SIZE_MAX].value))
-    return min(found, default=None)

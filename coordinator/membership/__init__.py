@@ -23,12 +23,14 @@ from bellwether_kafka.coordinator.membership.commands import (
 )
 from bellwether_kafka.coordinator.membership.config import (
     CLIENT_ID,
+    NOT_READ,
     STOCK_PROTOCOLS,
     STREAMS_PROTOCOL,
     Adopt,
     HandBack,
     MembershipConfig,
     Mode,
+    SizeLimit,
     check_timing,
 )
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Code, name_of
@@ -61,6 +63,7 @@ from bellwether_kafka.coordinator.membership.events import (
     RebalanceWanted,
     RequestFailed,
     RoundOrdered,
+    SizeLimitRead,
     StepAsideWanted,
     StopRequested,
     SyncAnswer,

@@ -19,6 +19,19 @@ HandBack = Literal["leave", "alert"]
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLimit:
+    """How many `members` brokers let into a group, their group.max.size. None where that is not known: `unknown` then
+    says why, and `remedy` what helps."""
+
+    members: int | None = None
+    unknown: str = "the brokers' group.max.size has not been read yet"
+    remedy: str = "wait until it has"
+
+
+NOT_READ = SizeLimit()
+
+
+@dataclass(frozen=True, slots=True)
 class MembershipConfig:
     """One group. All times are milliseconds.
 
@@ -86,8 +99,7 @@ class MembershipConfig:
     takeover_attempts_max: int = 3  # within an hour
     # The leader, and another where it would lead next; never half of the group (`table_growth`).
     evictions_max: int = 2
-    # The brokers' group.max.size, None where it is not known. Temporary members of a take-over must leave room.
-    group_size_max: int | None = None
+    size_limit: SizeLimit = NOT_READ  # temporary members of a take-over must leave room
     roll_ms_max: int = 2_000
     hold_ms_max: int = 2_000
     hand_back: HandBack = "leave"  # what follows where members cannot work by a plan

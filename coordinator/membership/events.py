@@ -7,6 +7,8 @@ Answers carry the `request_id` of the command that asked; the machine ignores an
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
+from bellwether_kafka.coordinator.membership.config import SizeLimit
+
 
 class GroupState(StrEnum):
     """The state of a classic group, by the broker's words."""
@@ -241,11 +243,18 @@ class OffsetsMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLimitRead:
+    """The brokers have been asked again for their group.max.size, which was not known."""
+
+    limit: SizeLimit
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkDoubted | HandBackRemembered
+Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkDoubted | HandBackRemembered | SizeLimitRead
 Event = Answer | RequestFailed | Wake | Decided | Wanted | Seen

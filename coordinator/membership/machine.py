@@ -76,6 +76,7 @@ class GroupMembership:
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
             events.WorkDoubted: {State.STABLE: leading.work_doubted},
             events.HandBackRemembered: anywhere(self._hand_back_remembered),
+            events.SizeLimitRead: anywhere(self._size_limit_read),
             events.DecisionReady: {State.DECIDING: leading.decision_ready},
             events.DecisionFailed: {State.DECIDING: leading.decision_failed},
             events.ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
@@ -265,6 +266,10 @@ class GroupMembership:
             self._approach.stop()
         else:
             self._leaving.stop()
+
+    def _size_limit_read(self, event: events.SizeLimitRead) -> None:
+        """The next description shows whether a take-over can begin now."""
+        self._core.takeovers.size_limit = event.limit
 
     def _offsets_found(self, _: events.OffsetsFound) -> None:
         self._core.sighting.known = True

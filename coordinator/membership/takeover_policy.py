@@ -11,7 +11,7 @@ take-over    come into a group at rest, remove its leader once, with another whe
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.membership.broker_order import Table, tables
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
@@ -51,7 +51,8 @@ class TakeoverPolicy:
         self._fragile: DescribedMember | None = None  # of the group when it was last at rest
         self.leader = ""  # the member that the last answer named
         self._member_ids: frozenset[str] = frozenset()  # of the group when it was last described
-        self._size_max = config.group_size_max
+        self.size_limit = config.size_limit
+        self._room: int | None = None  # so many members were too many for the broker
         self.obstacle: Obstacle | None = None  # why there is no take-over now
 
     @property
@@ -88,6 +89,10 @@ class TakeoverPolicy:
         ids = [m.member_id for m in answer.members]
         return forecast(ids, known, self.leader, self._config.evictions_max, self._size_max)
 
+    @property
+    def _size_max(self) -> int | None:
+        return self._room if self._room is not None else self.size_limit.members
+
     def before_removal(self, deaths: Deaths) -> TakeoverAttempt | None:
         """The attempt to make before these dead members are removed, None where the lead cannot be had by that."""
         if not self.eager or holds_instance(deaths.seen, self._config) or self._fragile is not None:
@@ -111,7 +116,7 @@ class TakeoverPolicy:
         many for the broker."""
         self.leader = leader or self.leader
         if room is not None:
-            self._size_max = min(room, self._size_max or room)
+            self._room = min(room, self._size_max or room)
 
     def succeeded(self) -> None:
         self.leader = ""
@@ -148,7 +153,7 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        return blocked(self._forecast(answer, known), self._size_max)
+        return blocked(self._forecast(answer, known), self.size_limit)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """For how long the same members have been in an open rebalance."""
@@ -160,15 +165,15 @@ class TakeoverPolicy:
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
 
-def blocked(foreseen: Forecast, size_max: int | None) -> str:
+def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
     """Why removing as many members as may be removed does not make Bellwether the leader, with the remedy; "" where it
     does."""
     if foreseen.begins:
         return ""
     leader, ahead = foreseen.leader, foreseen.with_leader
     remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"
-    if size_max is None:
-        remedy = f"let Bellwether read the brokers' group.max.size (DESCRIBE_CONFIGS on the cluster), or {remedy}"
+    if size_limit.members is None:
+        remedy = f"{size_limit.unknown}, so their table is not made to grow; {size_limit.remedy}, or {remedy}"
     return (
         f"{' and '.join(ahead)} {'would' if leader else 'might'} lead after"
         f" {leader or 'the leader, which is not known before Bellwether joins'}, whatever Bellwether's member id, and"
@@ -204,11 +209,11 @@ def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfi
 
 
 def proven(
-    config: MembershipConfig, broker_version: tuple[int, ...], group_size_max: int | None = None
+    config: MembershipConfig, broker_version: tuple[int, ...], size_limit: SizeLimit = NOT_READ
 ) -> MembershipConfig:
     """The same group with the brokers' limit; without take-over where nobody has tried in which order the brokers
     choose leaders."""
-    config = replace(config, group_size_max=group_size_max)
+    config = replace(config, size_limit=size_limit)
     if config.adopt != "take-over" or config.takeover_guard is not None or broker_version >= PROVEN_FROM:
         return config
     version = ".".join(map(str, broker_version)) or "an unknown version"

@@ -10,12 +10,14 @@ from enum import StrEnum
 
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
 from bellwether_kafka.coordinator.membership import (
+    NOT_READ,
     PROVEN_FROM,
     STREAMS_PROTOCOL,
     Code,
     GroupState,
     MembershipConfig,
     NotLeading,
+    SizeLimit,
     check_timing,
     name_of,
 )
@@ -32,8 +34,9 @@ NAMES_SHOWN = 4
 ALLOWED = frozenset(
     {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
 )
-BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"
-SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
+BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+SESSION_MIN, SESSION_MAX = BROKER_CONFIGS
+SIZE_MAX = "group.max.size"
 OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
     *("adoption", "versions", "topology", "plan", "not visible", "removals"),
@@ -73,6 +76,7 @@ class Facts:
     broker_version: tuple[int, ...] = ()
     streams: StreamsConfig | None = None
     ghosts: GhostOptions | None = None
+    size_limit: SizeLimit = NOT_READ
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
@@ -201,7 +205,7 @@ def _session(facts: Facts) -> Check:
 
 
 def _size(facts: Facts) -> Check:
-    most, size = facts.limits.get(SIZE_MAX), len(facts.seen.members)
+    most, size = facts.size_limit.members, len(facts.seen.members)
     if facts.seen.sidecars:
         return Check("group size", Verdict.PASS, f"Bellwether is in the group, beside {size} members.")
     if most is not None and size >= most:
@@ -251,7 +255,7 @@ def _adoption(facts: Facts) -> list[Check]:
 
 def _removals(facts: Facts) -> list[Check]:
     """Whom a take-over removes, and whether it would begin."""
-    foreseen = removals(facts.seen, facts.config, facts.limits.get(SIZE_MAX))
+    foreseen = removals(facts.seen, facts.config, facts.size_limit)
     if foreseen is None:
         return []
     said = " ".join(foreseen.sentences())

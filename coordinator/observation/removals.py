@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
     GroupState,
     MembershipConfig,
+    SizeLimit,
     blocked,
     forecast,
     tables,
@@ -58,7 +59,7 @@ class Removals:
             yield f"In the first slot of the broker's table of members, by its size: {'; '.join(slots)}."
 
 
-def removals(seen: Observation, config: MembershipConfig, size_max: int | None) -> Removals | None:
+def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit) -> Removals | None:
     """None where there is nothing to foresee: no member, a rebalance, a table that is listed in an unknown order, a
     group that Bellwether leads or may not take over."""
     ids = [member.member_id for member in seen.members]
@@ -66,7 +67,7 @@ def removals(seen: Observation, config: MembershipConfig, size_max: int | None) 
     at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.sidecars
     if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_guard is not None:
         return None
-    foreseen = forecast(ids, possible, "", config.evictions_max, size_max)
+    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members)
     costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
     slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
     return Removals(
@@ -74,7 +75,7 @@ def removals(seen: Observation, config: MembershipConfig, size_max: int | None) 
         removed={m: costs[m] for m in foreseen.with_leader},
         temporary=foreseen.chosen.temporary if foreseen.begins else 0,
         begins=foreseen.begins,
-        reason=blocked(foreseen, size_max),
+        reason=blocked(foreseen, size_limit),
         first_slots=tuple(slots),
     )
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -36,10 +37,11 @@ from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups,
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
+from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
-SIZE_LIMIT_S = 3.0  # so long the start waits for the brokers' group.max.size
+SIZE_LIMIT_S = 3.0  # so long brokers may take to name their group.max.size; the start waits for it once
 
 log = structlog.get_logger(__name__)
 
@@ -175,10 +177,11 @@ class Service:
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
-        size_max = (
-            await asyncio.to_thread(kafka.group_size_max, reader.admin, SIZE_LIMIT_S) if self._takes_over else None
-        )
-        for config in self._memberships(transport.broker_version, size_max):
+        sizes = SizeLimitWatch(partial(kafka.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
+        if self._takes_over:
+            await sizes.look()
+            watching.append(asyncio.create_task(sizes.run()))
+        for config in self._memberships(transport.broker_version, sizes.limit):
             application = self._applications.get(config.group_id)
             warn_of_guard(config)
             if application is None:
@@ -291,7 +294,7 @@ class Service:
         return any(config.mode == "lead" and config.adopt == "take-over" for config in self._groups)
 
     def _memberships(
-        self, broker_version: tuple[int, ...], size_max: int | None
+        self, broker_version: tuple[int, ...], size_limit: membership.SizeLimit
     ) -> Iterator[membership.MembershipConfig]:
         """Of every group to lead, with what its application, and the brokers' version and limit, add."""
         for config in self._groups:
@@ -299,7 +302,7 @@ class Service:
                 continue
             application = self._applications.get(config.group_id)
             known = application.membership(config) if application is not None else config
-            yield membership.proven(known, broker_version, size_max)
+            yield membership.proven(known, broker_version, size_limit)
 
     def _add_application(
         self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
@@ -314,6 +317,10 @@ class Service:
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
+
+    def _size_limit_read(self, limit: membership.SizeLimit) -> None:
+        for runner in self.runners.values():
+            runner.post(membership.SizeLimitRead(limit))
 
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:

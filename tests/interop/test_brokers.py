@@ -1,6 +1,6 @@
 """The test brokers are what tests believe them to be."""
 
-from bellwether_kafka.coordinator.kafka import group_size_max
+from bellwether_kafka.coordinator.kafka import read_size_limit
 from tests.interop.support.brokers import KafkaCluster
 
 
@@ -16,4 +16,4 @@ def test_brokers_stand_in_racks_and_replicas_are_where_a_test_wants_them(kafka: 
 
 
 def test_the_limit_of_a_group_is_read_from_every_broker(kafka: KafkaCluster) -> None:
-    assert group_size_max(kafka.admin, 10) == 2**31 - 1
+    assert read_size_limit(kafka.admin, 10).members == 2**31 - 1

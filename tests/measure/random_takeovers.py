@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.membership.broker_order import tables
 from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.table_growth import forecast
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
@@ -136,7 +136,7 @@ def simulated(seed: int) -> Taken:
     world.topics.change({"t": size})
     world.members = [Member(world, f"m{i}", draw.choice(SIMULATED[name]), None) for i in range(size)]
     world.hostile = []
-    config = replace(world.config, adopt="take-over", standby=False, group_size_max=SIZE_MAX)
+    config = replace(world.config, adopt="take-over", standby=False, size_limit=SizeLimit(SIZE_MAX))
     (bellwether, *_) = world.sidecars
     bellwether.config = config
     for number, member in enumerate(world.members):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, check_timing
+from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, SizeLimit, check_timing
 from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.membership.transitions import Edge
 from tests.simulation.applications import Application
@@ -119,7 +119,7 @@ class World:
             takeover_attempts_max=1_000,
         )
         size_max = random.Random(f"size of {self.seed}").choice((None, SIZE_MAX, SIZE_MAX))
-        made = replace(made, group_size_max=size_max)
+        made = replace(made, size_limit=SizeLimit(size_max))
         standby = not self.crowd and made.instance_id is not None and self.more.random() < 0.3
         return replace(made, standby=True) if standby else made
 

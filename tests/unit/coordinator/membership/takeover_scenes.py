@@ -6,6 +6,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.broker_order import spread_hash
+from bellwether_kafka.coordinator.membership.config import SizeLimit
 from tests.unit.coordinator.membership.playbook import Play, member
 
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
@@ -49,7 +50,7 @@ def rehearsed(protocol: str = "range", members: tuple[e.DescribedMember, ...] = 
 
 def gathering(**settings: object) -> Play:
     """One of four members comes before any new id in a table of 16 buckets: nine temporary members make 32 of it."""
-    return rehearsed(members=FOUR, group_size_max=1_000, **settings)
+    return rehearsed(members=FOUR, size_limit=SizeLimit(1_000), **settings)
 
 
 def joins(play: Play) -> list[c.Join]:

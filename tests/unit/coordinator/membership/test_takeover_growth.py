@@ -4,6 +4,8 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.config import SizeLimit
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
@@ -50,7 +52,7 @@ def test_temporary_members_reserve_ids_at_rest_each_on_a_connection_of_its_own()
 
 
 def test_a_group_in_which_an_id_sorts_first_needs_no_temporary_member() -> None:
-    assert len(joins(rehearsed(group_size_max=1_000))) == 1
+    assert len(joins(rehearsed(size_limit=SizeLimit(1_000)))) == 1
 
 
 def test_temporary_members_come_only_when_the_rebalance_is_held_open_and_leave_before_bellwether_comes() -> None:
@@ -118,14 +120,33 @@ def test_answers_to_temporary_members_that_leave_say_nothing_before_and_after_th
 def test_a_group_never_becomes_so_full_that_the_broker_would_refuse_its_members(
     size_max: int | None, *, grows: bool
 ) -> None:
-    play = rehearsed(members=FOUR, group_size_max=size_max)
+    play = rehearsed(members=FOUR, size_limit=SizeLimit(size_max))
     assert len(joins(play)) == (9 if grows else 0)
 
 
-def test_an_unknown_limit_is_named_with_the_right_that_shows_it() -> None:
-    role = seeing(members=FOUR).machine.role
+UNKNOWN_LIMIT = SizeLimit(unknown="2 of 3 brokers are silent", remedy="wait, Bellwether asks again")
+
+
+def test_an_unknown_limit_is_named_with_its_reason_and_what_helps() -> None:
+    role = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT).machine.role
     assert role.reason is NotLeading.BLOCKED
-    assert "DESCRIBE_CONFIGS on the cluster" in role.detail
+    assert "2 of 3 brokers are silent, so their table is not made to grow" in role.detail
+    assert "wait, Bellwether asks again, or restart it" in role.detail
+
+
+def test_a_take_over_is_considered_again_when_the_limit_becomes_known() -> None:
+    """In a trial the brokers were busy at the start, and the group stayed blocked for as long as Bellwether ran."""
+    play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
+    assert play.kinds() == []
+    play.tell(e.SizeLimitRead(SizeLimit(1_000)))
+    stable(play.wake(), *FOUR)
+    assert len(joins(play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)))) == 9
+
+
+def test_a_limit_that_stays_unknown_has_the_reason_of_the_last_answer() -> None:
+    play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
+    play.tell(e.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
+    assert "a right is missing" in stable(play.wake(), *FOUR).machine.role.detail
 
 
 def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
@@ -141,7 +162,7 @@ def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
 
 def test_after_a_refusal_the_attempt_goes_on_where_the_table_as_it_is_will_do() -> None:
     """Five members, of which one comes before any new id in 16 buckets: it is removed with the leader."""
-    play = rehearsed(members=(client(FRONT, "front"), *FIVE), group_size_max=1_000)
+    play = rehearsed(members=(client(FRONT, "front"), *FIVE), size_limit=SizeLimit(1_000))
     for number, join in enumerate(joins(play), 1):
         play.tell(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
     given(play, GOOD)
@@ -185,7 +206,7 @@ def test_a_leader_in_front_is_removed_alone() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_never_half_of_the_group_is_removed_so_nothing_begins(size: int) -> None:
-    play = seeing(members=(ALWAYS, *FIVE[: size - 1]), group_size_max=1_000)
+    play = seeing(members=(ALWAYS, *FIVE[: size - 1]), size_limit=SizeLimit(1_000))
     assert play.kinds() == []
     detail = play.machine.role.detail
     assert f"{ALWAYS_FRONT} might lead after the leader, which is not known before Bellwether joins" in detail

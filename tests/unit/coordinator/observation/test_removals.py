@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
@@ -21,7 +21,7 @@ def seen(*members: ObservedMember | object, protocol: str = "range", state: str 
 
 
 def foreseen(looked: Observation, size_max: int | None = 1_000, config: MembershipConfig = CONFIG) -> Removals:
-    found = removals(looked, config, size_max)
+    found = removals(looked, config, SizeLimit(size_max))
     assert found is not None
     return found
 

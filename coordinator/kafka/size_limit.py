@@ -1,0 +1,61 @@
+"""The brokers' group.max.size, which Bellwether has to know before it brings temporary members into a group."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import cast
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from bellwether_kafka.coordinator.kafka.acls import DENIED
+from bellwether_kafka.coordinator.membership import SizeLimit
+
+GROUP_SIZE_MAX = "group.max.size"
+NO_RIGHT = SizeLimit(
+    unknown=f"Bellwether may not read the brokers' {GROUP_SIZE_MAX}",
+    remedy="grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster",
+)
+AGAIN = "wait, Bellwether asks again"
+
+
+def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
+    """Blocks for about `limit_s` at most. Each broker answers for itself: librdkafka refuses a request that names two
+    of them. All are asked at the same time, so one that is silent does not delay the others."""
+    try:
+        nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
+        brokers = {node.id: ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes}
+        asked = {
+            node: admin.describe_configs([broker], request_timeout=limit_s)[broker] for node, broker in brokers.items()
+        }
+    except (KafkaException, TimeoutError) as error:
+        return SizeLimit(unknown=f"the brokers have not said what their {GROUP_SIZE_MAX} is ({error})", remedy=AGAIN)
+    return size_limit({node: _answer(answer, limit_s) for node, answer in asked.items()})
+
+
+def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
+    """The smallest, where each broker has named its own; None is a broker without that setting.
+
+    The coordinator node of a group is the one that counts, and each broker may become it. So the others say nothing of
+    one that does not answer. The controller takes a broker that stays away off the list, and then it is not asked."""
+    refused = {node: error for node, error in answers.items() if isinstance(error, KafkaError)}
+    if any(error.code() in DENIED for error in refused.values()):
+        return NO_RIGHT
+    if refused:
+        why = "; ".join(f"broker {node}: {error.str()}" for node, error in sorted(refused.items()))
+        told = f"{len(refused)} of {len(answers)} brokers have not said what their {GROUP_SIZE_MAX} is ({why})"
+        return SizeLimit(unknown=told, remedy=AGAIN)
+    found = [size for size in answers.values() if isinstance(size, int)]
+    if not found or len(found) < len(answers):
+        return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)
+    return SizeLimit(min(found))
+
+
+def _answer(asked: "Future[dict[str, object]]", limit_s: float) -> int | KafkaError | None:
+    try:
+        found = asked.result(limit_s + 1).get(GROUP_SIZE_MAX)
+    except KafkaException as error:
+        return cast("KafkaError", error.args[0])
+    except TimeoutError:
+        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - librdkafka's own errors begin with an underscore
+    value = str(getattr(found, "value", ""))
+    return int(value) if value.isdecimal() else None

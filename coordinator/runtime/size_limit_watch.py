@@ -1,0 +1,48 @@
+"""Asks for the brokers' group.max.size until it is known: at the start, and again where brokers do not say it then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from bellwether_kafka.coordinator.membership import SizeLimit
+
+# A broker that was busy or away is asked again soon; a right may be granted at any time, and the question costs little.
+AGAIN_S, AGAIN_S_MAX = 5.0, 300.0
+
+log = structlog.get_logger(__name__)
+
+
+class SizeLimitWatch:
+    """`ask` blocks and is run in a thread. `changed` hears of each answer that differs from the one before it."""
+
+    def __init__(
+        self,
+        ask: Callable[[], SizeLimit],
+        changed: Callable[[SizeLimit], None],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.limit = SizeLimit()
+        self._ask = ask
+        self._changed = changed
+        self._sleep = sleep
+
+    async def look(self) -> SizeLimit:
+        before, self.limit = self.limit, await asyncio.to_thread(self._ask)
+        if self.limit.members is None and self.limit != before:
+            log.warning("group_size_limit_unknown", reason=f"{self.limit.unknown}; {self.limit.remedy}")
+        return self.limit
+
+    async def run(self) -> None:
+        """Until it is known; errors of Bellwether's are log lines and not the end."""
+        pause_s = AGAIN_S
+        while self.limit.members is None:
+            await self._sleep(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S_MAX)
+            before = self.limit
+            try:
+                if await self.look() != before:
+                    self._changed(self.limit)
+            except Exception:
+                log.exception("group_size_limit_not_read")

@@ -1,0 +1,33 @@
+"""What brokers' answers about group.max.size come to."""
+
+from confluent_kafka import KafkaError
+
+from bellwether_kafka.coordinator.kafka.size_limit import size_limit
+
+SILENT = KafkaError(KafkaError._TIMED_OUT)
+DENIED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def test_the_smallest_counts() -> None:
+    assert size_limit({1: 100, 2: 50, 3: 200}).members == 50
+
+
+def test_one_silent_broker_leaves_it_unknown_and_is_named() -> None:
+    """It may become the group's coordinator node, and the limit of the others would not be its own."""
+    found = size_limit({1: 100, 2: SILENT, 3: 200})
+    assert found.members is None
+    assert found.unknown.startswith("1 of 3 brokers have not said what their group.max.size is (broker 2: ")
+    assert found.remedy == "wait, Bellwether asks again"
+
+
+def test_a_missing_right_is_named_with_its_acl_and_not_as_silence() -> None:
+    found = size_limit({1: DENIED, 2: SILENT})
+    assert found.members is None
+    assert "may not read" in found.unknown
+    assert "DESCRIBE_CONFIGS on the cluster" in found.remedy
+
+
+def test_brokers_without_such_a_setting_leave_it_unknown() -> None:
+    assert size_limit({1: None}).members is None
+    assert size_limit({1: None, 2: 50}).members is None
+    assert size_limit({}).members is None

@@ -1,0 +1,54 @@
+"""The brokers' group.max.size is asked for until it is known."""
+
+import asyncio
+from collections.abc import Sequence
+
+from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.coordinator.runtime.size_limit_watch import AGAIN_S, AGAIN_S_MAX, SizeLimitWatch
+
+SILENT = SizeLimit(unknown="broker 2 is silent", remedy="wait")
+DENIED = SizeLimit(unknown="a right is missing", remedy="grant it")
+KNOWN = SizeLimit(1_000)
+
+
+def watched(answers: Sequence[SizeLimit | Exception]) -> tuple[list[SizeLimit], list[float]]:
+    """What it reports, and for how long it waits before each question but the first, which is the start's."""
+    left, told, waits = list(answers), list[SizeLimit](), list[float]()
+
+    def ask() -> SizeLimit:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def run() -> None:
+        watch = SizeLimitWatch(ask, told.append, sleep=sleep)
+        await watch.look()
+        await watch.run()
+
+    asyncio.run(run())
+    assert not left, "asked until it was known"
+    return told, waits
+
+
+def test_a_limit_that_is_known_at_the_start_is_not_asked_for_again() -> None:
+    assert watched([KNOWN]) == ([], [])
+
+
+def test_an_unknown_limit_is_asked_for_until_it_is_known() -> None:
+    assert watched([SILENT, SILENT, KNOWN]) == ([KNOWN], [AGAIN_S, 2 * AGAIN_S])
+
+
+def test_another_reason_is_reported_too() -> None:
+    assert watched([SILENT, DENIED, KNOWN])[0] == [DENIED, KNOWN]
+
+
+def test_an_error_of_bellwethers_own_does_not_end_the_questions() -> None:
+    assert watched([SILENT, ValueError("no number"), KNOWN])[0] == [KNOWN]
+
+
+def test_the_pause_between_two_questions_is_bounded() -> None:
+    assert max(watched([SILENT] * 10 + [KNOWN])[1]) == AGAIN_S_MAX
