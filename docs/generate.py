@@ -34,6 +34,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
     edges,
     trigger_name,
 )
+from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.lag import VERDICTS
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
@@ -98,6 +99,7 @@ COUNTS = {
     "topic": "topics",
 }
 SERIES = {
+    "bellwether_anomalies": f"groups x {len(AnomalyKind)}",
     "bellwether_rebalances": f"groups x {len(CauseKind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
     "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",

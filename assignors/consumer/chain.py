@@ -11,6 +11,7 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.locality import improve
+from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, Plan, StageReport
 
@@ -164,3 +165,17 @@ class Locality:
 
     def score(self, problem: Problem, plan: Plan) -> float:
         return float(crossing(problem.group, problem.cluster, plan.owner).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBalance:
+    """Soft: swaps partitions between members with the same subscription, counts unchanged, until each topic is even."""
+
+    name: str = "topic balance"
+    hard: bool = False
+
+    def apply(self, problem: Problem, plan: Plan) -> Plan:
+        return Plan.of(spread_topics(problem.group, problem.cluster, plan.owner, problem.before))
+
+    def score(self, problem: Problem, plan: Plan) -> float:
+        return unevenness(problem.group, problem.cluster, plan.owner)

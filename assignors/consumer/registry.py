@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.consumer.chain import Balance, ConsumerAssignor, Locality, PlacementStage, PolicyStage
+from bellwether_kafka.assignors.consumer.chain import (
+    Balance,
+    ConsumerAssignor,
+    Locality,
+    PlacementStage,
+    PolicyStage,
+    TopicBalance,
+)
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
@@ -25,7 +32,12 @@ BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
     }
 )
 KAFKA, STICKY_MIN_CHURN, RACK_FIRST, LOAD_AWARE = "kafka", "sticky-min-churn", "rack-first", "load-aware"
-POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN)
+TOPIC_BALANCE = "topic-balance"
+POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, TOPIC_BALANCE)
+# What follows sticky placement and balance.
+SOFT: Mapping[str, tuple[PolicyStage, ...]] = MappingProxyType(
+    {RACK_FIRST: (Locality(),), TOPIC_BALANCE: (TopicBalance(),)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ class Policy:
         if self.name == LOAD_AWARE:
             return (PlacementStage(self.load), *self.stages)
         calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
-        return (*calm, Locality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
+        return (*calm, *SOFT.get(self.name, ()), *self.stages)
 
     def cooperative(self, protocol: str) -> bool:
         """Whether members under this protocol keep consuming while they rebalance."""

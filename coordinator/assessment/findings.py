@@ -1,14 +1,14 @@
 """What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, LagVerdict, Observation
+from bellwether_kafka.coordinator.observation import BY_TOPIC, OF_ASSIGNMENT, SELF_ASSIGNED, LagVerdict, Observation
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings
 
@@ -16,6 +16,9 @@ UNEVEN = 1.1
 COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
 CALM = 'policy = "sticky-min-churn"'
+WHY = {CALM: "moves least, and no policy costs less", BY_TOPIC: "spreads each topic evenly, and no policy costs less"}
+CHEAPEST = "costs least of those compared"
+ONE_OWNER = "Each partition that exists has one owner, which subscribes to its topic."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,14 @@ def _not_led(facts: Facts) -> Iterator[Finding]:
         yield Finding("leading", said, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
 
 
-def _self_assigned(facts: Facts) -> Iterator[Finding]:
-    if facts.seen.self_assigned:
-        cannot = "Beside a member, Bellwether included, the broker would refuse these commits. It can be observed."
-        yield Finding("leading", _sentence(SELF_ASSIGNED), cannot=cannot)
+def _anomalies(facts: Facts) -> Iterator[Finding]:
+    for one in facts.seen.anomalies:
+        if facts.seen.can_be_led and one.setting:
+            yield Finding(one.kind.words, one.said, avoided=one.remedy, setting=one.setting)
+        elif facts.seen.can_be_led and one.kind in OF_ASSIGNMENT:
+            yield Finding(one.kind.words, one.said, avoided=ONE_OWNER, setting=LEAD)
+        else:
+            yield Finding(one.kind.words, one.said, cannot=one.remedy)
 
 
 def _stuck(facts: Facts) -> Iterator[Finding]:
@@ -196,7 +203,7 @@ def _sentence(text: str) -> str:
 
 
 _LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    *(_not_led, _self_assigned, _stuck, _unowned, _waits, _storms, _racks, _skew),
+    *(_not_led, _anomalies, _stuck, _unowned, _waits, _storms, _racks, _skew),
 )
 
 
@@ -210,7 +217,7 @@ def configuration(facts: Facts, found: Sequence[Finding]) -> str:
         return _text([*lines, f"{OBSERVE}  # {SELF_ASSIGNED}"])
     if LEAD in settings or any(setting.startswith("policy") for setting in settings):
         lines.append(f"{LEAD}  # observe first: the same lines with {OBSERVE}")
-        lines += _how(facts, calm=CALM in settings)
+        lines += _how(facts, settings)
     elif ASSIST in settings:
         lines.append(f"{ASSIST}  # joins nothing, removes members that are proven dead")
         lines += _kind(facts)
@@ -223,21 +230,22 @@ def to_lead(facts: Facts) -> str:
     """The same for a group that its operator wants to lead, whatever was found. What only the operator knows of an
     application is commented out, so that the lines can be loaded as they are."""
     lines = ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
-    return _text(lines + _by(facts, calm=False))
+    return _text(lines + _by(facts))
 
 
-def _how(facts: Facts, *, calm: bool) -> list[str]:
+def _how(facts: Facts, found: Collection[str]) -> list[str]:
     """The lines behind `mode = "lead"`."""
-    return [*_kind(facts), *_by(facts, calm=calm)]
+    return [*_kind(facts), *_by(facts, found)]
 
 
-def _by(facts: Facts, *, calm: bool) -> list[str]:
-    """The policy that costs least; during storms the one that moves least, unless that costs more."""
+def _by(facts: Facts, found: Collection[str] = ()) -> list[str]:
+    """The policy that costs least; of those that do, the one that findings ask for: the one that moves least during
+    storms, the one that spreads topics where these have drifted apart."""
     if facts.best is None:
         return []
-    calmest = next((row for row in facts.rows if calm and _policy(row) == CALM and _as_good(row, facts.best)), None)
-    why = "moves least, and no policy costs less" if calmest is not None else "costs least of those compared"
-    return [f"{_policy(calmest or facts.best)}  # {why}"]
+    good = {_policy(row) for row in facts.rows if _as_good(row, facts.best)}
+    asked = next((setting for setting in WHY if setting in found and setting in good), None)
+    return [f"{asked}  # {WHY[asked]}"] if asked is not None else [f"{_policy(facts.best)}  # {CHEAPEST}"]
 
 
 def _as_good(row: PolicyRow, other: PolicyRow) -> bool:

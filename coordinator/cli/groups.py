@@ -40,6 +40,7 @@ from bellwether_kafka.coordinator.cli.output import (
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_missing, is_sidecar
 from bellwether_kafka.coordinator.observation import (
+    AnomalyKind,
     LagVerdict,
     Observation,
     ObservedMember,
@@ -226,7 +227,8 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end{silent}"))
     noted = [p for p in (report.partitions if report is not None else ()) if p.note]
     beyond = [p for p in noted if p.committed is not None or p.end is None or p.verdict is LagVerdict.STALLED]
-    for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes):
+    said = (one.said for one in seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED)  # the first line has it
+    for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *said):
         console.print(Text(note))
 
 

@@ -39,7 +39,7 @@ from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Confi
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import NotLeading
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.observation import OF_ASSIGNMENT, Anomaly, GroupObserver, Observation, Sources
 
 if sys.platform != "win32":
     import termios
@@ -51,7 +51,7 @@ HELP = "n name, l lag, m members, x cross rack, r reverse, / filter, q quit"
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
 COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "planned", "last cause", "ago")
-WIDE_COLUMNS = ("type", "unowned", "remedy")
+WIDE_COLUMNS = ("type", "unowned", "remedy", "anomalies")
 UNOWNED = Style(bold=True, color="yellow")
 WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
@@ -101,6 +101,7 @@ class Row:
     cause: str
     moved: int | None
     cause_at_ms: int | None
+    anomalies: tuple[Anomaly, ...] = ()
 
 
 class Order(StrEnum):
@@ -327,8 +328,10 @@ def _table(rows: Sequence[Row], view: View, *, wide: bool) -> Table:
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
         why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
         cells = [row.group, why, row.state or "-", *shown, row.cause or "-", ago]
-        more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-")
-        table.add_row(*cells, *more * wide, style=UNOWNED if row.unowned else None)
+        wrong = ", ".join(one.kind.words for one in row.anomalies)
+        more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-", wrong or "-")
+        marked = row.unowned or any(one.kind in OF_ASSIGNMENT for one in row.anomalies)
+        table.add_row(*cells, *more * wide, style=UNOWNED if marked else None)
     return table
 
 
@@ -351,6 +354,7 @@ def row_of(seen: Observation, reports: SidecarReports) -> Row:
         cause=str(last["cause"]) if last is not None else seen.trouble,
         moved=int(last["moved"]) if last is not None else None,
         cause_at_ms=int(last["decided_at_ms"]) if last is not None else None,
+        anomalies=seen.anomalies,
     )
 
 

@@ -104,6 +104,11 @@ class ClusterReader:
             return metadata.cluster_view(read)
         return await self._in_thread(metadata.cluster_view, read)
 
+    def expire(self, topics: Iterable[str]) -> None:
+        """The next read asks for these: their leaders have moved, they have grown, or they are gone."""
+        for topic in topics:
+            self._cache.expire(topic)
+
     def close(self) -> None:
         """Gives the threads up. Requests under way end by their own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -182,11 +187,6 @@ class SharedReader(ClusterReader):
                 if self._cache.stale(asked, self._clock() - age_s):
                     await self._refresh_all(age_s)
         return await super().read(asked, int(age_s * 1000))
-
-    def expire(self, topics: Iterable[str]) -> None:
-        """The next read asks for these: their leaders have moved, or they are gone."""
-        for topic in topics:
-            self._cache.expire(topic)
 
     async def _refresh_all(self, age_s: float) -> None:
         """What grows old soon is read with what is old now, so that one read serves all. Those that wait for their

@@ -9,6 +9,14 @@ from bellwether_kafka.coordinator.observation.absence_cost import (
     cost_document,
     dearest_crash,
 )
+from bellwether_kafka.coordinator.observation.anomalies import (
+    BY_TOPIC,
+    OF_ASSIGNMENT,
+    Anomaly,
+    AnomalyKind,
+    of_applications,
+    of_assignment,
+)
 from bellwether_kafka.coordinator.observation.broker_assigned import UNIFORM as UNIFORM
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.observation.kept import Kept
@@ -28,6 +36,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     Observation,
     ObservedMember,
     Shadow,
+    anomalies_of_plan,
     as_document,
     group_values,
     values_of,

@@ -22,6 +22,7 @@ from bellwether_kafka.coordinator.membership import (
     name_of,
 )
 from bellwether_kafka.coordinator.observation import adoption_steps
+from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
@@ -90,7 +91,7 @@ def examine(facts: Facts) -> tuple[Check, ...]:
         _session(facts),
         _size(facts),
     ]
-    checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
+    checks += [_brokers(facts), *_shown(facts), *_anomalies(facts), *_versions(facts), _racks(facts)]
     checks += [*_takeover(facts), *_adoption(facts), *_removals(facts), *_ghosts(facts), *_topology(facts)]
     checks += [_plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing", "unknown"):
@@ -319,6 +320,15 @@ def _shown(facts: Facts) -> list[Check]:
         remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
         return [members, Check("topic ACLs", Verdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
     return [members, Check("topic ACLs", Verdict.PASS, "Bellwether sees every topic that members subscribe to.")]
+
+
+def _anomalies(facts: Facts) -> list[Check]:
+    """A check of its own says that consumers assign themselves."""
+    found = [one for one in facts.seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED]
+    checks = [Check("assignment", Verdict.WARN, one.said, one.remedy) for one in found]
+    if checks or not any(member.owned for member in facts.seen.members):
+        return checks
+    return [Check("assignment", Verdict.PASS, "No partition has two owners, and every owner subscribes to its topics.")]
 
 
 def _hidden(seen: Observation) -> list[str]:

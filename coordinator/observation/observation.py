@@ -3,12 +3,19 @@
 Nothing here asks a broker; `observer` does, and hands over what DescribeGroups and its siblings say.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.observation.anomalies import (
+    Anomaly,
+    AnomalyKind,
+    of_applications,
+    of_assignment,
+    of_shares,
+)
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown
@@ -64,7 +71,7 @@ class Observation:
     of their state when they last joined. `group_lag` has more on them, None where they could not be read, and
     `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that is because
     no broker answered, which may pass. `unknown` says why this is not of now: the other fields are then what was
-    known last, as of `seen_at_ms`, and of kind "unknown" where nothing was.
+    known last, as of `seen_at_ms`, and of kind "unknown" where nothing was. `anomalies` are the worst first.
     """
 
     group_id: str
@@ -82,6 +89,7 @@ class Observation:
     group_lag: GroupLag | None = None
     lag_notes: tuple[str, ...] = ()
     unknown: Unknown | None = None
+    anomalies: tuple[Anomaly, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -123,6 +131,32 @@ class Observation:
             members.append(replace(m, lag=total, unknown_lags=len(m.owned) - len(known)))
         notes = (*self.lag_notes, *found.notes)
         return replace(self, lags=lags, members=tuple(members), group_lag=found, lag_notes=notes)
+
+
+def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
+    """What is wrong with who has what, where the broker shows it because the group is `at_rest`, and with who is in the
+    group. A broker does not show the patterns by which members of the `consumer` protocol subscribe."""
+    counts = {topic: len(lags) for topic, lags in seen.lags.items()}
+    found = [*(of_assignment(seen.members, counts) if at_rest else ()), *_self_assigned(seen)]
+    if seen.kind == "classic":
+        found += of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
+    if seen.shadow is not None:
+        found += of_shares(seen.shadow.decision.plan, seen.shadow.held)
+    return tuple(sorted(found, key=lambda one: list(AnomalyKind).index(one.kind)))
+
+
+def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Anomaly, ...]:
+    """The same of a plan that members have: Bellwether's own plans have one owner for each partition. `name` turns the
+    name of a member into what people call it."""
+    named = ((name(owner.name), owner.topics) for owner in plan.owners)
+    return *of_applications(named, protocol), *of_shares(plan, plan.owner)
+
+
+def _self_assigned(seen: Observation) -> Iterable[Anomaly]:
+    if seen.self_assigned:
+        said = f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}."
+        remedy = 'Beside a member, Bellwether included, the broker would refuse these commits: keep mode = "observe".'
+        yield Anomaly(AnomalyKind.SELF_ASSIGNED, 1, said, remedy)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:
@@ -173,6 +207,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         **{name: getattr(seen, name) for name in plain},
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
+        "anomalies": [values_of(one) for one in seen.anomalies],
         "unknown": None if seen.unknown is None else values_of(seen.unknown),
         "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},

@@ -1,5 +1,6 @@
 """Reads one group on request and never joins it: the IO around `observation`."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from bellwether_kafka.coordinator.membership import (
     GroupState,
     MembershipConfig,
 )
+from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
@@ -29,6 +31,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
     Observation,
     Shadow,
+    anomalies_of,
     observation,
     shadow_of,
 )
@@ -72,12 +75,14 @@ class Sources:
 @dataclass(frozen=True, slots=True)
 class Described:
     """What a Describe answer says. `seen` has no time and no lags, `answer` no sidecars; `topics` are those of members
-    and `owners` have partitions, None where the broker does not show who has what."""
+    and `owners` have partitions, None where the broker does not show who has what; `highest` is of each topic the
+    highest partition that a member has."""
 
     seen: Observation
     answer: DescribeAnswer
     topics: frozenset[str]
     owners: Mapping[TopicPartition, str] | None
+    highest: Mapping[str, int]
 
 
 class ReadOnlyTopology(TopologyKeeper):
@@ -126,6 +131,7 @@ class GroupObserver:
         self._known: Observation | None = None  # the newest one that was of its moment
         self._described: Kept[Described] = Kept()
         self._shadow: Kept[Shadow] = Kept()
+        self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
 
     async def refresh(self) -> None:
         """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
@@ -197,11 +203,20 @@ class GroupObserver:
         if kind == "other":
             return seen
         seen = await self._with_lags(seen, described)
-        if not answer.members:
-            return seen
-        if by_broker is None and answer.state != GroupState.STABLE:
-            return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
-        return await self._with_shadow(seen, described, by_broker)
+        if answer.members and (by_broker is not None or answer.state == GroupState.STABLE):
+            seen = await self._with_shadow(seen, described, by_broker)
+        elif answer.members:
+            seen = replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
+        return await self._with_anomalies(seen, described)
+
+    async def _with_anomalies(self, seen: Observation, described: Described) -> Observation:
+        counts = {topic: len(lags) for topic, lags in seen.lags.items()}
+        of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
+        found = self._anomalies.get(of)
+        if found is None:  # a million partitions take a second, and heartbeats of led groups must not wait
+            judged = await asyncio.to_thread(anomalies_of, seen, at_rest=described.owners is not None)
+            found = self._anomalies.put(of, judged)
+        return replace(seen, anomalies=found)
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> Described:
         """What follows from the answer alone: nearly everything, and for most groups the same as at the last look."""
@@ -210,11 +225,13 @@ class GroupObserver:
         obstacle = self._obstacle(kind, answer)
         seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, sidecars=ours)
         at_rest = kind != "classic" or seen.state == GroupState.STABLE or not seen.members
+        owners = {partition: m.member_id for m in seen.members for partition in m.owned}
         return Described(
             seen=seen,
             answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours)),
             topics=frozenset(topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))),
-            owners={partition: m.member_id for m in seen.members for partition in m.owned} if at_rest else None,
+            owners=owners if at_rest else None,
+            highest=dict(sorted(owners)),  # of each topic the last one stays
         )
 
     async def _described_by_broker(self) -> BrokerGroup | int | None:
@@ -255,6 +272,10 @@ class GroupObserver:
         try:
             topics = await self._topics(seen, described)
             known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
+            grown = [topic for topic, p in described.highest.items() if p >= known.get(topic, p + 1)]
+            if grown:  # what is older than the assignment knows no new partitions
+                reader.expire(grown)
+                known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
             counts = {topic: known[topic] for topic in topics if topic in known}
             memberless = not (seen.members or seen.sidecars)
             found = await self._lags.look(

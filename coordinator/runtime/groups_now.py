@@ -35,7 +35,7 @@ def group_now(
     rebalances = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
     trouble = _trouble(seen, now_ms)
     about = GroupNow(status, seen.kind, _assigned_by(seen), lag, curve, rebalances=rebalances, trouble=trouble)
-    return _with_costs(about, seen)
+    return _with_costs(replace(about, anomalies=seen.anomalies), seen)
 
 
 def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
@@ -44,7 +44,12 @@ def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
         return replace(now, assigned_by=MEMBER if status.members else NOBODY)
     cost = newest.cost
     return replace(
-        now, assigned_by=BELLWETHER, items=len(newest.plan.owner), unowned=cost.unowned, cross_rack=cost.cross_rack
+        now,
+        assigned_by=BELLWETHER,
+        items=len(newest.plan.owner),
+        unowned=cost.unowned,
+        cross_rack=cost.cross_rack,
+        anomalies=rounds.anomalies(status.group),
     )
 
 

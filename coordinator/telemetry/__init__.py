@@ -4,7 +4,7 @@ from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
 from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, assignment_entries
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
 from bellwether_kafka.coordinator.telemetry.logs import configure_logs
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics, client_of
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics

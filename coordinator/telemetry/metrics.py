@@ -4,7 +4,7 @@ Labels stay few: groups come from the settings, reasons are free text and count 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
+from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, anomalies_of_plan
 from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
 
 REASONS_MAX = 30
@@ -110,6 +111,8 @@ class Metrics:
         )
         text = "1 for the reason why this process does not lead a group that it is to lead."
         self.not_leading = gauge("group_not_leading", text, "reason")
+        text = "Partitions, topics or applications with which something is wrong, by what that is."
+        self.anomalies = gauge("anomalies", text, "kind")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, Bellwether not counted.")
@@ -164,6 +167,7 @@ class Metrics:
         if planned.chosen.source is not Source.PLAN:
             self.fallbacks.labels(group, planned.chosen.source.value).inc()
         self.record(decision)
+        self.on_anomalies(group, anomalies_of_plan(decision.plan, decision.raw.protocol, client_of))
 
     def on_ghost(self, group: str, proof: Proof) -> None:
         """Takes the removal of one dead member."""
@@ -198,6 +202,12 @@ class Metrics:
         if role.reason is not None:
             self._reasons[group] = role.reason.value
             self.not_leading.labels(group, role.reason.value).set(1)
+
+    def on_anomalies(self, group: str, found: Iterable[Anomaly]) -> None:
+        """Takes all that is wrong with the assignment of a group, and with who is in it."""
+        counts = {one.kind: one.count for one in found}
+        for kind in AnomalyKind:
+            self.anomalies.labels(group, kind.value).set(counts.get(kind, 0))
 
     def changed(self, group: str, why: Cause) -> None:
         """Takes who came and went: the alert on a rebalance storm names whom to look at."""

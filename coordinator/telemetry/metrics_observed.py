@@ -37,6 +37,7 @@ class ObservedMetrics:
     def on_observation(self, seen: Observation) -> None:
         group = seen.group_id
         self._common.expect(group, lead=False, ghosts=False)
+        self._common.on_anomalies(group, seen.anomalies)
         self.unknown.labels(group).set(0)
         self.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)

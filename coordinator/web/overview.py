@@ -6,7 +6,15 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from bellwether_kafka.coordinator.membership import NotLeading
-from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, LagSummary, LagVerdict, values_of
+from bellwether_kafka.coordinator.observation import (
+    OF_ASSIGNMENT,
+    SELF_ASSIGNED,
+    Anomaly,
+    AnomalyKind,
+    LagSummary,
+    LagVerdict,
+    values_of,
+)
 from bellwether_kafka.coordinator.web.status import GroupStatus
 from bellwether_kafka.coordinator.web.trends import Curve
 
@@ -31,9 +39,11 @@ class Reason(StrEnum):
     STALLED = "stalled"
     FALLING_BEHIND = "falling_behind"
     NO_OWNER = "no_owner"
+    WRONG_ASSIGNMENT = "wrong_assignment"
     REBALANCES_OFTEN = "rebalances_often"
     NOT_SEEN = "not_seen"
     SELF_ASSIGNED = "self_assigned"
+    UNUSUAL = "unusual"
     WAITS = "waits"
 
 
@@ -66,6 +76,7 @@ class GroupNow:
     moves: int | None = None
     rebalances: int = 0
     trouble: str = ""
+    anomalies: tuple[Anomaly, ...] = ()
 
     def judged(self, verdict: LagVerdict) -> int:
         """How many partitions are judged so."""
@@ -117,6 +128,18 @@ def _progress(now: GroupNow) -> str:
         return ""
     rate = f", and {lag.consumed_per_s:,.1f} per second are read" if lag.consumed_per_s is not None else ""
     return f" {counted(lag.lag, 'record')} wait{'s' * (lag.lag == 1)}{rate}."
+
+
+def _of(*kinds: AnomalyKind) -> Callable[[GroupNow], tuple[Anomaly, ...]]:
+    return lambda now: tuple(one for one in now.anomalies if one.kind in kinds)
+
+
+def _sentences(find: Callable[[GroupNow], tuple[Anomaly, ...]]) -> Callable[[GroupNow], str]:
+    return lambda now: " ".join(one.said for one in find(now))
+
+
+WRONG = _of(*OF_ASSIGNMENT)
+UNUSUAL = _of(AnomalyKind.TWO_APPLICATIONS, AnomalyKind.UNEVEN_TOPIC)
 
 
 def _verdict(verdict: LagVerdict) -> Callable[[GroupNow], bool]:
@@ -174,6 +197,7 @@ RULES = (
         "no owner",
         lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to have no owner.",
     ),
+    Rule(Reason.WRONG_ASSIGNMENT, "warn", lambda now: bool(WRONG(now)), "wrong assignment", _sentences(WRONG)),
     Rule(
         Reason.REBALANCES_OFTEN,
         "warn",
@@ -195,6 +219,7 @@ RULES = (
         "assign themselves",
         lambda now: f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}.{_progress(now)}",
     ),
+    Rule(Reason.UNUSUAL, "info", lambda now: bool(UNUSUAL(now)), "unusual", _sentences(UNUSUAL)),
     Rule(Reason.WAITS, "info", lambda now: _role(now) in PASSING, "waits", _why),
 )
 PLACE: Mapping[Reason, int] = {reason: place for place, reason in enumerate(Reason)}

@@ -5,8 +5,9 @@ from collections import deque
 from dataclasses import asdict, dataclass
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan
+from bellwether_kafka.coordinator.observation import Anomaly, anomalies_of_plan
 from bellwether_kafka.coordinator.planning import PlannedRound
-from bellwether_kafka.coordinator.telemetry import Followed
+from bellwether_kafka.coordinator.telemetry import Followed, client_of
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 
 LINES_MAX = 200  # of all groups together
@@ -34,9 +35,12 @@ class Rounds:
     def __init__(self) -> None:
         self._newest: dict[str, PlannedRound[GroupPlan]] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
+        self._anomalies: dict[str, tuple[Anomaly, ...]] = {}
 
     def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
-        self._newest[planned.chosen.decision.raw.group_id] = planned
+        group = planned.chosen.decision.raw.group_id
+        self._newest[group] = planned
+        self._anomalies.pop(group, None)
         self._lines.appendleft(_line(planned))
 
     def lines(self) -> tuple[Line, ...]:
@@ -50,6 +54,15 @@ class Rounds:
     def decision(self, group: str) -> Decision[GroupPlan] | None:
         """Of that rebalance."""
         return self._newest[group].chosen.decision if group in self._newest else None
+
+    def anomalies(self, group: str) -> tuple[Anomaly, ...]:
+        """What is wrong with who is in the group and what members have by that rebalance."""
+        decision = self.decision(group)
+        if decision is None:
+            return ()
+        if group not in self._anomalies:
+            self._anomalies[group] = anomalies_of_plan(decision.plan, decision.raw.protocol, client_of)
+        return self._anomalies[group]
 
     def followed(self, group: str) -> Followed | None:
         """Who has what by that rebalance."""

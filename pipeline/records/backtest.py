@@ -260,4 +260,4 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-BACKTEST_POLICIES = ("kafka", "sticky-min-churn", "rack-first", LOAD_AWARE)
+BACKTEST_POLICIES = ("kafka", "sticky-min-churn", "rack-first", "topic-balance", LOAD_AWARE)

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.assessment.tables import grids, lines
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagReport, LagSummary, LagVerdict
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, anomalies_of, shadow_of
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -98,15 +98,44 @@ def self_assigned() -> Observation:
     verdicts = dict.fromkeys(VERDICTS, 0)
     summary = LagSummary(1, LagVerdict.OK, 9, 9, 0, None, 1, 1.0, 1.0, None, verdicts, self_assigned=True)
     lag = SimpleNamespace(self_assigned=True, report=lambda _: LagReport(0, summary, (), truncated=False))
-    return Observation("g", "classic", "Empty", "", 0, group_lag=cast("GroupLag", lag))
+    seen = Observation("g", "classic", "Empty", "", 0, group_lag=cast("GroupLag", lag))
+    return replace(seen, anomalies=anomalies_of(seen, at_rest=True))
 
 
 def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() -> None:
     one = told(self_assigned(), PRICES)
     assert one.verdict == SELF_ASSIGNED
     assert SELF_ASSIGNED in one.unknown[0]
-    assert [finding.about for finding in one.findings] == ["leading"]
+    assert [finding.about for finding in one.findings] == ["self assigned"]
     assert 'mode = "observe"' in one.configuration
+
+
+def with_anomalies(seen: Observation) -> Assessment:
+    return told(replace(seen, anomalies=anomalies_of(seen, at_rest=True)), PRICES)
+
+
+def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> None:
+    seen = crossed()
+    owned = (TopicPartition("t", 0),)
+    one = with_anomalies(replace(seen, members=tuple(replace(m, owned=owned) for m in seen.members)))
+    (found,) = [finding for finding in one.findings if finding.about == "two owners"]
+    assert "t-0 (a, b)" in found.said
+    assert 'mode = "lead"' in one.configuration
+
+
+def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting() -> None:
+    cluster = ClusterView.of({"busy": [["az1"]] * 4, "quiet": [["az1"]] * 4})
+    topics = ("busy", "quiet")
+    now = decide(
+        live_group([LiveMember("a", topics), LiveMember("b", topics)], 2), cluster, Memory.empty(), Policy(), 0
+    )
+    members = tuple(ObservedMember(name, None, name, "/h", topics=topics) for name in "ab")
+    shadow = shadow_of(now, np.array([0] * 4 + [1] * 4, dtype=np.int32))
+    one = with_anomalies(Observation("g", "classic", "Stable", "cooperative-sticky", 0, members, shadow=shadow))
+    assert [finding.setting for finding in one.findings if finding.about == "uneven topic"] == [
+        'policy = "topic-balance"'
+    ]
+    assert 'policy = "topic-balance"' in one.configuration
 
 
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:

@@ -82,10 +82,16 @@ class Shared:
         self.members = ("a", "b")
         self.by_broker: BrokerGroup | None = None
         self.described = 0
+        self.grow_when_expired = 0
 
     def grow(self, partitions: int) -> None:
         self.cache.see_brokers({1: "az1", 2: "az2"})
         self.cache.see_topic("t", 0.0, *distinct_placements([(1, (1, 2))] * partitions))
+
+    def expire(self, _topics: Any) -> None:
+        """The next read shows what has grown since the last."""
+        if self.grow_when_expired:
+            self.grow(self.grow_when_expired)
 
     async def describe_group(self, _group: str) -> DescribeAnswer:
         self.described += 1

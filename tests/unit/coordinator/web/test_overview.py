@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict
+from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, LagSummary, LagVerdict
 from bellwether_kafka.coordinator.web.overview import (
     AT_PEACE,
     OFTEN,
@@ -38,6 +38,10 @@ def named(name: str, now: GroupNow) -> GroupNow:
     return replace(now, status=replace(now.status, group=name))
 
 
+def unusual(kind: AnomalyKind) -> GroupNow:
+    return replace(WELL, anomalies=(Anomaly(kind, 1, "what is wrong", "what to do"),))
+
+
 NOBODY = replace(WELL, status=replace(WELL.status, state="empty", members=0))
 EXAMPLES = {
     Reason.NOT_LED: to_lead(NotLeading.NO_PLAN),
@@ -46,9 +50,11 @@ EXAMPLES = {
     Reason.STALLED: judged(LagVerdict.STALLED),
     Reason.FALLING_BEHIND: judged(LagVerdict.FALLING_BEHIND),
     Reason.NO_OWNER: replace(WELL, unowned=3),
+    Reason.WRONG_ASSIGNMENT: unusual(AnomalyKind.TWO_OWNERS),
     Reason.REBALANCES_OFTEN: replace(WELL, rebalances=OFTEN),
     Reason.NOT_SEEN: replace(WELL, lag=None, trouble="there is no such group yet"),
     Reason.SELF_ASSIGNED: replace(NOBODY, lag=replace(LAG, self_assigned=True)),
+    Reason.UNUSUAL: unusual(AnomalyKind.TWO_APPLICATIONS),
     Reason.WAITS: to_lead(NotLeading.JOINING),
 }
 

@@ -1,0 +1,75 @@
+"""Spreads each topic evenly over members that have as many partitions as before: swaps between two of them.
+
+Where all have as many partitions in sum, within one, and one of them has two more of a topic than another, the other
+has more of another topic: so a swap of one for one is always there, and none of them makes a topic more uneven. The sum
+of the squares of all shares falls with each, so that it ends, with every topic within one.
+"""
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, LongArray
+
+SWAPS_MAX = 20_000  # a second; what is left is for the next rebalance
+
+
+def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> IntArray:
+    """The plan with each topic spread evenly over the members whose subscription is the same.
+
+    A partition that the plan moves anyway (`before` names another owner or none) is swapped before one that stays.
+    """
+    found, left = owner.copy(), SWAPS_MAX
+    for row in group.sets_in_use.tolist():
+        members = np.flatnonzero(group.topic_set == row)
+        if len(members) > 1 and left:
+            left = _among(members, cluster, found, before, left)
+    return found
+
+
+def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float:
+    """How far the squares of all shares are above those of topics that are spread evenly; 0 for even ones."""
+    held = np.flatnonzero(owner != NOBODY)
+    if not len(held):
+        return 0.0
+    topic = cluster.topic_of()[held].astype(np.int64)
+    shares = np.unique(topic * group.size + owner[held], return_counts=True)[1].astype(np.float64)
+    counts = np.bincount(topic, minlength=len(cluster.topics))
+    readers = np.zeros(len(counts), dtype=np.int64)
+    for row, number in zip(*np.unique(group.topic_set, return_counts=True), strict=True):
+        readers[group.topic_sets[row]] += number
+    low, more = np.divmod(counts, np.maximum(readers, 1))
+    even = more * (low + 1) ** 2 + (np.maximum(readers, 1) - more) * low**2
+    return float((shares**2).sum() - even.sum())
+
+
+def _among(members: LongArray, cluster: ClusterView, owner: IntArray, before: IntArray, left: int) -> int:
+    """Swaps in `owner`; returns how many of `left` swaps may still be made."""
+    place = np.full(int(owner.max(initial=NOBODY)) + 2, NOBODY, dtype=np.int64)  # the last one is for NOBODY
+    known = members[members < len(place) - 1]
+    place[known] = np.flatnonzero(members < len(place) - 1)
+    held = np.flatnonzero(place[owner] != NOBODY)
+    topics, topic = np.unique(cluster.topic_of()[held], return_inverse=True)
+    shares = np.zeros((len(members), len(topics)), dtype=np.int64)
+    np.add.at(shares, (place[owner[held]], topic.reshape(-1)), 1)
+    for t in range(len(topics)):
+        while left:
+            most, fewest = int(shares[:, t].argmax()), int(shares[:, t].argmin())
+            back = shares[fewest] - shares[most]
+            other = int(back.argmax())
+            if back[t] > -2 or back[other] < 1:
+                break
+            for which, giver, taker in ((t, most, fewest), (other, fewest, most)):
+                flat = _cheapest(cluster, int(topics[which]), owner, before, int(members[giver]), int(members[taker]))
+                owner[flat] = members[taker]
+                shares[giver, which] -= 1
+                shares[taker, which] += 1
+            left -= 1
+    return left
+
+
+def _cheapest(cluster: ClusterView, topic: int, owner: IntArray, before: IntArray, giver: int, taker: int) -> int:
+    """The partition of a topic to hand from one member to another: one that goes back to where it was, else one that
+    moves anyway."""
+    first, end = int(cluster.first[topic]), int(cluster.first[topic + 1])
+    flats = first + np.flatnonzero(owner[first:end] == giver)
+    was = before[flats]
+    return int(flats[np.where(was == taker, 0, np.where(was != giver, 1, 2)).argmin()])

@@ -1,0 +1,200 @@
+"""What is wrong with who has what, and with who is in a group, as a broker shows it. Pure.
+
+The one place that decides it: `doctor`, `assess`, `describe`, `groups`, `top`, the page, metrics and JSON only draw it.
+A leader makes no assignment on purpose in which a partition has two owners; sticky assignors in the wild have made some
+(KAFKA-12984).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongArray
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+UNEVEN = 1.1  # times the mean share of a topic
+APART_MIN = 3  # partitions between the largest and the smallest share
+BY_TOPIC = 'policy = "topic-balance"'
+
+
+class AnomalyKind(StrEnum):
+    """The worst first."""
+
+    TWO_OWNERS = "two_owners"
+    NO_SUCH_PARTITION = "no_such_partition"
+    NOT_SUBSCRIBED = "not_subscribed"
+    SELF_ASSIGNED = "self_assigned"
+    TWO_APPLICATIONS = "two_applications"
+    UNEVEN_TOPIC = "uneven_topic"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.value.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """`count` is of partitions, topics or applications, as the kind says. `said` and `remedy` are sentences; `setting`
+    is the line of a configuration that would do it, "" where none does."""
+
+    kind: AnomalyKind
+    count: int
+    said: str
+    remedy: str
+    setting: str = ""
+
+
+OF_ASSIGNMENT = (AnomalyKind.TWO_OWNERS, AnomalyKind.NO_SUCH_PARTITION, AnomalyKind.NOT_SUBSCRIBED)
+
+
+class Holds(Protocol):
+    """A member, with what it subscribes to and what it was given."""
+
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]: ...
+
+
+def of_assignment(members: Iterable[Holds], counts: Mapping[str, int]) -> tuple[Anomaly, ...]:
+    """What is wrong with who has what. `counts` are the partitions of the topics that are known; a member whose
+    subscription is not known subscribes to anything."""
+    owners: dict[TopicPartition, list[str]] = defaultdict(list)
+    absent: list[tuple[TopicPartition, str]] = []
+    foreign: list[tuple[TopicPartition, str]] = []
+    for member in members:
+        subscribed = frozenset(member.topics)
+        for partition in member.owned:
+            owners[partition].append(member.member_id)
+            if subscribed and partition.topic not in subscribed:
+                foreign.append((partition, member.member_id))
+            elif partition.partition >= counts.get(partition.topic, partition.partition + 1):
+                absent.append((partition, member.member_id))
+    double = {partition: names for partition, names in owners.items() if len(names) > 1}
+    return (*_two_owners(double), *_no_such_partition(absent, counts), *_not_subscribed(foreign))
+
+
+def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Anomaly]:
+    if not double:
+        return
+    each = [f"{_named(partition)} ({listed(names)})" for partition, names in double.items()]
+    said = f"Partitions have two owners or more: {listed(each)}."
+    remedy = (
+        "Records of these are read twice, and commits of one owner overwrite those of the other. Restart these members,"
+        " and look at the assignor of the member that leads; a plan of Bellwether's has one owner for each partition."
+    )
+    yield Anomaly(AnomalyKind.TWO_OWNERS, len(double), said, remedy)
+
+
+def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Mapping[str, int]) -> Iterator[Anomaly]:
+    if not absent:
+        return
+    each = [
+        f"{_named(partition)} ({member}; {partition.topic} has {counts[partition.topic]})"
+        for partition, member in absent
+    ]
+    said = f"Members have partitions that do not exist: {listed(each)}."
+    remedy = "Was the topic made anew with fewer partitions? Restart the member that leads, so that it plans anew."
+    yield Anomaly(AnomalyKind.NO_SUCH_PARTITION, len(absent), said, remedy)
+
+
+def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[Anomaly]:
+    if not foreign:
+        return
+    each = [f"{_named(partition)} ({member})" for partition, member in foreign]
+    said = f"Members have partitions of topics to which they do not subscribe: {listed(each)}."
+    remedy = (
+        "Such a member may not read them, and nobody else does. A static member that came back with other topics keeps"
+        " what it had until a rebalance: restart the member that leads."
+    )
+    yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), said, remedy)
+
+
+def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:
+    """Whether members, by name with their topics, read topics that have nothing to do with one another. Threads of a
+    Streams application all subscribe to the same."""
+    if protocol == STREAMS_PROTOCOL:
+        return ()
+    named = [(name, frozenset(topics)) for name, topics in subscriptions]
+    parts = _components({topics for _, topics in named if topics})
+    if len(parts) < 2:
+        return ()
+    names: list[set[str]] = [set() for _ in parts]
+    for name, topics in named:
+        first = next(iter(topics), None)
+        for place, part in enumerate(parts):
+            if first in part:
+                names[place].add(name)
+    each = sorted(f"{listed(sorted(who))} ({listed(sorted(part))})" for who, part in zip(names, parts, strict=True))
+    number = "two" if len(parts) == 2 else str(len(parts))
+    said = f"This looks like {number} applications under one group id: no topic is common to {' and '.join(each[:4])}."
+    remedy = "If so, give each a group.id of its own: a restart of one makes the members of all others rebalance."
+    return (Anomaly(AnomalyKind.TWO_APPLICATIONS, len(parts), said, remedy),)
+
+
+def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
+    """Topics that are connected by a member that subscribes to both, as sets that have nothing in common."""
+    parts: list[set[str]] = []
+    for topics in subscriptions:
+        touched = [part for part in parts if part & topics]
+        parts = [part for part in parts if not part & topics]
+        parts.append(set(topics).union(*touched))
+    return parts
+
+
+def of_shares(plan: GroupPlan, held: IntArray | LongArray) -> tuple[Anomaly, ...]:
+    """The topics of which some members have far more than others, although all have as many partitions in sum. `held`
+    are the owners of all partitions, in the coordinates of `plan`. Members with different subscriptions are not
+    compared."""
+    if plan.words.kind != "consumer":
+        return ()
+    readers = _readers(plan)
+    totals = np.bincount(held[held != NOBODY], minlength=len(plan.owners))
+    cluster, found = plan.cluster, dict[str, tuple[int, int, int]]()
+    for topic, first, count in zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False):
+        owner, who = held[first : first + count], readers.get(topic)
+        if who is None or not count or (owner == NOBODY).any() or np.ptp(totals[who]) > 1:
+            continue
+        shares = np.bincount(owner, minlength=len(totals))[who]
+        most, fewest = int(shares.max()), int(shares.min())
+        if most - fewest >= APART_MIN and most > UNEVEN * count / len(who):
+            found[topic] = most, fewest, count
+    if not found:
+        return ()
+    worst = sorted(found.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
+    each = [f"of the {count} partitions of {topic} members have {low} to {most}" for topic, (most, low, count) in worst]
+    said = f"Shares of a topic have drifted apart although the sum is even: {listed(each)}."
+    remedy = f"Where topics differ in load, have it led with {BY_TOPIC}: each topic is then spread evenly."
+    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(found), said, remedy, BY_TOPIC),)
+
+
+def _readers(plan: GroupPlan) -> dict[str, LongArray]:
+    """The owners that subscribe to a topic, of the topics whose readers all have the same subscription."""
+    classes: dict[frozenset[str], list[int]] = defaultdict(list)
+    for place, owner in enumerate(plan.owners):
+        classes[owner.topics].append(place)
+    times: dict[str, int] = defaultdict(int)
+    for topics in classes:
+        for topic in topics:
+            times[topic] += 1
+    return {
+        topic: np.array(places, dtype=np.int64)
+        for topics, places in classes.items()
+        for topic in topics
+        if times[topic] == 1
+    }
+
+
+def _named(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

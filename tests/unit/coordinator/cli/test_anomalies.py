@@ -1,0 +1,71 @@
+"""What is wrong with who has what is said by every command that looks at a group, on embedded brokers."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
+from tests.unit.coordinator.observation.test_observation import tp
+
+pytestmark = pytest.mark.embedded
+
+
+def member(name: str, topic: str, *owned: str) -> DescribedMember:
+    said = ConsumerProtocolSubscription(version=1, topics=(topic,)).encode()
+    return DescribedMember(name, None, said, ConsumerProtocolAssignment(0, tp(*owned)).encode(), name, "/h")
+
+
+def led_by_another(*members: DescribedMember) -> DescribeAnswer:
+    return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+
+
+WRONG = led_by_another(
+    member("a", "orders", "orders-0", "orders-1", "orders-9", "pay-0"), member("b", "orders", "orders-1", "orders-2")
+)
+TWO = led_by_another(member("billing", "orders", "orders-0"), member("mail", "pay", "pay-0"))
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("orders", 4)
+        cluster.create_topic("pay", 1)
+        yield cluster.bootstrap
+
+
+@pytest.fixture(autouse=True)
+def described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setitem(GROUPS, "wrong", WRONG)
+    monkeypatch.setitem(GROUPS, "two", TWO)
+
+
+@pytest.mark.parametrize("command", ["describe", "doctor", "assess"])
+def test_a_wrong_assignment_is_said(command: str, bootstrap: str) -> None:
+    said = bellwether(command, "wrong", "--bootstrap", bootstrap).stdout
+    assert "Partitions have two owners or more: orders-1 (a, b)." in said
+    assert "partitions that do not exist: orders-9 (a; orders has 4)" in said
+    assert "topics to which they do not subscribe: pay-0 (a)" in said
+
+
+@pytest.mark.parametrize("command", ["describe", "doctor", "assess"])
+def test_two_applications_under_one_group_id_are_said(command: str, bootstrap: str) -> None:
+    said = bellwether(command, "two", "--bootstrap", bootstrap).stdout
+    assert "two applications under one group id" in said
+    assert "billing (orders) and mail (pay)" in said
+
+
+def test_documents_have_the_kinds(bootstrap: str) -> None:
+    ended = bellwether("describe", "wrong", "-o", "json", "--bootstrap", bootstrap)
+    kinds = ["two_owners", "no_such_partition", "not_subscribed"]
+    assert [one["kind"] for one in json.loads(ended.stdout)["anomalies"]] == kinds
+    (row,) = json.loads(bellwether("top", "wrong", "--once", "-o", "json", "--bootstrap", bootstrap).stdout)
+    assert [one["kind"] for one in row["anomalies"]] == kinds
+    wide = bellwether("top", "wrong", "--once", "-o", "wide", "--bootstrap", bootstrap).stdout
+    assert "two owners" in " ".join(wide.split())

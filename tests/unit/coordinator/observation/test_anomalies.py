@@ -1,0 +1,140 @@
+"""What is wrong with who has what, and with who is in a group: said once, of what a broker shows."""
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.coordinator.observation.anomalies import (
+    BY_TOPIC,
+    Anomaly,
+    AnomalyKind,
+    of_applications,
+    of_assignment,
+    of_shares,
+)
+from bellwether_kafka.coordinator.observation.observation import anomalies_of
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.unit.coordinator.observation.test_observer import Shared, looked, of_fleet
+from tests.unit.coordinator.observation.test_rebalances import look, one
+
+COUNTS = {"t": 4, "u": 1}
+HEALTHY = (one("a-1", "t-0", "t-1"), one("b-1", "t-2", "t-3"))
+
+
+def kinds(found: tuple[Anomaly, ...]) -> list[AnomalyKind]:
+    return [anomaly.kind for anomaly in found]
+
+
+def test_of_a_healthy_assignment_nothing_is_said() -> None:
+    assert of_assignment(HEALTHY, COUNTS) == ()
+
+
+def test_a_partition_with_two_owners_is_named_with_both() -> None:
+    (found,) = of_assignment((*HEALTHY, one("c-1", "t-1")), COUNTS)
+    assert (found.kind, found.count) == (AnomalyKind.TWO_OWNERS, 1)
+    assert "t-1 (a-1, c-1)" in found.said
+    assert found.remedy
+
+
+def test_a_partition_that_does_not_exist_is_named_with_the_size_of_its_topic() -> None:
+    (found,) = of_assignment((one("a-1", "t-0", "t-4"),), COUNTS)
+    assert (found.kind, found.count) == (AnomalyKind.NO_SUCH_PARTITION, 1)
+    assert "t-4 (a-1; t has 4)" in found.said
+
+
+def test_nothing_is_said_of_partitions_of_a_topic_that_bellwether_does_not_know() -> None:
+    assert of_assignment((one("a-1", "hidden-7", topics=("hidden",)),), COUNTS) == ()
+
+
+def test_an_owner_that_does_not_subscribe_is_named() -> None:
+    (found,) = of_assignment((one("a-1", "t-0", "u-0"),), COUNTS)
+    assert (found.kind, found.count) == (AnomalyKind.NOT_SUBSCRIBED, 1)
+    assert "u-0 (a-1)" in found.said
+
+
+def test_a_member_without_a_readable_subscription_may_have_anything() -> None:
+    assert of_assignment((one("a-1", "t-0", "u-0", topics=()),), COUNTS) == ()
+
+
+def test_members_without_a_common_topic_look_like_two_applications() -> None:
+    (found,) = of_applications([("billing", ["orders"]), ("mail", ["pay"]), ("billing", ["orders"])], "range")
+    assert (found.kind, found.count) == (AnomalyKind.TWO_APPLICATIONS, 2)
+    assert "billing (orders) and mail (pay)" in found.said
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "protocol"),
+    [
+        pytest.param([("a", ["t", "u"]), ("b", ["u", "v"]), ("c", ["v"])], "range", id="connected over a third"),
+        pytest.param([("a", ["t"]), ("b", [])], "range", id="one whose subscription is not known"),
+        pytest.param([("a", ["t"]), ("b", ["u"])], "stream", id="a Streams application"),
+        pytest.param([], "", id="nobody"),
+    ],
+)
+def test_what_may_be_one_application_is_none_of_two(subscriptions: list[tuple[str, list[str]]], protocol: str) -> None:
+    assert of_applications(subscriptions, protocol) == ()
+
+
+def shares(owner: list[int], *topics: tuple[str, ...], counts: dict[str, int] | None = None) -> tuple[Anomaly, ...]:
+    """Of members with these subscriptions that have the partitions of `busy` and `quiet` so."""
+    members = [LiveMember(f"m-{place}", each) for place, each in enumerate(topics)]
+    made = decide(live_group(members, 1), cluster_of(counts or {"busy": 4, "quiet": 4}), Memory.empty(), Policy(), 0)
+    return of_shares(made.plan, np.array(owner, dtype=np.int32))
+
+
+BOTH = ("busy", "quiet")
+
+
+def test_topics_that_drift_apart_although_the_sum_is_even_are_named() -> None:
+    (found,) = shares([0, 0, 0, 0, 1, 1, 1, 1], BOTH, BOTH)
+    assert (found.kind, found.count, found.setting) == (AnomalyKind.UNEVEN_TOPIC, 2, BY_TOPIC)
+    assert "of the 4 partitions of busy members have 0 to 4" in found.said
+
+
+@pytest.mark.parametrize(
+    ("owner", "topics"),
+    [
+        pytest.param([0, 0, 1, 1, 0, 0, 1, 1], (BOTH, BOTH), id="even"),
+        pytest.param([0, 0, 0, 1, 0, 1, 1, 1], (BOTH, BOTH), id="nearly even"),
+        pytest.param([0, 0, 0, 0, 1, 1, 1, 1], (("busy",), ("quiet",)), id="members that subscribe to one each"),
+        pytest.param([0, 0, 0, 0, 0, 1, 1, 1], (BOTH, BOTH), id="an uneven sum, which is said of skew"),
+        pytest.param([0, 0, 0, -1, 1, 1, 1, -1], (BOTH, BOTH), id="partitions without an owner"),
+    ],
+)
+def test_what_is_no_drift(owner: list[int], topics: tuple[tuple[str, ...], ...]) -> None:
+    assert shares(owner, *topics) == ()
+
+
+def test_the_worst_is_said_first_and_only_of_a_group_at_rest() -> None:
+    seen = look(10, one("a-1", "t-0", "u-0"), one("b-1", "t-0"), one("c-1", topics=("v",)))
+    assert kinds(anomalies_of(seen, at_rest=True)) == [
+        AnomalyKind.TWO_OWNERS,
+        AnomalyKind.NOT_SUBSCRIBED,
+        AnomalyKind.TWO_APPLICATIONS,
+    ]
+    assert kinds(anomalies_of(seen, at_rest=False)) == [AnomalyKind.TWO_APPLICATIONS]
+
+
+def test_an_observer_says_it_and_asks_for_newer_metadata_before_it_calls_a_partition_absent() -> None:
+    """An assignment may be newer than what was read of a topic that has grown."""
+    shared = Shared()
+    shared.members = ("a", "b", "c")  # the third has t-2, and t has two partitions
+    observer = of_fleet(shared)
+    assert kinds(looked(observer).anomalies) == [AnomalyKind.NO_SUCH_PARTITION]
+    shared.grow_when_expired = 3
+    assert looked(observer).anomalies == ()
+
+
+def test_a_metric_has_each_kind_and_goes_back_to_nothing() -> None:
+    metrics = Metrics()
+    found = of_assignment((*HEALTHY, one("c-1", "t-1", "t-2")), COUNTS)
+    metrics.on_anomalies("g", found)
+    value = metrics.registry.get_sample_value
+    assert value("bellwether_anomalies", {"group": "g", "kind": "two_owners"}) == 2
+    assert value("bellwether_anomalies", {"group": "g", "kind": "two_applications"}) == 0
+    metrics.on_anomalies("g", ())
+    assert value("bellwether_anomalies", {"group": "g", "kind": "two_owners"}) == 0
