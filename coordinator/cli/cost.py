@@ -5,9 +5,9 @@ which copies are restored, which a leading Bellwether measures.
 
 import math
 import time
-import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
+from bellwether_kafka.bounded import fetched
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
 from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
@@ -239,9 +240,8 @@ def restore_rate(given: float | None, url: str | None, group: str) -> float | No
         fail(f"--url {url} cannot be used; write http://host:port.")
     page = f"{url.rstrip('/')}/metrics"
     try:
-        with urllib.request.urlopen(page, timeout=PAGE_TIMEOUT_S) as answer:  # noqa: S310 - http(s) only, checked
-            found = rate_in(answer.read(PAGE_BYTES_MAX).decode(), group)
-    except (OSError, ValueError) as error:
+        found = rate_in(fetched(page, PAGE_BYTES_MAX, PAGE_TIMEOUT_S).decode(), group)
+    except (OSError, HTTPException, ValueError) as error:
         fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
     if found is None:
         say(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -90,17 +90,23 @@ def patiently(
 
 @asynccontextmanager
 async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
-    """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError."""
+    """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError.
+
+    The transport is first: it says why a login gets no token, of which librdkafka says only that there is none.
+    """
+    for_librdkafka = kafka.librdkafka_properties(properties)
     transport = kafka.Transport(properties)
-    reader = kafka.ClusterReader(kafka.librdkafka_properties(properties))
-    offsets = kafka.OffsetReader(reader.admin, transport)
-    try:
-        await transport.start(CONNECT_TIMEOUT_MS)
-        yield Sources(transport, reader, offsets)
-    finally:
-        offsets.close()
-        reader.close()
-        await transport.close()
+    with ExitStack() as opened:
+        try:
+            await transport.start(CONNECT_TIMEOUT_MS)
+            reader = kafka.ClusterReader(for_librdkafka)
+            opened.callback(reader.close)
+            offsets = kafka.OffsetReader(reader.admin, transport)
+            opened.callback(offsets.close)
+            yield Sources(transport, reader, offsets)
+        finally:
+            opened.close()
+            await transport.close()
 
 
 @asynccontextmanager

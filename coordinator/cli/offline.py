@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 import yaml
 
+from bellwether_kafka.bounded import read_stream
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
+HEX_BYTES_MAX = 200_000_000  # the longest message that Kafka takes, as digits
 DISTRIBUTION = "bellwether-kafka"
 # What people call what a consumer sends when it joins, and what it gets.
 SHORT = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
@@ -34,9 +36,11 @@ def decode(
     data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
     output: As = Output.JSON,
 ) -> None:
-    text = sys.stdin.read() if data == "-" else data
     try:
+        text = read_stream(sys.stdin.buffer, HEX_BYTES_MAX).decode() if data == "-" else data
         blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
+    except OSError as error:
+        fail(f"Standard input cannot be read ({error.strerror}).")
     except ValueError:
         fail("HEX is not an even number of hex digits (0-9, a-f).")
     kind = SHORT.get(kind, kind)

@@ -4,18 +4,23 @@ smaller.
 """
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
 from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
 from bellwether_kafka.coordinator.cli.output import say
 from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, run_guard
+from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.runtime import SettingsFile, serve
-from bellwether_kafka.coordinator.settings import named
+from bellwether_kafka.coordinator.settings import PREFIX, named
 from bellwether_kafka.coordinator.telemetry import configure_logs
+
+log = structlog.get_logger(__name__)
 
 
 def run(
@@ -32,6 +37,9 @@ def run(
         given["log_level"] = log_level
     settings = load_settings(bootstrap, config, given)
     configure_logs(settings.log_level, settings.log_format)
+    ignored = sorted(name for name in service_links(os.environ) if name.startswith(PREFIX))
+    if ignored:
+        log.info("service_links_ignored", variables=ignored, remedy="enableServiceLinks: false in the pod's template")
     file = SettingsFile(config, lambda: read_settings(bootstrap, config, given)) if config is not None else None
     outcome = asyncio.run(serve(settings, installed_version(), file))
     for message in outcome.messages:

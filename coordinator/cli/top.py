@@ -4,11 +4,9 @@ Brokers do not say who leads a classic group nor which generation it has; a side
 """
 
 import asyncio
-import json
 import os
 import sys
 import time
-import urllib.request
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +20,7 @@ from rich.live import Live
 from rich.style import Style
 from rich.text import Text
 
+from bellwether_kafka.bounded import fetched, json_of
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     CONSUMERS,
@@ -314,8 +313,7 @@ def _reports(urls: Sequence[str]) -> SidecarReports:
 
 
 def _fetched(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=PAGE_TIMEOUT_S) as answer:  # noqa: S310 - http(s) only, checked
-        return json.loads(answer.read(PAGE_BYTES_MAX))
+    return json_of(fetched(url, PAGE_BYTES_MAX, PAGE_TIMEOUT_S))
 
 
 def _table(rows: Sequence[Row], view: View, *, wide: bool) -> Table:

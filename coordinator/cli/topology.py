@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import AssignedMember
@@ -18,6 +17,7 @@ from bellwether_kafka.assignors.streams.application import (
     TopologyError,
     parse_description,
 )
+from bellwether_kafka.bounded import read_file, read_stream, yaml_of
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
@@ -35,6 +35,8 @@ from bellwether_kafka.coordinator.topology import (
 )
 
 LIMIT_S = 10.0
+TEXT_BYTES_MAX = 50_000_000  # in UTF-16, too
+PIPE_S = 600.0  # an application may have to start before it describes itself
 
 
 def learn(
@@ -58,9 +60,14 @@ def parse(
     output: As = Output.TABLE,
 ) -> None:
     try:
-        text = _decoded(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file} cannot be read: {error}.")
+        is_input = str(file) == "-"
+        text = _decoded(
+            read_stream(sys.stdin.buffer, TEXT_BYTES_MAX) if is_input else read_file(file, TEXT_BYTES_MAX, PIPE_S)
+        )
+    except OSError as error:
+        fail(f"{file} cannot be read ({error.strerror}); check the path.")
+    except UnicodeDecodeError:
+        fail(f"{file} is no text in UTF-8 or UTF-16; save it as one.")
     try:
         if bootstrap or config:
             properties = librdkafka_properties(_properties(bootstrap, config, application_id))
@@ -163,6 +170,6 @@ def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     """The file; as JSON the same document, which is a topology file too (YAML holds JSON)."""
     text = write_topology(topology, notes)
     if output.is_document:
-        print_document(yaml.safe_load(text), output)
+        print_document(yaml_of(text), output)
     else:
         say(text, nl=False)

@@ -2,9 +2,10 @@
 bounded memory and time, and ends in values of these types or in a RecordError.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from bellwether_kafka.bounded import OutsideTextError, json_of
 
 VALUE_BYTES_MAX = 1_000_000  # Kafka's limit of a record, unless a topic's is raised
 TEXT_LENGTH_MAX = 1_000
@@ -21,9 +22,9 @@ def fields_of(value: bytes) -> dict[str, Any]:
     if len(value) > VALUE_BYTES_MAX:
         raise RecordError(f"its value has {len(value)} bytes, more than {VALUE_BYTES_MAX}")
     try:
-        fields = json.loads(value)
-    except (ValueError, RecursionError):
-        raise RecordError("its value is not JSON") from None
+        fields = json_of(value)
+    except OutsideTextError as error:
+        raise RecordError(f"its value cannot be used: {error}") from None
     if not isinstance(fields, dict):
         raise RecordError("its value is not a JSON object")
     return fields

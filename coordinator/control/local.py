@@ -25,6 +25,7 @@ from typing import Any
 
 import structlog
 
+from bellwether_kafka.bounded import json_of, read_small
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, Stopped, decode
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
@@ -32,6 +33,8 @@ from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnReco
 PREFIX = "bellwether-orders-"
 SOCKETS = Path("/proc/net/unix")  # lists abstract names with an @
 REQUEST_BYTES_MAX = 65_536
+ANSWER_BYTES_MAX = 50_000_000  # orders, and the beat of a process with every group of a cluster
+FILE_BYTES_MAX = 10_000_000
 ANSWER_TIMEOUT_S = 5.0
 KINDS = (
     OrderKind.LEAVE,
@@ -55,8 +58,8 @@ class HandBackFile:
 
     def read(self) -> dict[str, HandedBack]:
         """What was kept; nothing where there is no such file, or none that can be read."""
-        with suppress(OSError, ValueError, AttributeError, RecursionError):
-            kept = _records(json.loads(self._path.read_text(encoding="utf-8")))
+        with suppress(OSError, ValueError, AttributeError):
+            kept = _records(json_of(read_small(self._path, FILE_BYTES_MAX)[0]))
             return {record.key: record for _, record in kept if isinstance(record, HandedBack)}
         return {}
 
@@ -149,8 +152,8 @@ class LocalOrders:
     def _answer(self, request: bytes) -> dict[str, Any]:
         error = ""
         try:
-            self._obey(json.loads(request))
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as refused:
+            self._obey(json_of(request))
+        except (AttributeError, KeyError, TypeError, ValueError) as refused:
             error = str(refused) if isinstance(refused, RecordError) else "the request is not understood"
         records = {key: record.to_json() for key, record in self._records.items()}
         return {"bootstrap": self._bootstrap, "records": records, "error": error}
@@ -239,7 +242,7 @@ def _asked(name: str, request: Mapping[str, Any]) -> LocalProcess | None:
         if is_same_user(line):
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
-                answer = json.loads(answers.readline())
+                answer = json_of(answers.readline(ANSWER_BYTES_MAX))
             if answer["error"]:
                 raise ControlTopicError(f"The order was refused: {answer['error']}; name the topic with control_topic.")
             return LocalProcess(name, answer["bootstrap"], dict(_records(answer["records"])))

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.bounded import read_small
 from bellwether_kafka.coordinator.guard.proc import began_at, descends, lives
 from bellwether_kafka.coordinator.guard.signals import ENDING, receivers
-from bellwether_kafka.coordinator.guard.small_file import read_small
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait

@@ -2,11 +2,11 @@
 settings of the service check more, and are too large to import here.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
 from bellwether_kafka.coordinator.kafka import as_table, environment_properties, properties_in
 
 BOOTSTRAP = "bootstrap.servers"
@@ -48,11 +48,10 @@ def broker_settings(
 
 def _read(file: Path) -> dict[str, object]:
     try:
-        with file.open("rb") as source:
-            return tomllib.load(source)
+        return toml_of(read_file(file, CONFIG_BYTES_MAX))
     except OSError as error:
         raise GuardSettingsError(
             f"The configuration file {file} cannot be read ({error.strerror}); check --config."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise GuardSettingsError(f"The configuration file {file} is not valid TOML: {error}; correct it.") from None
+    except OutsideTextError as error:
+        raise GuardSettingsError(f"The configuration file {file} cannot be used: {error}; correct it.") from None

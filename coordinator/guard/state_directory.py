@@ -7,14 +7,13 @@ just starts.
 """
 
 import fcntl
-import json
 import os
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from bellwether_kafka.coordinator.guard.small_file import opened, read_small
+from bellwether_kafka.bounded import json_of, opened, read_small
 
 LOCK_FILE = ".lock"
 PROCESS_FILE = "kafka-streams-process-metadata"
@@ -50,8 +49,8 @@ class StateDirectory:
         """As its last process has written it; None while there is none, or none that Streams has written."""
         try:
             written, _ = read_small(self.process_file, FILE_BYTES_MAX)
-            found = json.loads(written)
-        except (OSError, ValueError, RecursionError):
+            found = json_of(written)
+        except (OSError, ValueError):
             return None
         process_id = found.get("processId") if isinstance(found, dict) else None
         return process_id if isinstance(process_id, str) and _UUID.fullmatch(process_id) else None

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         environment_properties,
         flattened,
         properties_in,
+        service_links,
     )
     from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
     from bellwether_kafka.coordinator.kafka.size_limit import read_size_limit
@@ -99,7 +100,9 @@ else:
         "producer_requests": (
             *("DescribeTransaction", "DescribedTransaction", "FenceProducer", "FindTransactionCoordinator"),
         ),
-        "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
+        "properties": (
+            *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
+        ),
         "record_batches": ("Limits", "Unread"),
         "size_limit": ("read_size_limit",),
         "transport": ("Transport", "TransportError", "UnreachableError"),

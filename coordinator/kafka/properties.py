@@ -1,16 +1,21 @@
 """librdkafka's properties as people write them: a table of a TOML file, and variables of the environment."""
 
-import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bellwether_kafka.bounded import json_of, read_file
 from bellwether_kafka.coordinator.names import SECRETS, keep_secret
 
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
 NO_SECRETS = (".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name")
+# What Kubernetes sets for each Service of the namespace, unless a pod has enableServiceLinks: false.
+_OF_A_PORT = r"PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?"
+_LINK = re.compile(rf"(?P<service>\w+?)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|{_OF_A_PORT})", re.IGNORECASE)
+_LINKED = re.compile(r"(tcp|udp|sctp)://[0-9a-fA-F.:\[\]]+:\d+")
 # Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
 TOP_LEVEL = {
     *("standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format"),
@@ -40,12 +45,22 @@ def properties_in(value: object) -> dict[str, str]:
 
 
 def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
-    """BELLWETHER_KAFKA_A_B is the property a.b."""
+    """BELLWETHER_KAFKA_A_B is the property a.b; service links are none."""
     prefix = KAFKA_PREFIX.lower()
-    lowered = {name.lower(): text for name, text in environ.items()}
+    links = service_links(environ)
+    lowered = {name.lower(): text for name, text in environ.items() if name not in links}
     return {
         name.removeprefix(prefix).replace("_", "."): text for name, text in lowered.items() if name.startswith(prefix)
     }
+
+
+def service_links(environ: Mapping[str, str]) -> frozenset[str]:
+    """The variables that Kubernetes sets for Services of a pod's namespace (as BELLWETHER_METRICS_PORT=tcp://10.0.0.7:9790
+    and its kin for one called bellwether-metrics), which nobody has written."""
+    hits = (_LINK.fullmatch(name) for name, text in environ.items() if _LINKED.fullmatch(text))
+    services = {hit["service"].lower() for hit in hits if hit}
+    named = ((name, _LINK.fullmatch(name)) for name in environ)
+    return frozenset(name for name, hit in named if hit and hit["service"].lower() in services)
 
 
 def as_table(value: object) -> dict[str, Any]:
@@ -53,7 +68,7 @@ def as_table(value: object) -> dict[str, Any]:
     name that no property has, so that it survives merging with other sources."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json_of(value)
         except ValueError:
             return {"": value}
     return dict(value) if isinstance(value, Mapping) else {"": value}
@@ -77,8 +92,7 @@ def _secret(name: str, path: str) -> str:
     """The content of the file. An error does not show the path: it may be the secret itself, written in the wrong
     place."""
     try:
-        with Path(path).open(encoding="utf-8") as source:
-            return source.read(SECRET_BYTES_MAX).rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_file(Path(path), SECRET_BYTES_MAX).decode().rstrip("\r\n")
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ValueError(f"the file named by {name} cannot be read ({reason}); correct the path") from None

@@ -7,9 +7,9 @@ an endpoint while an old one still holds. Nothing of a token is ever in a messag
 """
 
 import base64
+import http.client
 import json
 import re
-import ssl
 import threading
 import time
 import urllib.parse
@@ -17,6 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from bellwether_kafka.bounded import fetched, json_of
+from bellwether_kafka.protocol.primitives import whole_number
 
 OAUTHBEARER = "OAUTHBEARER"
 AWS_MSK_IAM = "AWS_MSK_IAM"
@@ -31,9 +34,13 @@ PROPERTIES = frozenset({UNSECURED, METHOD, CONFIG, CLIENT_ID, CLIENT_SECRET, END
 ENDPOINT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1_000_000
 RENEW_SHARE = 0.8
+RENEW_S_MAX = 86_400.0  # also where a token holds for years
 RETRY_S = 10.0
-LIFE_DEFAULT_S = 3600  # librdkafka's for unsecured tokens; of an endpoint that does not say how long one holds
+LIFE_DEFAULT_S = 3600  # librdkafka's for unsecured tokens; of an opaque one of which the endpoint does not say it
+SECONDS_MAX = 1e11  # the year 5138; larger numbers are milliseconds or nonsense
+REDIRECTS = (301, 302, 303, 307, 308)
 AWS_LIFE_S = 900
+SAID_MAX = 200  # characters of what AWS says
 AWS_SERVICE, AWS_ACTION = "kafka-cluster", "kafka-cluster:Connect"
 
 
@@ -65,19 +72,29 @@ class TokenKeeper:
         self._timer: threading.Timer | None = None
 
     def token(self) -> Token:
-        """One that still holds. Raises TokenError."""
+        """One that still holds. Raises TokenError, whatever the source raises."""
         with self._lock:
             token = self._token
-            return self._kept(self._source()) if token is None or token.expires_at_s <= self._clock() else token
+            return self._kept(self._fresh()) if token is None or token.expires_at_s <= self._clock() else token
 
     def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
         """`oauth_cb` of confluent-kafka's clients: token, when it expires (epoch seconds), principal, extensions."""
         token = self.token()
         return token.value, token.expires_at_s, token.principal, dict(token.extensions)
 
+    def _fresh(self) -> Token:
+        try:
+            return self._source()
+        except TokenError:
+            raise
+        except Exception as error:  # a source is another system's world, and callers know one error
+            raise TokenError(
+                f"No token could be had ({type(error).__name__}); check the login of sasl.mechanism."
+            ) from (error)
+
     def _kept(self, fresh: Token) -> Token:
         self._token = fresh
-        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+        self._renew_in(min(RENEW_S_MAX, max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE)))
         return fresh
 
     def _renew_in(self, seconds: float) -> None:
@@ -89,9 +106,8 @@ class TokenKeeper:
 
     def _again(self) -> None:
         try:
-            fresh = self._source()
-        except Exception:  # noqa: BLE001 - a source is another system's world, and renewals must go on
-            # The old one still holds; a caller that needs a new one gets the reason why there is none.
+            fresh = self._fresh()
+        except TokenError:  # the old one still holds; a caller that needs a new one gets the reason why there is none
             self._renew_in(RETRY_S)
             return
         with self._lock:
@@ -182,40 +198,62 @@ def _oidc(properties: Mapping[str, str]) -> TokenSource:
 
 
 def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
-    # 2 MB that only this needs, and a guard beside an application has 40.
-    import urllib.error  # noqa: PLC0415
-    import urllib.request  # noqa: PLC0415
+    import urllib.error  # noqa: PLC0415 - as in `fetched`
 
     form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
     login = f"{properties[CLIENT_ID]}:{properties[CLIENT_SECRET]}".encode()
     headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}", "Accept": "application/json"}
-    request = urllib.request.Request(url, urllib.parse.urlencode(form).encode(), headers)  # noqa: S310 - http(s) only
+    body = urllib.parse.urlencode(form).encode()
     where = f"The token endpoint {url.partition('?')[0]} of {ENDPOINT}"
     try:
-        context = ssl.create_default_context(cafile=properties.get(CA) or None)
-        with urllib.request.urlopen(request, timeout=ENDPOINT_TIMEOUT_S, context=context) as answer:  # noqa: S310 - as above
-            granted = json.loads(answer.read(ANSWER_BYTES_MAX))
+        ca = properties.get(CA) or None
+        granted = json_of(fetched(url, ANSWER_BYTES_MAX, ENDPOINT_TIMEOUT_S, body=body, headers=headers, ca=ca))
     except urllib.error.HTTPError as error:
         error.close()
-        raise TokenError(f"{where} answered {error.code}; check {CLIENT_ID} and {CLIENT_SECRET}.") from None
-    except OSError as error:
-        why = getattr(error, "reason", None) or error.strerror or type(error).__name__
+        raise TokenError(f"{where} answered {error.code}; {_remedy(error.code)}.") from None
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
         raise TokenError(f"{where} cannot be reached ({why}); check the address, and {CA} for its authority.") from None
     except ValueError:
         raise TokenError(f"{where} answered no JSON; check the address.") from None
     value = granted.get("access_token") if isinstance(granted, dict) else None
     if not isinstance(value, str):
         raise TokenError(f"{where} answered without an access_token; check the address.")
-    life = granted.get("expires_in", LIFE_DEFAULT_S)
-    life_s = float(life) if isinstance(life, int | float) and life > 0 else LIFE_DEFAULT_S
-    return Token(value, time.time() + life_s, str(_claims(value).get("sub", "")), extensions)
+    claims, now_s = _claims(value), time.time()
+    expires_at_s = _expires_at_s(granted.get("expires_in"), claims.get("exp"), now_s)
+    if expires_at_s <= now_s:
+        raise TokenError(f"{where} answered with a token that has ended already; check the clock of this machine.")
+    return Token(value, expires_at_s, str(claims.get("sub", "")), extensions)
+
+
+def _remedy(code: int) -> str:
+    if code in REDIRECTS:
+        return "a redirect is not followed, because the client secret is for this address only; correct it"
+    return f"check {CLIENT_ID} and {CLIENT_SECRET}"
+
+
+def _expires_at_s(expires_in: object, exp: object, now_s: float) -> float:
+    """Epoch. `exp` of a JWT counts as brokers read it, and `expires_in`, which RFC 6749 only recommends and some
+    endpoints write as text, where it is earlier."""
+    life_s, end_s = _seconds(expires_in), _seconds(exp)
+    ends = [now_s + life_s] if life_s else []
+    return min([*ends, *([end_s] if end_s else [])], default=now_s + LIFE_DEFAULT_S)
+
+
+def _seconds(value: object) -> float | None:
+    """A number above 0, None for what is none."""
+    if isinstance(value, str):
+        return whole_number(value) or None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < SECONDS_MAX:
+        return None
+    return float(value)
 
 
 def _claims(value: str) -> dict[str, Any]:
     """What a JWT says; nothing where the token is opaque."""
     try:
         body = value.split(".")[1]
-        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        found = json_of(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     except (IndexError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -227,14 +265,21 @@ def _claims(value: str) -> dict[str, Any]:
 def aws_login() -> tuple[Any, str]:
     """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
     try:
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - an extra
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - an extra
         from botocore.session import Session  # noqa: PLC0415
     except ImportError:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs botocore; install bellwether-kafka[msk].") from None
-    session = Session()
     try:
+        session = Session()
         region, credentials = session.get_config_variable("region"), session.get_credentials()
         found = credentials.get_frozen_credentials() if credentials is not None else None
+    except ClientError as error:  # STS has refused the role
+        said = error.response.get("Error", {})
+        asked, code, why = error.operation_name, said.get("Code", "no code"), str(said.get("Message", ""))[:SAID_MAX]
+        raise TokenError(
+            f"sasl.mechanism AWS_MSK_IAM gets no credentials of AWS: {asked} was refused ({code}: {why.rstrip('.')});"
+            " check the trust policy of the role."
+        ) from None
     except BotoCoreError as error:
         raise TokenError(
             f"sasl.mechanism AWS_MSK_IAM finds no credentials of AWS ({type(error).__name__}); check role and profile."

@@ -17,6 +17,7 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams import application, members
 from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.bounded import OutsideTextError, json_of
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
@@ -52,8 +53,10 @@ def unpack(data: bytes) -> TaskRequest:
         inflating = zlib.decompressobj()
         text = inflating.decompress(data, BYTES_MAX)
         whole = inflating.eof and not inflating.unused_data
-        found = _unpacked(json.loads(text)) if whole else None
-    except (ValueError, TypeError, LookupError, ArithmeticError, zlib.error) as error:
+        found = _unpacked(json_of(text)) if whole else None
+    except OutsideTextError as error:
+        raise UnreadableRoundError(f"is damaged: {error}") from error
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
         raise UnreadableRoundError(f"was recorded by another version, or damaged ({type(error).__name__})") from error
     if not isinstance(found, TaskRequest):
         raise UnreadableRoundError("is no rebalance of an application")

@@ -5,3 +5,4 @@ from bellwether_kafka.coordinator.settings.errors import AmbiguousGroupError, Se
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process import Settings, load, named
+from bellwether_kafka.coordinator.settings.sources import PREFIX

@@ -20,10 +20,8 @@ In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas b
 BELLWETHER_KAFKA_BOOTSTRAP_SERVERS for bootstrap.servers. The environment wins over the file.
 """
 
-import json
 import os
 import socket
-import tomllib
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +31,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bellwether_kafka.bounded import OutsideTextError, json_of
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
 from bellwether_kafka.coordinator.settings.errors import AmbiguousGroupError, SettingsError, sentence
@@ -51,7 +50,7 @@ def _groups(value: object) -> object:
     in it, or between slashes, is a pattern."""
     if isinstance(value, str):
         try:
-            value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+            value = json_of(value) if value.lstrip().startswith("[") else value.split(",")
         except ValueError:
             raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
     if not isinstance(value, list | tuple):
@@ -197,5 +196,5 @@ def load(
     except OSError as error:
         text = f"The configuration file {file} cannot be read ({error.strerror}); check --config."
         raise SettingsError(text) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The configuration file {file} is not valid TOML: {error}; correct it.") from None
+    except OutsideTextError as error:
+        raise SettingsError(f"The configuration file {file} cannot be used: {error}; correct it.") from None

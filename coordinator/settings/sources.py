@@ -8,7 +8,14 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
 
-from bellwether_kafka.coordinator.kafka import KAFKA_PREFIX, as_table, environment_properties, properties_in
+from bellwether_kafka.bounded import CONFIG_BYTES_MAX, read_file, toml_of
+from bellwether_kafka.coordinator.kafka import (
+    KAFKA_PREFIX,
+    as_table,
+    environment_properties,
+    properties_in,
+    service_links,
+)
 from bellwether_kafka.coordinator.settings.errors import SettingsError, suggestion
 
 PREFIX = "BELLWETHER_"
@@ -21,7 +28,7 @@ class TomlFile(TomlConfigSettingsSource):
     """The configuration file, if one is named. The base class takes one that cannot be read for an empty one."""
 
     def _read_files(self, files: Any, deep_merge: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of the base class
-        table = _beside(files, self._read_file(files)) if files is not None else {}
+        table = _beside(files, toml_of(read_file(files, CONFIG_BYTES_MAX))) if files is not None else {}
         return table | ({PROPERTIES: as_table(table[PROPERTIES])} if PROPERTIES in table else {})
 
 
@@ -60,7 +67,7 @@ class Environment(EnvSettingsSource):
 
 def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
     known = [*(PREFIX + name.upper() for name in settings_cls.model_fields), CONFIG_VARIABLE]
-    for name in sorted(environ):
+    for name in sorted(environ.keys() - service_links(environ)):
         if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in known:
             raise SettingsError(f"The variable {name} is no setting; {suggestion(name, known)}.")
 

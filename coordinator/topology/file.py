@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
+from bellwether_kafka.bounded import OutsideTextError, read_file, yaml_of
 from bellwether_kafka.protocol.primitives import whole_number
 
 SOURCES, PATTERNS, SINKS = "SourceTopics", "SourceTopicRegex", "RepartitionSinkTopics"
 REPARTITION, CHANGELOGS, COPARTITION = "RepartitionSourceTopics", "StateChangelogTopics", "CopartitionGroups"
 APPLICATION, SUBTOPOLOGIES, ID = "ApplicationId", "Subtopologies", "SubtopologyId"
 UNDECIDED = "UndecidedChangelogTopics"
-FILE_CHARS_MAX = 10_000_000  # what is cut off there is no valid file any more
+FILE_BYTES_MAX = 10_000_000
 _TOPIC_FIELDS = ("Name", "Partitions", "ReplicationFactor", "TopicConfigs")
 
 _SHORT = reprlib.Repr()  # aliases of YAML make a few lines a value of any size
@@ -26,8 +27,7 @@ _SHORT.maxlevel = 2
 def load_topology(path: Path) -> Topology:
     """Reads a file. Raises TopologyError with one sentence that names the file."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return read_topology(file.read(FILE_CHARS_MAX))
+        return read_topology(read_file(path, FILE_BYTES_MAX).decode())
     except OSError as error:
         raise TopologyError(f"The topology file {path} cannot be read: {error.strerror}.") from error
     except (TopologyError, UnicodeDecodeError) as error:
@@ -36,14 +36,10 @@ def load_topology(path: Path) -> Topology:
 
 def read_topology(text: str) -> Topology:
     """Reads the text of a file. Raises TopologyError."""
-    import yaml  # noqa: PLC0415 - most groups have no topology file, and it costs a fiftieth of the start
-
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where is not None else ""
-        raise TopologyError(f"it is no YAML{line}") from error
+        document = yaml_of(text)
+    except OutsideTextError as error:
+        raise TopologyError(str(error)) from None
     top = _mapping(document, "the file", (APPLICATION, SUBTOPOLOGIES, UNDECIDED))
     application_id = top.get(APPLICATION)
     if not isinstance(application_id, str) or not application_id:
@@ -69,7 +65,7 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
         SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
         UNDECIDED: [_topic_document(t, topology) for t in topology.undecided],
     }
-    import yaml  # noqa: PLC0415 - as above
+    import yaml  # noqa: PLC0415 - most processes write no topology, and it costs a fiftieth of the start
 
     head = "".join(f"# {note}\n" for note in notes)
     return head + str(yaml.safe_dump(document, sort_keys=False, width=120))

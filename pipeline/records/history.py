@@ -7,18 +7,20 @@ no event is counted and left out.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.bounded import OutsideTextError, json_of, lines_of, read_small, records_of
 from bellwether_kafka.pipeline.records.backtest import BacktestOutcome, replay
 from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LENGTH_BYTES = 4
 RECORD_BYTES_MAX = 64 << 20
+LINE_BYTES_MAX = 2 * RECORD_BYTES_MAX  # bytes are hexadecimal there
 
 
 class HistoryError(Exception):
@@ -50,7 +52,7 @@ class History:
 
     def take_json(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = json_of(line)
             event = record.pop("event")
             if event == "snapshot":
                 for member in record["members"]:
@@ -85,13 +87,15 @@ def read_history(path: Path) -> History:
     history, schemas = History(), SchemaSet.load()
     try:
         if _is_json(path):
-            for line in path.read_bytes().splitlines():
+            for line in lines_of(path, LINE_BYTES_MAX):
                 history.take_json(line)
         else:
-            for value in _values(path):
+            for value in records_of(path, LENGTH_BYTES, RECORD_BYTES_MAX):
                 history.take(schemas, value)
     except OSError as error:
         raise HistoryError(f"The history {path} cannot be read ({error.strerror}); check the path.") from error
+    except OutsideTextError as error:
+        raise HistoryError(f"The history {path} is damaged: {error}; record it again.") from None
     if not history.snapshots and not history.rounds:
         raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether history`.")
     return history
@@ -120,20 +124,7 @@ def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
 
 def _is_json(path: Path) -> bool:
     """A length in front of an Avro record never begins so: it would be beyond every limit."""
-    with path.open("rb") as source:
-        return source.read(1) == b"{"
-
-
-def _values(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as source:
-        while head := source.read(LENGTH_BYTES):
-            length = int.from_bytes(head, "big")
-            if len(head) < LENGTH_BYTES or length > RECORD_BYTES_MAX:
-                raise HistoryError(f"The history {path} is damaged: a record has no sane length; record it again.")
-            value = source.read(length)
-            if len(value) < length:
-                raise HistoryError(f"The history {path} ends within a record; record it again.")
-            yield value
+    return read_small(path, 1)[0] == b"{"
 
 
 def replay_here(history: History, policies: Sequence[str], weights: Weights | None = None) -> list[BacktestOutcome]:

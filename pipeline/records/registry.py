@@ -7,11 +7,13 @@ import base64
 import json
 import urllib.error
 import urllib.parse
-import urllib.request
+from http.client import HTTPException
 
+from bellwether_kafka.bounded import fetched, json_of
 from bellwether_kafka.pipeline.records.codec import EventSchema, SchemaSet
 
 TIMEOUT_S = 5.0
+ANSWER_BYTES_MAX = 1_000_000
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
@@ -38,15 +40,13 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
     where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
     address = urllib.parse.urlunsplit((parts.scheme, where, path, "", ""))
     body = json.dumps({"schema": schema.text}).encode()
-    request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310 - http or https, see above
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
-            return int(json.load(answer)["id"])
+        return int(json_of(fetched(address, ANSWER_BYTES_MAX, TIMEOUT_S, body=body, headers=headers))["id"])
     except urllib.error.HTTPError as error:
         error.close()
         said = f"{error.code} {error.reason}"
         raise RegistryError(f"The schema registry at {where} refused {schema.event}: {said}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise RegistryError(f"The schema registry at {where} gave no id for {schema.event}: {error}.") from None
 
 

@@ -113,17 +113,23 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.answer: tuple[int, object] = 200, {}
+        self.elsewhere = ""
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                outer.asked.append((self.headers["Authorization"], urllib.parse.parse_qs(form)))
+                form = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
+                outer.asked.append((self.headers["Authorization"] or "", urllib.parse.parse_qs(form)))
                 status, said = outer.answer
                 self.send_response(status)
+                if outer.elsewhere:
+                    self.send_header("Location", outer.elsewhere)
                 self.end_headers()
-                self.wfile.write(json.dumps(said).encode())
+                self.wfile.write(said if isinstance(said, bytes) else json.dumps(said).encode())
+
+            def do_GET(self) -> None:
+                self.do_POST()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -181,6 +187,62 @@ def test_an_endpoint_that_gives_no_token_is_one_sentence(
         tokens.keeper(endpoint.properties).token()
     assert said in str(error.value)
     assert SECRET not in str(error.value)
+
+
+def jwt(**claims: object) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.x"
+
+
+@pytest.mark.parametrize(
+    ("claims", "answered", "life_s"),
+    [
+        ({"exp": 300}, {}, 300),
+        ({"exp": 300}, {"expires_in": "300"}, 300),
+        ({"exp": 300}, {"expires_in": 3600}, 300),
+        ({"exp": 3600}, {"expires_in": 300}, 300),
+        ({}, {"expires_in": "300"}, 300),
+        ({}, {}, tokens.LIFE_DEFAULT_S),
+        ({}, {"expires_in": True}, tokens.LIFE_DEFAULT_S),
+        ({}, {"expires_in": 10**400}, tokens.LIFE_DEFAULT_S),
+        ({"exp": 3e8}, {}, 3e8),  # ten years: no timer of the interpreter takes as much
+    ],
+    ids=str,
+)
+def test_a_token_lives_as_long_as_it_says_itself(
+    endpoint: Endpoint, claims: dict[str, float], answered: dict[str, object], life_s: float
+) -> None:
+    own = {name: time.time() + after_s for name, after_s in claims.items()}
+    endpoint.answer = 200, {"access_token": jwt(**own), **answered}
+    token = tokens.keeper(endpoint.properties).token()
+    assert token.expires_at_s - time.time() == pytest.approx(life_s, abs=30)
+
+
+def test_a_token_that_has_ended_is_none(endpoint: Endpoint) -> None:
+    endpoint.answer = 200, {"access_token": jwt(exp=1_000_000_000), "expires_in": 300}
+    with pytest.raises(TokenError, match="has ended already; check the clock"):
+        tokens.keeper(endpoint.properties).token()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_client_secret_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
+    other = Endpoint()
+    try:
+        endpoint.answer, endpoint.elsewhere = (status, {}), f"http://127.0.0.1:{other.server.server_port}/stolen"
+        with pytest.raises(TokenError, match=f"answered {status}; a redirect is not followed"):
+            tokens.keeper(endpoint.properties).token()
+        assert other.asked == []
+    finally:
+        other.close()
+
+
+def test_an_answer_without_an_end_is_one_sentence(endpoint: Endpoint) -> None:
+    endpoint.answer = 200, b"[" + b"1," * tokens.ANSWER_BYTES_MAX
+    with pytest.raises(TokenError, match=r"has more than 1,000,000 bytes"):
+        tokens.keeper(endpoint.properties).token()
+    endpoint.answer = 200, b"[" * 100_000
+    with pytest.raises(TokenError, match="answered no JSON"):
+        tokens.keeper(endpoint.properties).token()
 
 
 def test_an_endpoint_that_is_not_there_is_one_sentence(endpoint: Endpoint) -> None:
@@ -257,6 +319,57 @@ def test_msk_with_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pyt
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     with pytest.raises(TokenError, match=r"finds no credentials of AWS \(ProfileNotFound\)"):
         tokens.aws_login()
+
+
+REFUSED_BY_STS = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>
+<Code>AccessDenied</Code><Message>Not authorized to perform sts:AssumeRoleWithWebIdentity</Message></Error>
+<RequestId>1</RequestId></ErrorResponse>"""
+
+
+def test_a_role_that_sts_refuses_is_one_sentence(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("x.y.z")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/bellwether",
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_ENDPOINT_URL_STS": f"http://127.0.0.1:{endpoint.server.server_port}",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/nowhere",
+    }.items():
+        monkeypatch.setenv(name, value)
+    endpoint.answer = 403, REFUSED_BY_STS
+    with pytest.raises(TokenError) as error:
+        TokenKeeper(lambda: tokens.msk_token(*tokens.aws_login())).token()
+    assert str(error.value) == (
+        "sasl.mechanism AWS_MSK_IAM gets no credentials of AWS: AssumeRoleWithWebIdentity was refused (AccessDenied:"
+        " Not authorized to perform sts:AssumeRoleWithWebIdentity); check the trust policy of the role."
+    )
+
+
+def test_whatever_a_source_raises_is_one_sentence_and_renewals_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "RETRY_S", 0.05)
+    renewed, calls = threading.Event(), 0
+
+    def source() -> Token:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            return Token("first", time.time() + 1.0)
+        if calls < 5:
+            raise RuntimeError("the library of another system")
+        renewed.set()
+        return Token("renewed", time.time() + 3600)
+
+    keeper = TokenKeeper(source)
+    assert keeper.token().value == "first"
+    assert renewed.wait(60)
+    assert keeper.token().value == "renewed"
+    with pytest.raises(TokenError, match=r"^No token could be had \(KeyError\); check .*\.$"):
+        TokenKeeper(lambda: {}["nothing"]).token()
 
 
 def test_kerberos_is_refused_where_a_client_cannot_do_it() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
+from bellwether_kafka.coordinator.guard.settings import broker_settings
+from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership.config import check_timing
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.settings.errors import SettingsError
@@ -265,3 +267,34 @@ def test_the_record_of_a_group_is_limited_as_brokers_limit_it(tmp_path: Path) ->
     assert from_toml(tmp_path, rest).message_bytes_max == MESSAGE_BYTES_MAX
     assert from_toml(tmp_path, "message_bytes_max = 4_000_000\n" + rest).message_bytes_max == 4_000_000
     assert "message_bytes_max" in complaint(tmp_path, "message_bytes_max = 0\n" + rest)
+
+
+def links(service: str, port: int) -> dict[str, str]:
+    """What Kubernetes sets for a Service with a port that has a name."""
+    name = service.upper().replace("-", "_")
+    return {
+        f"{name}_SERVICE_HOST": "10.0.0.7",
+        f"{name}_SERVICE_PORT": str(port),
+        f"{name}_SERVICE_PORT_TCP_METRICS": str(port),
+        f"{name}_PORT": f"tcp://10.0.0.7:{port}",
+        f"{name}_PORT_{port}_TCP": f"tcp://10.0.0.7:{port}",
+        f"{name}_PORT_{port}_TCP_PROTO": "tcp",
+        f"{name}_PORT_{port}_TCP_PORT": str(port),
+        f"{name}_PORT_{port}_TCP_ADDR": "10.0.0.7",
+    }
+
+
+@pytest.mark.parametrize("service", ["bellwether", "bellwether-metrics", "bellwether-kafka-bootstrap"])
+def test_service_links_of_kubernetes_are_no_settings(service: str) -> None:
+    written = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092", "BELLWETHER_GROUPS": "orders"}
+    linked = load(environ=written | links(service, 9790))
+    assert linked == load(environ=written).model_copy(update={"sidecar_id": linked.sidecar_id})
+    assert service_links(written | links(service, 9790)) == links(service, 9790).keys()
+    assert broker_settings(None, None, None, written | links(service, 9092)).properties == {
+        "bootstrap.servers": "b:9092"
+    }
+
+
+def test_a_variable_that_only_looks_like_a_service_link_is_judged_as_before() -> None:
+    with pytest.raises(SettingsError, match="BELLWETHER_METRICS_PORT is no setting"):
+        load(environ={"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092", "BELLWETHER_METRICS_PORT": "9790"})

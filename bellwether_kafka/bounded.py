@@ -1,0 +1,253 @@
+"""What others wrote comes in through here: files, answers of HTTP servers, JSON, YAML and TOML.
+
+Each reader has limits (bytes, depth, number of values, time) and ends in a value, or in an error of which the text is a
+clause that says what is wrong: callers add the name of the file or setting, and the remedy. Nothing else in the product
+opens a file or a URL of others (tests/unit/test_bounded.py). Light, because the guard imports it.
+"""
+
+import json
+import os
+import select
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+DEPTH_MAX = 100
+VALUES_MAX = 5_000_000  # of one document; Python keeps about 100 bytes for each
+CONFIG_BYTES_MAX = 10_000_000  # of Bellwether's own configuration file
+FILE_WAIT_S = 10.0  # for what a pipe brings
+CHUNK_BYTES = 65_536
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+class OutsideReadError(OSError):
+    """A file or an answer that is not read any further; `strerror` says why."""
+
+    def __init__(self, why: str, name: object) -> None:
+        super().__init__(0, why, str(name))
+
+
+class OutsideTextError(ValueError):
+    """A document that is not taken; the message says why."""
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def opened(path: Path) -> int:
+    """A descriptor of a regular file, to be closed. Raises OSError; what is no file at once, as a pipe that nobody
+    writes to."""
+    descriptor = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OutsideReadError("it is no regular file", path)
+    return descriptor
+
+
+def read_small(path: Path, bytes_max: int) -> tuple[bytes, float]:
+    """The first bytes of a regular file, and when it was last written (seconds since 1970). Raises OSError."""
+    descriptor = opened(path)
+    try:
+        return os.read(descriptor, bytes_max), os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: Path, bytes_max: int, wait_s: float = FILE_WAIT_S) -> bytes:
+    """All of a file that an operator has named, which may be a pipe. Raises OSError; its `strerror` is a clause where
+    the file is too large, or a pipe does not end in time."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        return _read_all(descriptor, path, bytes_max, time.monotonic() + wait_s)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, path: Path, bytes_max: int, until: float) -> bytes:
+    chunks: list[bytes] = []
+    left = bytes_max
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    while True:
+        if is_pipe and not select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
+            raise OutsideReadError("it is a pipe that brought no end in time", path)
+        try:
+            chunk = os.read(descriptor, min(left + 1, CHUNK_BYTES))
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise OutsideReadError("it brought no end in time", path) from None
+            time.sleep(0.01)  # a terminal, of which `select` has just said nothing
+            continue
+        left -= len(chunk)
+        if left < 0:
+            raise OutsideReadError(f"it has more than {bytes_max:,} bytes", path)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+
+
+def read_stream(source: BinaryIO, bytes_max: int) -> bytes:
+    """All of standard input, which a person may be typing. Raises OutsideReadError."""
+    found = source.read(bytes_max + 1)
+    if len(found) > bytes_max:
+        raise OutsideReadError(f"it has more than {bytes_max:,} bytes", "standard input")
+    return found
+
+
+def records_of(path: Path, length_bytes: int, bytes_max: int) -> Iterator[bytes]:
+    """The records of a regular file, each behind its length, big endian. Raises OSError, and OutsideTextError at a
+    record that is damaged."""
+    with os.fdopen(opened(path), "rb") as source:
+        while head := source.read(length_bytes):
+            length = int.from_bytes(head, "big")
+            if len(head) < length_bytes or length > bytes_max:
+                raise OutsideTextError("a record has no sane length")
+            value = source.read(length)
+            if len(value) < length:
+                raise OutsideTextError("it ends within a record")
+            yield value
+
+
+def lines_of(path: Path, bytes_max: int) -> Iterator[bytes]:
+    """The lines of a regular file. Raises OSError, and OutsideTextError at a line that is longer than that."""
+    with os.fdopen(opened(path), "rb") as source:
+        while line := source.readline(bytes_max + 1):
+            if len(line) > bytes_max:
+                raise OutsideTextError(f"a line has more than {bytes_max:,} bytes")
+            yield line
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+def json_of(text: bytes | str, values_max: int = VALUES_MAX) -> Any:
+    """The value of a JSON document. Raises OutsideTextError, whatever the text is.
+
+    Values are counted before any is made, by what must be between them; commas within strings count, too.
+    """
+    marks = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    commas, *openers = (text.count(mark) for mark in marks)  # type: ignore[arg-type]  # of the type of the text
+    if commas + sum(openers) > values_max:
+        raise OutsideTextError(f"it has more than {values_max:,} values")
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise OutsideTextError("it is not JSON") from None
+    if sum(openers) > DEPTH_MAX:
+        _check_depth(found)
+    return found
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [
+            part
+            for one in level
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, (dict, list))
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> OutsideTextError:
+    return OutsideTextError(f"it is nested more than {DEPTH_MAX} levels deep")
+
+
+def toml_of(data: bytes) -> dict[str, Any]:
+    """The table of a TOML document. Raises OutsideTextError; its message says what is wrong, and in which line."""
+    import tomllib  # noqa: PLC0415 - a guard without a file needs none
+
+    try:
+        found = tomllib.loads(data.decode())
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        raise OutsideTextError(f"it is not valid TOML: {error}") from None
+    _check_depth(found)  # names with dots are nested tables
+    return found
+
+
+def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
+    """The value of a YAML document (JSON is a part of YAML). Raises OutsideTextError, whatever the text is.
+
+    Aliases and merge keys make a few lines a value of any size, so nodes count as often as they are named.
+    """
+    import yaml  # noqa: PLC0415 - most processes read no YAML, and it costs a fiftieth of the start
+
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        many = node is not None and _nodes(node, {}) > values_max
+        found = loader.construct_document(node) if node is not None and not many else None
+    except RecursionError:
+        raise _too_deep() from None
+    except OutsideTextError:
+        raise
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where is not None else ""
+        raise OutsideTextError(f"it is no YAML{line}") from None
+    if many:
+        raise OutsideTextError(f"its aliases make more than {values_max:,} values")
+    return found
+
+
+def _nodes(node: Any, known: dict[int, int], depth: int = 0) -> int:
+    """How many values a node makes; one that holds itself is nested without an end."""
+    if depth > DEPTH_MAX:
+        raise _too_deep()
+    if isinstance(node.value, str):
+        return 1
+    if id(node) not in known:
+        parts = [part for one in node.value for part in (one if isinstance(one, tuple) else (one,))]
+        known[id(node)] = 1 + sum(_nodes(part, known, depth + 1) for part in parts)
+    return known[id(node)]
+
+
+# ---- HTTP ------------------------------------------------------------------------------------------------------------
+
+
+def fetched(
+    url: str,
+    bytes_max: int,
+    timeout_s: float,
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    ca: str | None = None,
+) -> bytes:
+    """The answer to a GET, or to a POST of `body`. `timeout_s` is for each wait, and for the whole body of the answer.
+
+    A request with headers of its own follows no redirect: they may hold a login that is not for another server. Raises
+    OSError; HTTPError (to be closed) has a `code`, and `strerror` is a clause where the answer is too large or late.
+    """
+    # 2 MB that only this needs, and a guard beside an application has 40.
+    import ssl  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
+    class Here(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            """No other address: the redirect is the answer."""
+
+    if not url.startswith(("http://", "https://")):
+        raise OutsideReadError("it does not begin with http:// or https://", url)
+    secure = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
+    opener = urllib.request.build_opener(secure, *([Here()] if headers else []))
+    request = urllib.request.Request(url, body, dict(headers or {}))  # noqa: S310 - checked above
+    with opener.open(request, timeout=timeout_s) as answer:
+        chunks, left, until = [], bytes_max, time.monotonic() + timeout_s
+        while chunk := answer.read1(min(left + 1, CHUNK_BYTES)):
+            left -= len(chunk)
+            if left < 0:
+                raise OutsideReadError(f"its answer has more than {bytes_max:,} bytes", url)
+            if time.monotonic() > until:
+                raise OutsideReadError(f"its answer took more than {timeout_s:g} s", url)
+            chunks.append(chunk)
+        return b"".join(chunks)

@@ -1,0 +1,29 @@
+"""Recorded rebalances from elsewhere: nonsense and bombs end in UnreadableRoundError."""
+
+import zlib
+
+import pytest
+
+from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, unpack
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"no zlib", "damaged"),
+        (zlib.compress(b"[" * 100_000), "nested"),
+        (zlib.compress(b'{"record": "TaskId", "of": []}'), "damaged"),
+        (zlib.compress(b'{"record": "TaskId", "of": "x"}'), "damaged"),
+        (zlib.compress(b'{"record": "TaskId", "of": {"other": 1}}'), "damaged"),
+        (zlib.compress(b'{"record": "Popen", "of": {}}'), "damaged"),
+        (zlib.compress(b'{"a": 1, "b": 2}'), "damaged"),
+        (zlib.compress(b"9" * 5_000), "not JSON"),
+        (zlib.compress(b"1"), "no rebalance"),
+        (zlib.compress(b"1")[:-2], "no rebalance"),
+        (zlib.compress(b"[" + b"[]," * 6_000_000 + b"[]]"), "more than 5,000,000 values"),
+    ],
+    ids=range(11),
+)
+def test_what_is_no_rebalance_is_refused_in_a_clause(data: bytes, said: str) -> None:
+    with pytest.raises(UnreadableRoundError, match=said):
+        unpack(data)

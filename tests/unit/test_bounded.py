@@ -1,0 +1,226 @@
+"""Files, records and answers from outside: every reader ends in a value or a clause, and nobody reads past them."""
+
+import ast
+import os
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka import bounded
+from bellwether_kafka.bounded import OutsideReadError, OutsideTextError
+from tests.paths import ROOT
+
+# ---- nobody reads past them --------------------------------------------------------------------------------------
+
+READERS = {
+    *("open", "fdopen", "read_text", "read_bytes", "urlopen", "build_opener", "safe_load", "tomllib", "mmap"),
+    *("schemaless_reader", "genfromtxt", "fromfile"),
+}
+JSON = {"load", "loads"}
+# Module, and why what it reads is not from outside.
+OWN = {
+    "bellwether_kafka/bounded.py": "the reader",
+    "coordinator/guard/proc.py": "/proc, which the kernel writes",
+    "coordinator/guard/signals.py": "/proc, which the kernel writes",
+    "coordinator/control/local.py": "/proc, and JSON that it has just written",
+    "coordinator/cli/lazy.py": "the null device",
+    "coordinator/cli/output.py": "JSON that it has just written",
+    "coordinator/planning/solver_worker.py": "the null device",
+    "coordinator/web/app.py": "its own page",
+    "pipeline/jobs.py": "its own schemas, and by Spark's file systems its own note",
+    "pipeline/records/codec.py": "its own schemas; records have their limit in what hands them over",
+    "pipeline/records/history.py": "files that it writes",
+    "pipeline/records/registry.py": "its own schemas",
+}
+
+
+def _reads(path: Path) -> set[str]:
+    found: set[str] = set()
+    text = path.read_text(encoding="utf-8")
+    if not any(word in text for word in (*READERS, "json")):
+        return found
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            if node.func.attr in READERS or (node.func.attr in JSON and of == "json"):
+                found.add(node.func.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS:
+            found.add(node.func.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.name for alias in node.names} & READERS
+    return found
+
+
+def test_nobody_opens_a_file_or_a_url_past_the_bounded_reader() -> None:
+    folders = [ROOT / name for name in ("coordinator", "pipeline", "assignors", "protocol")]
+    files = [*(path for folder in folders for path in folder.rglob("*.py")), *(ROOT / "bellwether_kafka").glob("*.py")]
+    reading = {str(path.relative_to(ROOT)): _reads(path) for path in files}
+    assert {name for name, how in reading.items() if how} == OWN.keys(), "use bellwether_kafka/bounded.py"
+
+
+# ---- files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def test_a_file_is_read_up_to_its_limit(file: Path) -> None:
+    file.write_bytes(b"x" * 10)
+    assert bounded.read_file(file, 10) == b"x" * 10
+    with pytest.raises(OutsideReadError) as error:
+        bounded.read_file(file, 9)
+    assert error.value.strerror == "it has more than 9 bytes"
+
+
+def test_a_device_without_an_end_is_too_large() -> None:
+    with pytest.raises(OutsideReadError, match=r"more than 100,000 bytes"):
+        bounded.read_file(Path("/dev/zero"), 100_000)
+
+
+def test_a_pipe_is_read_and_one_without_an_end_is_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    writer = threading.Thread(target=file.write_text, args=("brought",))
+    writer.start()
+    try:
+        assert bounded.read_file(file, 100, wait_s=60) == b"brought"
+    finally:
+        writer.join()
+    with pytest.raises(OutsideReadError, match="a pipe that brought no end in time"):
+        bounded.read_file(file, 100, wait_s=0.1)
+    with pytest.raises(OutsideReadError, match="no regular file"):
+        bounded.read_small(file, 100)
+
+
+def test_a_folder_and_a_missing_file_are_errors_with_a_reason(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(OSError) as error:  # noqa: PT011 - each has its own
+            bounded.read_file(path, 10)
+        assert error.value.strerror
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"\0\0\0\x03ab", "ends within"), (b"\0\0", "no sane length"), (b"\xff\xff\xff\xff", "no sane length")],
+)
+def test_records_that_are_damaged_end_in_a_clause(file: Path, data: bytes, said: str) -> None:
+    file.write_bytes(b"\0\0\0\x01a" + data)
+    records = bounded.records_of(file, 4, 1000)
+    assert next(records) == b"a"
+    with pytest.raises(OutsideTextError, match=said):
+        list(records)
+
+
+def test_a_line_without_an_end_is_not_kept(file: Path) -> None:
+    file.write_bytes(b"short\n" + b"x" * 100)
+    lines = bounded.lines_of(file, 10)
+    assert next(lines) == b"short\n"
+    with pytest.raises(OutsideTextError, match="more than 10 bytes"):
+        next(lines)
+
+
+# ---- text --------------------------------------------------------------------------------------------------------
+
+ALIASES = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {k: v}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 10)}]}}\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "said"),
+    [
+        (bounded.json_of, b"[" * 100_000, "nested"),
+        (bounded.json_of, b"[" * 150 + b"]" * 150, "nested"),
+        (bounded.json_of, "[" + "[]," * 3_000_000 + "[]]", "more than 5,000,000 values"),
+        (bounded.json_of, b"9" * 5_000, "not JSON"),
+        (bounded.json_of, b"\xff\xfe\xfa", "not JSON"),
+        (bounded.json_of, "{'a': 1}", "not JSON"),
+        (bounded.toml_of, b"a = " + b"[" * 100_000, "nested"),
+        (bounded.toml_of, b".".join([b"a"] * 5_000) + b" = 1", "nested"),
+        (bounded.toml_of, b"a = \xff", "not valid TOML"),
+        (bounded.toml_of, b"a = \n", "not valid TOML: .* line 1"),
+        (bounded.yaml_of, "[" * 2_000, "nested"),
+        (bounded.yaml_of, "a: &a [*a]", "nested"),
+        (bounded.yaml_of, ALIASES, "aliases make more than"),
+        (bounded.yaml_of, MERGES, "aliases make more than"),
+        (bounded.yaml_of, "a: [", "no YAML in line 1"),
+        (bounded.yaml_of, "\0", "no YAML"),
+        (bounded.yaml_of, "--- a\n--- b", "no YAML"),
+        (bounded.yaml_of, "a: 2001-99-99", "no YAML"),
+        (bounded.yaml_of, "a: !!python/object/apply:os.system [id]", "no YAML"),
+    ],
+    ids=range(19),
+)
+def test_a_text_that_is_nonsense_or_a_bomb_ends_in_a_clause(read: object, text: object, said: str) -> None:
+    assert callable(read)
+    with pytest.raises(OutsideTextError, match=said):
+        read(text)
+
+
+def test_texts_as_people_write_them_are_read() -> None:
+    assert bounded.json_of('{"a": [1, 2.5, null, "x"]}') == {"a": [1, 2.5, None, "x"]}
+    assert bounded.json_of(b"[" * 100 + b"]" * 100)
+    assert bounded.toml_of(b'[[groups]]\nname = "a"') == {"groups": [{"name": "a"}]}
+    assert bounded.yaml_of("a: &x [1, b]\nc: *x\n") == {"a": [1, "b"], "c": [1, "b"]}
+    assert bounded.yaml_of("") is None
+
+
+# ---- HTTP --------------------------------------------------------------------------------------------------------
+
+
+class Page(BaseHTTPRequestHandler):
+    """Answers what its path says."""
+
+    def do_GET(self) -> None:
+        self.server.heard.append((self.path, self.headers.get("X-Login")))  # type: ignore[attr-defined]
+        self.send_response(302 if self.path == "/moved" else 200)
+        self.send_header("Location", "/there")
+        self.end_headers()
+        for _ in range({"/long": 100, "/slow": 1_000}.get(self.path, 1)):
+            self.wfile.write(b"x" * 10)
+            if self.path == "/slow":
+                time.sleep(0.05)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def pages() -> Iterator[HTTPServer]:
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    server.heard = []  # type: ignore[attr-defined]
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # readers that go are the test
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_answers_have_limits_of_bytes_and_time(pages: HTTPServer) -> None:
+    base = f"http://127.0.0.1:{pages.server_port}"
+    assert bounded.fetched(f"{base}/", 10, 60) == b"x" * 10
+    with pytest.raises(OutsideReadError, match="more than 999 bytes"):
+        bounded.fetched(f"{base}/long", 999, 60)
+    with pytest.raises(OutsideReadError, match=r"took more than 0\.5 s"):
+        bounded.fetched(f"{base}/slow", 100_000, 0.5)
+    with pytest.raises(OutsideReadError, match="http"):
+        bounded.fetched("file:///etc/hostname", 10, 1)
+
+
+def test_a_request_with_headers_follows_no_redirect(pages: HTTPServer) -> None:
+    base = f"http://127.0.0.1:{pages.server_port}"
+    assert bounded.fetched(f"{base}/moved", 10, 60) == b"x" * 10
+    with pytest.raises(OSError, match="302"):
+        bounded.fetched(f"{base}/moved", 10, 60, headers={"X-Login": "secret"})
+    assert pages.heard == [("/moved", None), ("/there", None), ("/moved", "secret")]  # type: ignore[attr-defined]
