@@ -171,19 +171,29 @@ def check_format(spark: SparkSession, table_format: str) -> None:
             ) from None
 
 
+# What their writers keep in a table.
+LOGS = {PARQUET: "_spark_metadata", DELTA: "_delta_log"}
+
+
 def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
-    """Raises PipelineError where the job has written its table in another format: it would go on behind those rows."""
+    """Raises PipelineError where the job has written its table in another format, behind whose rows it would go on, or
+    with another checkpoint: Spark's writer of Parquet leaves out each batch of a number that the table has already."""
     if other := _other_format(spark, pipeline.table(job), pipeline.table_format):
         raise PipelineError(
             f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"
             " another --output."
         )
+    log, offsets = f"{pipeline.table(job)}/{LOGS[PARQUET]}", f"{pipeline.checkpoint(job)}/offsets"
+    if pipeline.table_format == PARQUET and _Note(spark, log).is_there() and not _Note(spark, offsets).is_there():
+        raise PipelineError(
+            f"The table {pipeline.table(job)} was written with another checkpoint than {pipeline.checkpoint(job)}, so"
+            " that batches of the new one would be lost; move the table away, too, or bring its checkpoint back."
+        )
 
 
 def _other_format(spark: SparkSession, path: str, table_format: str) -> str | None:
     """The format of the table at `path`, if it is not this one; told from the logs that its writers keep."""
-    logs = {PARQUET: "_spark_metadata", DELTA: "_delta_log"}
-    return next((f for f, log in logs.items() if f != table_format and _Note(spark, f"{path}/{log}").is_there()), None)
+    return next((f for f, log in LOGS.items() if f != table_format and _Note(spark, f"{path}/{log}").is_there()), None)
 
 
 def check_version(spark: SparkSession, checkpoint: str) -> None:
@@ -215,7 +225,8 @@ def check_topic(spark: SparkSession, pipeline: Pipeline, job: str, identity: str
     if note.read() not in (None, named):
         raise PipelineError(
             f"The checkpoint {pipeline.checkpoint(job)} was made with another topic than the present {pipeline.topic},"
-            " which may have been deleted and created again; move the checkpoint away, and the job reads all of it."
+            " which may have been deleted and created again; move the checkpoint away, and its table"
+            f" {pipeline.table(job)}, too: the job reads all of the topic."
         )
     note.write(named)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bellwether_kafka.coordinator.settings import load
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
@@ -119,6 +120,45 @@ def workload(values: Values) -> Manifest:
 def application(**changed: Any) -> Values:
     """Values of a sidecar beside an application that is described by `changed`."""
     return BESIDE | {"application": BESIDE["application"] | changed}
+
+
+AT = '[kafka]\n"bootstrap.servers" = "kafka:9092"\n'
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LEADS_ALONE,
+        STANDS_BY,
+        f'groups = [{{ name = "orders", mode = "lead" }}]\n{AT}',
+        f'groups = [\n  {{ name = "a#b", mode = "lead" }}, # the first\n]\n{AT}',
+        f'groups = [{{mode="lead",name="orders"}}]\n{AT}',
+        f'standby = true\ncontrol_topic = "c"\ngroups = [{{ name = "orders", mode = "lead" }}]\n{AT}',
+        f'{AT}[[groups]]\nname = "orders"\nmode = """lead"""\n',
+        f"{AT}[[groups]]\nname = 'orders'\n'mode'='lead'\n",
+        f'{AT}[[groups]]\nname = "orders"\n# mode = "lead"\n',
+        f'{AT}[[groups]]\nname = "orders"\nmode = "observe" # or mode = "lead"\n',
+        f'{AT}[[groups]]\nname = "lead"\n',
+    ],
+    ids=range(11),
+)
+def test_the_chart_sees_whether_a_process_leads_alone_as_bellwether_does(config: str, tmp_path: Path) -> None:
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    of_chart = dict(re.findall(r"\$(lead|standby) := regexMatch `([^`]+)`", helpers))
+    file = tmp_path / "bellwether.toml"
+    file.write_text(config)
+    settings = load(file, environ={})
+    assert bool(re.search(of_chart["lead"], config)) == any(group.mode == "lead" for group in settings.groups)
+    assert bool(re.search(of_chart["standby"], config)) == settings.standby
+
+
+def test_no_pod_of_bellwethers_gets_variables_for_services() -> None:
+    """Those of a Service called bellwether-... begin as the variables of settings do."""
+    pods = [*(ROOT / "deploy" / "no-pause").glob("*.yaml"), *(ROOT / "deploy" / "kustomize").rglob("*.yaml")]
+    templates = [path for path in pods if re.search(r"^ +containers:", path.read_text(), re.MULTILINE)]
+    assert len(templates) >= 5
+    for path in (*templates, CHART / "templates" / "workload.yaml"):
+        assert "      enableServiceLinks: false" in path.read_text(), path
 
 
 def test_the_chart_makes_a_deployment(schemas: Path) -> None:

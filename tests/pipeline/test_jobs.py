@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.pipeline.backtest import replay_on_spark
-from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_table, read_tables, start
+from bellwether_kafka.pipeline.jobs import CHECKPOINT_VERSION, Pipeline, PipelineError, read_table, read_tables, start
 from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, BacktestOutcome
 from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
 from bellwether_kafka.pipeline.session import JARS
@@ -55,6 +55,18 @@ def test_a_table_in_another_format_is_refused_by_name(tmp_path: Path) -> None:
         start(local_spark(), replace(pipeline, table_format="csv"), ["culprits"])
 
 
+def test_a_table_of_another_checkpoint_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Spark would leave out as many batches as the table has, and say so nowhere."""
+    pipeline = Pipeline("127.0.0.1:1", "events", tmp_path.as_uri())
+    (tmp_path / "tables" / "culprits" / "_spark_metadata").mkdir(parents=True)
+    with pytest.raises(PipelineError, match="batches of the new one would be lost; move the table away, too, or bring"):
+        start(local_spark(), pipeline, ["culprits"])
+    (tmp_path / "checkpoints" / "culprits" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "culprits" / "bellwether-version").write_text(str(CHECKPOINT_VERSION))
+    with pytest.raises(PipelineError, match="cannot be described"):  # the next thing to be asked for
+        start(local_spark(), pipeline, ["culprits"])
+
+
 def test_a_table_without_rows_is_left_out_of_the_report(tmp_path: Path) -> None:
     (tmp_path / "tables" / "rack_costs" / "_spark_metadata").mkdir(parents=True)
     assert read_tables(local_spark(), str(tmp_path)) == {}
@@ -79,7 +91,7 @@ def test_a_topic_that_was_created_again_is_not_gone_on_with(
     with pytest.raises(PipelineError, match=r"cannot be described \(UnknownTopicOrPartitionException\); check --boot"):
         start(spark, pipeline, ["dead_letters"])
     kafka.create_topic(topic, 1)
-    with pytest.raises(PipelineError, match="deleted and created again; move the checkpoint away"):
+    with pytest.raises(PipelineError, match="deleted and created again; move the checkpoint away, and its table"):
         start(spark, pipeline, ["dead_letters"])
 
 

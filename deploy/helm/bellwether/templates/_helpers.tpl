@@ -21,9 +21,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{- /* A process leads alone unless it knows how to stand by; the groups of other modes are joined by nobody. */ -}}
+{{- /* A process leads alone unless it knows how to stand by; the groups of other modes are joined by nobody. A line is
+  read up to its comment, by its texts in quotes, because mode may stand in an inline table. */ -}}
 {{- define "bellwether.leadsAlone" -}}
-{{- $lead := regexMatch `(?m)^\s*"?mode"?\s*=\s*["']lead["']` .Values.config -}}
+{{- $lead := regexMatch `(?m)^(?:(?:[^#"'\n]|"[^"\n]*"|'[^'\n]*')*[\s{,])?["']?mode["']?\s*=\s*["']+lead["']` .Values.config -}}
 {{- $standby := regexMatch `(?m)^\s*"?standby"?\s*=\s*true` .Values.config -}}
 {{- if and $lead (not $standby) }}true{{ end -}}
 {{- end -}}
