@@ -18,7 +18,7 @@ def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.Co
     with (
         mock.patch.dict(os.environ, clean, clear=True),
         mock.patch.object(sys, "argv", ["bellwether", *arguments]),
-        mock.patch.object(sys, "stdin", io.StringIO(text)),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()))),
         redirect_stdout(printed),
         redirect_stderr(complained),
     ):
