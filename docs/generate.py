@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     MEMBERSHIP,
@@ -55,7 +56,7 @@ NESTED = {"kafka", "groups", "events", "weights", "cost"}
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
     "group": "the configured groups",
-    "reason": f"the first {REASONS_MAX} reasons, then other",
+    "reason": "a fixed list",
     "client": f"for each group the first {REASONS_MAX} client ids, then other",
     "process": f"at most {PROCESSES_MAX} processes of a group",
     "stage": f"the first {REASONS_MAX} stages, then other",
@@ -83,7 +84,7 @@ BOUNDS = {
 COUNTS = {
     "group": "groups",
     "subtopology": "subtopologies",
-    "reason": REASONS_MAX + 1,
+    "reason": len(NotLeading),
     "client": REASONS_MAX + 1,
     "stage": REASONS_MAX + 1,
     "process": PROCESSES_MAX,
@@ -100,7 +101,7 @@ COUNTS = {
 }
 SERIES = {
     "bellwether_anomalies": f"groups x {len(AnomalyKind)}",
-    "bellwether_rebalances": f"groups x {len(CauseKind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
+    "bellwether_rebalances": f"groups x {2 * len(CauseKind) + 2}",  # led and ordered by cause, refused by reason
     "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",
     "bellwether_cross_rack_read_partitions": f"groups x {PAIRS_MAX + 1}",

@@ -80,7 +80,7 @@ class Approach:
         elif takeover.joined:
             # Another one leads after dead members were removed: that cost a rebalance, and shows who is to go next.
             expected = takeover.leader and self._attempt.before_removal
-            self.leaving.leave(failed.reason, setback=None if expected else NotLeading.SET_BACK)
+            self.leaving.leave(failed.reason, NotLeading.SET_BACK, setback=not expected)
         else:
             self.leaving.lost(failed.reason)
 

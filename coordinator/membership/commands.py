@@ -131,11 +131,13 @@ class NoteKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line for logs and metrics."""
+    """One line for logs and metrics. `reason` is a sentence, which may name members; `code` is the reason not to lead
+    of a note of the kinds REFUSED and LEFT, one of few words, "" of others."""
 
     kind: NoteKind
     reason: str
     generation: int = -1
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

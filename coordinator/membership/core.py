@@ -147,8 +147,8 @@ class Core:
     def send(self, command: Command) -> None:
         self.requests.out.append(command)
 
-    def note(self, kind: NoteKind, reason: str) -> None:
-        self.send(Note(kind, reason, self.requests.generation))
+    def note(self, kind: NoteKind, reason: str, code: str = "") -> None:
+        self.send(Note(kind, reason, self.requests.generation, code))
 
     def alert(self, reason: str) -> None:
         self.note(NoteKind.ALERT, reason)

@@ -89,12 +89,12 @@ class Leaving:
     stopping: bool = False
     ended: Obstacle | None = None  # why Bellwether can never lead this group
 
-    def leave(self, reason: str, *, setback: NotLeading | None = None) -> None:
+    def leave(self, reason: str, why: NotLeading, *, setback: bool = False) -> None:
         """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
         core = self.core
-        core.note(NoteKind.LEFT, reason)
-        if setback is not None:
-            core.policy.set_back(core.now, Obstacle(setback, reason))
+        core.note(NoteKind.LEFT, reason, why.value)
+        if setback:
+            core.policy.set_back(core.now, Obstacle(why, reason))
         core.clear()
         core.go(State.LEAVING)
         core.reason = reason
@@ -106,7 +106,7 @@ class Leaving:
 
     def timed_out(self) -> None:
         if self.core.state is not State.LEAVING:  # the end waited for SyncGroup, or for the next rebalance
-            self.leave("Bellwether is shutting down")
+            self.leave("Bellwether is shutting down", NotLeading.STOPPED)
             return
         self.core.alert("the broker did not answer LeaveGroup in time")
         self.left()
@@ -127,7 +127,7 @@ class Leaving:
 
     def give_up(self, reason: str) -> None:
         if self.core.requests.member_id:
-            self.leave(reason, setback=NotLeading.SET_BACK)
+            self.leave(reason, NotLeading.SET_BACK, setback=True)
         else:
             self.lost(reason)
 
@@ -136,7 +136,7 @@ class Leaving:
         core = self.core
         if core.requests.member_id or self.joining.parked_static:
             if core.state is not State.LEAVING:
-                self.leave(reason)
+                self.leave(reason, NotLeading.ORDERED_OUT)
         elif core.state is not State.WATCHING:
             self.left()
 
@@ -159,7 +159,7 @@ class Leaving:
         if quiet or core.state is State.WATCHING or not in_group:
             self._finish()
         else:
-            self.leave("Bellwether is shutting down")
+            self.leave("Bellwether is shutting down", NotLeading.STOPPED)
 
     # ---- what can never work ---------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Leaving:
         self.ended = self.ended or why
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
-            self.leave(why.sentence)
+            self.leave(why.sentence, why.reason)
         else:
             self._finish()
 

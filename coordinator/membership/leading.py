@@ -107,9 +107,11 @@ class Leading:
         self._admitted(answer)
         if answer.leader == "":
             self.core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
-            self.leaving.leave("the group has been converted to the KIP-848 protocol", setback=NotLeading.CONVERTED)
+            self.leaving.leave(
+                "the group has been converted to the KIP-848 protocol", NotLeading.CONVERTED, setback=True
+            )
         elif self.core.hand_backs.waits:  # its instance id was a member still
-            self.leaving.leave(self.core.hand_backs.obstacle.sentence)
+            self.leaving.leave(self.core.hand_backs.obstacle.sentence, NotLeading.HANDED_BACK)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
@@ -119,7 +121,7 @@ class Leading:
             self.core.leadership.must_lead = True
             self._sync_nothing()
         else:
-            self.leaving.leave(f"{answer.leader} leads the group", setback=NotLeading.SET_BACK)
+            self.leaving.leave(f"{answer.leader} leads the group", NotLeading.SET_BACK, setback=True)
 
     def _admitted(self, answer: events.JoinAnswer) -> None:
         core = self.core
@@ -196,16 +198,16 @@ class Leading:
             core.alert(f"{event.reason}; {refusal}")
             return
         core.alert(f"handed back: {event.reason}")
-        core.note(NoteKind.REFUSED, event.reason)
+        core.note(NoteKind.REFUSED, event.reason, NotLeading.HANDED_BACK.value)
         core.hand_backs.begins(core.now, event.reason)
-        self.leaving.leave(event.reason, setback=NotLeading.HANDED_BACK)
+        self.leaving.leave(event.reason, NotLeading.HANDED_BACK, setback=True)
 
     def work_doubted(self, event: events.WorkDoubted) -> None:
         self.core.alert(event.reason)
 
     def _refuse(self, reason: str) -> None:
-        self.core.note(NoteKind.REFUSED, reason)
-        self.leaving.leave(reason, setback=NotLeading.NO_PLAN)
+        self.core.note(NoteKind.REFUSED, reason, NotLeading.NO_PLAN.value)
+        self.leaving.leave(reason, NotLeading.NO_PLAN, setback=True)
 
     def compared(self, event: events.ComparisonReady) -> None:
         if event.generation != self.core.requests.generation:
@@ -276,4 +278,4 @@ class Leading:
     def _leave_alone(self) -> None:
         """An empty group is joined again only when a member has been there."""
         self.core.sighting.awaited = True
-        self.leaving.leave("no other member is in the group")
+        self.leaving.leave("no other member is in the group", NotLeading.EMPTY)

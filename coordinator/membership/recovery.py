@@ -46,7 +46,7 @@ class Recovery:
         """Joins the next generation. From the leader, in Stable, this starts one
         (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         if self.leaving.stopping:
-            self.leaving.leave("Bellwether is shutting down")
+            self.leaving.leave("Bellwether is shutting down", NotLeading.STOPPED)
             return
         core = self.core
         core.requests.abandon(Kind.JOIN, Kind.SYNC, Kind.DESCRIBE)

@@ -31,11 +31,13 @@ class CauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`members` are the ids of those that came or went: whom to look at when rebalances do not end."""
+    """`members` are the ids of those that came or went: whom to look at when rebalances do not end. `by_order`: an
+    operator's order has caused it, or follows from one."""
 
     kind: CauseKind
     sentence: str
     members: tuple[str, ...] = ()
+    by_order: bool = False
 
 
 def cause(
@@ -67,6 +69,34 @@ def cause(
     if previous.probing_at_ms is not None:
         return Cause(CauseKind.PROBE, f"a probe, to see what has caught up or come back{obeying}")
     return Cause(CauseKind.AGAIN, "a member joined again, nothing changed")
+
+
+def follows_from_orders(
+    why: Cause,
+    previous: Decision[GroupPlan] | None,
+    decision: Decision[GroupPlan],
+    places: Iterable[str],
+    *,
+    before: bool,
+) -> bool:
+    """Whether a rebalance is the work of operators' orders: an order itself, what it makes members hand over (`before`:
+    the rebalance before was of this kind), or the restart of members in `places` that are or were to be emptied."""
+    if why.kind is CauseKind.ORDERED:
+        return True
+    if why.kind is CauseKind.WITHHELD:
+        return before
+    if not why.members:
+        return False
+    plans = [decision.plan, *([previous.plan] if previous is not None else [])]
+    named = {
+        member
+        for plan in plans
+        for place in places
+        for owner, meant in zip(plan.owners, plan.named(place).tolist(), strict=True)
+        if meant
+        for member in owner.members
+    }
+    return named.issuperset(why.members)
 
 
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:

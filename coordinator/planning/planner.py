@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     shown,
 )
-from bellwether_kafka.coordinator.planning.causes import cause
+from bellwether_kafka.coordinator.planning.causes import Cause, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
@@ -58,6 +58,8 @@ class Planner(Generic[P]):
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
+        self._emptied: set[str] = set()  # the places that the last plan was to leave empty
+        self._by_order = False  # that plan was the work of orders
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
         self._plans = 0  # that were begun: one that ends late must not replace a later one
         self._memories = 0  # that plans or forgetting have replaced: what was read before is older
@@ -142,16 +144,25 @@ class Planner(Generic[P]):
         self.kind.delivered(decision)
         self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
-        why = cause(previous, decision, ordered=planned.ordered, standing=standing)
+        why = self._with_orders(
+            cause(previous, decision, ordered=planned.ordered, standing=standing), planned, previous
+        )
         chosen = planned.chosen
         if previous is not None and previous.followup:
             chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
         return replace(planned, chosen=chosen, previous=previous, cause=why)
 
+    def _with_orders(self, why: Cause, planned: PlannedRound[P], previous: Decision[P] | None) -> Cause:
+        emptied, self._emptied = self._emptied, {rule.where for rule in planned.rules if rule.empties}
+        decision, places = planned.chosen.decision, emptied | self._emptied
+        self._by_order = follows_from_orders(why, previous, decision, places, before=self._by_order)
+        return replace(why, by_order=self._by_order)
+
     def forget(self) -> None:
         """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
         self._previous = self._planned = self._decided = self._observed = None
         self._ordered = ()
+        self._emptied, self._by_order = set(), False
         self._memories += 1
         self.kind.forget()
 

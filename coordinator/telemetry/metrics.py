@@ -1,6 +1,7 @@
 """Prometheus metrics of what a sidecar does. A projection: nothing here is read back by a decision.
 
-Labels stay few: groups come from the settings, reasons are free text and count as "other" beyond the first ones.
+Labels stay few: groups come from the settings, reasons from a list; what clients and plug-ins choose counts as "other"
+beyond the first ones.
 """
 
 import time
@@ -24,7 +25,7 @@ WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Labels:
-    """Caps the number of distinct label values, because reasons may quote what clients send."""
+    """Caps the number of distinct label values that clients or plug-ins choose."""
 
     def __init__(self, most: int = REASONS_MAX) -> None:
         self._most = most
@@ -50,7 +51,6 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self._reason = Labels()
         self._stage = Labels()
         self._led: set[str] = set()
         self._of_groups: list[Gauge] = []
@@ -65,7 +65,8 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
 
-        self.rebalances = counter("rebalances", "Rebalances that ended here.", "reason", "outcome")
+        text = "Rebalances that ended here: led, ordered (by an operator, or what follows), or refused."
+        self.rebalances = counter("rebalances", text, "reason", "outcome")
         text = "Partitions by what a plan did to them: kept, moved, new, lost."
         self.moves = counter("partition_moves", text, "kind")
         self.fallbacks = counter("fallbacks", "Plans made another way than configured.", "reason")
@@ -150,7 +151,8 @@ class Metrics:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
         decision, timings = planned.chosen.decision, planned.timings
         group = decision.raw.group_id
-        self.rebalances.labels(group, planned.cause.kind.value, "led").inc()
+        outcome = "ordered" if planned.cause.by_order else "led"
+        self.rebalances.labels(group, planned.cause.kind.value, outcome).inc()
         self.changed(group, planned.cause)
         self.generation.labels(group).set(decision.raw.generation)
         self.led_at.labels(group).set(time.time())
@@ -183,9 +185,9 @@ class Metrics:
             self.led_at.labels(group).set(time.time())
             self._led.add(group)
         elif note.kind is NoteKind.REFUSED:
-            self.rebalances.labels(group, self._reason(note.reason), "refused").inc()
+            self.rebalances.labels(group, note.code, "refused").inc()
         elif note.kind is NoteKind.LEFT:
-            self.step_asides.labels(group, self._reason(note.reason)).inc()
+            self.step_asides.labels(group, note.code).inc()
         elif note.kind is NoteKind.ALERT:
             self.alerts.labels(group).inc()
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):

@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.requests import Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.takeover import BATCH
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
@@ -467,6 +468,15 @@ def name(edge: Edge[Any]) -> str:
 @pytest.mark.parametrize("edge", DECLARED, ids=name)
 def test_every_declared_edge_is_taken_by_a_story(edge: Edge[Any]) -> None:
     assert edge in STORIES[edge.state][edge.on][edge.to]().edges
+
+
+@pytest.mark.parametrize("edge", DECLARED, ids=name)
+def test_why_it_refuses_or_leaves_is_one_of_few_words(edge: Edge[Any]) -> None:
+    """For labels of metrics: the sentence may name members."""
+    notes = [command for command in STORIES[edge.state][edge.on][edge.to]().seen if isinstance(command, c.Note)]
+    codes = {note.code for note in notes if note.kind in (c.NoteKind.REFUSED, c.NoteKind.LEFT)}
+    assert codes <= set(NotLeading)
+    assert {note.code for note in notes if note.kind not in (c.NoteKind.REFUSED, c.NoteKind.LEFT)} <= {""}
 
 
 def test_no_story_is_told_of_an_edge_that_is_not_declared() -> None:

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
+from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -106,3 +106,34 @@ def test_an_order_is_the_cause_and_what_else_has_changed_is_said_too() -> None:
     assert found.kind is CauseKind.ORDERED
     assert found.sentence == "eve has ordered pin of orders-0; b joined"
     assert cause(None, decided(A, TWO), ordered=("eve",)).kind is CauseKind.FIRST
+
+
+def follows(
+    after: Members, *, places: tuple[str, ...] = (), ordered: tuple[str, ...] = (), before: bool = False
+) -> bool:
+    """Of a group that had the members a and b."""
+    had, has = decided(A | B, TWO), decided(after, TWO)
+    return follows_from_orders(cause(had, has, ordered=ordered), had, has, places, before=before)
+
+
+@pytest.mark.parametrize(
+    ("after", "place"),
+    [
+        pytest.param(A, "member:b", id="a member that is emptied stops"),
+        pytest.param(A | B | {"c": ("orders",)}, "member:c", id="it is back under another id"),
+    ],
+)
+def test_the_restart_of_a_member_that_is_emptied_follows_from_the_order(after: Members, place: str) -> None:
+    assert follows(after, places=(place,))
+    assert not follows(after), "without an order"
+    assert not follows(after, places=("member:a",)), "of another member"
+    assert not follows({"c": ("orders",)}, places=(place,)), "others come or go as well"
+
+
+def test_an_order_and_what_is_handed_over_for_it_follow_from_it() -> None:
+    waits = Cause(CauseKind.WITHHELD, "2 partitions can be handed out")
+    had = decided(A, TWO)
+    assert follows(A | B, ordered=("evacuate a",))
+    assert follows_from_orders(waits, had, had, (), before=True)
+    assert not follows_from_orders(waits, had, had, ("member:a",), before=False), "a crash before it"
+    assert not follows(A | B, places=("member:a",), before=True), "nothing changed"

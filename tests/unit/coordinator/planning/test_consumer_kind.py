@@ -13,6 +13,7 @@ from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
 from bellwether_kafka.assignors.shared.refusal import RefusalError
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
@@ -23,8 +24,10 @@ from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.threads import RUNNING_PLANS_MAX, in_thread
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember
 
 CLUSTER = ClusterView.of({"t": [["a"]] * 4})
+UUID, OTHER_UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f", "0b9d1c6e-55aa-4e0b-8c1f-7a2b3c4d5e6f"
 OWN = "bw-1"
 
 
@@ -111,6 +114,46 @@ def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
     fourth = planner.delivered(4)
     assert fourth is not None
     assert fourth.cause.kind is CauseKind.FIRST, "others have decided meanwhile"
+
+
+def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_its_orders() -> None:
+    """A page on many rebalances must not fire for them. Four for each member: two take its partitions from it, and two
+    give it some back, because cooperative members revoke in one rebalance what another gets in the next (KIP-429); and
+    one more where its old membership ends before the new one begins."""
+    planner, generation = Planner("orders", ConsumerKind(Reader(), Policy())), 0
+    causes: list[tuple[CauseKind, bool]] = []
+
+    def settled(*members: LiveMember) -> list[LiveMember]:
+        nonlocal generation
+        following = True
+        while following:
+            generation += 1
+            there = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
+            command = Decide(generation, "cooperative-sticky", there, "", time.monotonic() + 60)
+            decision = run(planner.plan(command)).chosen.decision
+            delivered = planner.delivered(generation)
+            assert delivered is not None
+            causes.append((delivered.cause.kind, delivered.cause.by_order))
+            members = tuple(member.after(decision) for member in members)
+            following = decision.followup
+        return list(members)
+
+    stays, goes = settled(*(LiveMember(f"{name}-{UUID}", ("t",)) for name in "ab"))
+    first = len(causes)
+    planner.rule((Rule("ban", "*", "member:b", "ops empties b"),))
+    planner.order("ops empties b")
+    stays, goes = settled(stays, goes)
+    assert goes.owned == ()
+    (stays,) = settled(stays)
+    planner.rule(())
+    stays, back = settled(stays, LiveMember(f"b-{OTHER_UUID}", ("t",)))
+    assert len(back.owned) == 2
+    assert [kind for kind, _ in causes[first:]] == [
+        *(CauseKind.ORDERED, CauseKind.WITHHELD, CauseKind.LEFT, CauseKind.JOINED, CauseKind.WITHHELD)
+    ]
+    assert all(by_order for _, by_order in causes[first:])
+    settled(back)
+    assert causes[-1] == (CauseKind.LEFT, False), "a crash afterwards is none"
 
 
 def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:

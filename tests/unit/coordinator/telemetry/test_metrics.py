@@ -1,6 +1,7 @@
 """Metrics: what one decision leaves in the registry."""
 
 import time
+from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
@@ -84,12 +85,20 @@ def test_the_second_round_is_compared_with_the_first() -> None:
 def test_notes_count_refusals_and_step_asides() -> None:
     metrics = Metrics()
     metrics.on_note("g", Note(NoteKind.LEADING, "3 members beside Bellwether"))
-    metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline"))
+    metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline", 3, NotLeading.NO_PLAN))
     metrics.on_note("g", Note(NoteKind.ALERT, "look"))
-    metrics.on_note("g", Note(NoteKind.LEFT, "another leads the group"))
-    assert value(metrics, "rebalances_total", reason="no plan before the decision deadline", outcome="refused") == 1
-    assert value(metrics, "step_asides_total", reason="another leads the group") == 1
+    metrics.on_note("g", Note(NoteKind.LEFT, "m-1 leads the group", 3, NotLeading.SET_BACK))
+    assert value(metrics, "rebalances_total", reason="no_plan", outcome="refused") == 1
+    assert value(metrics, "step_asides_total", reason="set_back") == 1
     assert value(metrics, "alerts_total") == 1
+
+
+def test_rebalances_that_orders_cause_are_counted_apart() -> None:
+    metrics, ordered = Metrics(), planned()
+    metrics.on_decision(replace(ordered, cause=Cause(CauseKind.ORDERED, "evacuate a", by_order=True)))
+    metrics.on_decision(replace(ordered, cause=Cause(CauseKind.ORDERED, "evacuate a", by_order=False)))
+    assert value(metrics, "rebalances_total", reason="ordered", outcome="ordered") == 1
+    assert value(metrics, "rebalances_total", reason="ordered", outcome="led") == 1
 
 
 def test_a_group_that_is_not_led_has_one_reason_at_a_time() -> None:
