@@ -72,7 +72,9 @@ class TaskPlan:
 
     @property
     def application(self) -> str:
-        return f"{len(self.topology.subtopologies)} subtopologies, digest {self.topology.digest}"
+        exported = self.topology.exported
+        origin = f", exported by Kafka Streams {exported.streams_version}" if exported is not None else ""
+        return f"{len(self.topology.subtopologies)} subtopologies, digest {self.topology.digest}{origin}"
 
     @property
     def lags_known(self) -> bool:

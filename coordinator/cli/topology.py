@@ -109,11 +109,15 @@ def _document(topology: Topology) -> dict[str, Any]:
         "patterns": [{"subtopology": number, "pattern": pattern} for number, pattern in topology.patterns],
         "undecided": list(topology.undecided),
         "obstacle": topology.obstacle,
+        "exported": asdict(topology.exported) if topology.exported is not None else None,
     }
 
 
 def _lines(topology: Topology) -> list[str]:
     lines = [f"application {topology.application_id}", f"digest      {topology.digest}"]
+    if topology.exported is not None:
+        lines.append(f"exported by Kafka Streams {topology.exported.streams_version}")
+        lines += [f"in memory   {store}" for store in topology.exported.in_memory_stores]
     for s in topology.subtopologies:
         patterns = [f"/{pattern}/" for number, pattern in topology.patterns if number == s.id]
         lines.append(f"subtopology {s.id}, {'stateful' if s.stateful else 'stateless'}")

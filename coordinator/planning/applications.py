@@ -106,6 +106,12 @@ def _topology(config: StreamsConfig) -> Topology | None:
             f"The topology file {config.topology} is of the application '{topology.application_id}', not of"
             f" '{config.application_id}'; correct topology or application_id."
         )
+    if config.durable and topology.exported is not None and topology.exported.in_memory_stores:
+        names = ", ".join(topology.exported.in_memory_stores)
+        raise ApplicationError(
+            f'The setting stores of {config.application_id} is "persistent", but by the topology file {config.topology}'
+            f' these stores are in memory: {names}; write stores = "in-memory".'
+        )
     return topology
 
 

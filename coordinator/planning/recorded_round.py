@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.planning.streams_config import Arrivals, Strea
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
-_TOPOLOGY = application.InternalTopic, application.Subtopology, application.Topology
+_TOPOLOGY = application.Exported, application.InternalTopic, application.Subtopology, application.Topology
 _REPORTED = application.EndOffsets, application.ProcessView, members.Held, members.ThreadRecord
 _REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig

@@ -4,12 +4,13 @@ finish what learning or parsing could not know (docs/reference/topology-file.md#
 Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.
 """
 
+import hashlib
 import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import Exported, InternalTopic, Subtopology, Topology, TopologyError
 from bellwether_kafka.bounded import OutsideTextError, read_file, yaml_of
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -17,6 +18,8 @@ SOURCES, PATTERNS, SINKS = "SourceTopics", "SourceTopicRegex", "RepartitionSinkT
 REPARTITION, CHANGELOGS, COPARTITION = "RepartitionSourceTopics", "StateChangelogTopics", "CopartitionGroups"
 APPLICATION, SUBTOPOLOGIES, ID = "ApplicationId", "Subtopologies", "SubtopologyId"
 UNDECIDED = "UndecidedChangelogTopics"
+VERSION, DIGEST, IN_MEMORY = "StreamsVersion", "Digest", "InMemoryStores"  # of an exported file
+DIGEST_CHARS = 32
 FILE_BYTES_MAX = 10_000_000
 _TOPIC_FIELDS = ("Name", "Partitions", "ReplicationFactor", "TopicConfigs")
 
@@ -40,7 +43,7 @@ def read_topology(text: str) -> Topology:
         document = yaml_of(text)
     except OutsideTextError as error:
         raise TopologyError(str(error)) from None
-    top = _mapping(document, "the file", (APPLICATION, SUBTOPOLOGIES, UNDECIDED))
+    top = _mapping(document, "the file", (APPLICATION, VERSION, IN_MEMORY, DIGEST, SUBTOPOLOGIES, UNDECIDED))
     application_id = top.get(APPLICATION)
     if not isinstance(application_id, str) or not application_id:
         raise TopologyError(f"{APPLICATION} is missing")
@@ -55,6 +58,7 @@ def read_topology(text: str) -> Topology:
         internal_topics=tuple(internal.values()),
         patterns=tuple(patterns),
         undecided=undecided,
+        exported=_exported(top, text),
     )
 
 
@@ -71,13 +75,28 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
     return head + str(yaml.safe_dump(document, sort_keys=False, width=120))
 
 
+def _exported(top: Mapping[str, Any], text: str) -> Exported | None:
+    """What only the exporter writes. Its digest shows an edit, and a file of which the end is missing."""
+    if DIGEST not in top:
+        return None
+    lines = [line.rstrip() for line in text.splitlines()]
+    kept = [line for line in lines if line and not line.lstrip().startswith("#") and not line.startswith(f"{DIGEST}:")]
+    digest = hashlib.sha256("\n".join(kept).encode()).hexdigest()[:DIGEST_CHARS]
+    if str(top[DIGEST]) != digest:
+        raise TopologyError(
+            f"its {DIGEST} is not that of its lines, so it was edited or lacks some; export it again, or remove the"
+            f" line {DIGEST} to use it as it is"
+        )
+    return Exported(str(top.get(VERSION, "")), digest, tuple(_texts(top, IN_MEMORY, "the file")))
+
+
 def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: list[tuple[int, str]]) -> Subtopology:
     fields = (ID, SOURCES, PATTERNS, REPARTITION, SINKS, CHANGELOGS, COPARTITION)
     part = _mapping(value, "a subtopology", fields)
     number = _number(part.get(ID))
     here = f"subtopology {number}"
-    sources = _texts(part, SOURCES, here)
-    patterns += [(number, pattern) for pattern in _texts(part, PATTERNS, here)]
+    sources, regexes = _texts(part, SOURCES, here), _texts(part, PATTERNS, here)
+    patterns += [(number, pattern) for pattern in regexes]
     repartition = [_topic(item, here, internal) for item in _list(part, REPARTITION, here)]
     return Subtopology(
         number,
@@ -85,7 +104,9 @@ def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: li
         repartition_sources=tuple(repartition),
         repartition_sinks=tuple(_texts(part, SINKS, here)),
         changelogs=tuple([_topic(item, here, internal) for item in _list(part, CHANGELOGS, here)]),
-        copartition_groups=tuple([_group(item, here, sources, repartition) for item in _list(part, COPARTITION, here)]),
+        copartition_groups=tuple(
+            [_group(item, here, sources, regexes, repartition) for item in _list(part, COPARTITION, here)]
+        ),
     )
 
 
@@ -130,10 +151,12 @@ def _whole(value: object, what: str) -> int:
     return value
 
 
-def _group(value: object, here: str, sources: Sequence[str], repartition: Sequence[str]) -> tuple[str, ...]:
+def _group(
+    value: object, here: str, sources: Sequence[str], regexes: Sequence[str], repartition: Sequence[str]
+) -> tuple[str, ...]:
     """The topics of a copartition group, which the KIP writes as indexes into the lists beside it."""
     group = _mapping(value, f"a copartition group of {here}", (SOURCES, PATTERNS, REPARTITION))
-    lists = (SOURCES, sources), (REPARTITION, repartition)
+    lists = (SOURCES, sources), (PATTERNS, regexes), (REPARTITION, repartition)
     return tuple(sorted(_named(item, names, here) for key, names in lists for item in _list(group, key, here)))
 
 
@@ -173,6 +196,7 @@ def _texts(part: Mapping[str, Any], key: str, here: str) -> list[str]:
 def _document(subtopology: Subtopology, topology: Topology) -> dict[str, Any]:
     sources = [t for t in subtopology.sources if t not in subtopology.repartition_sources]
     repartition = list(subtopology.repartition_sources)
+    regexes = [pattern for number, pattern in topology.patterns if number == subtopology.id]
 
     def places(names: Sequence[str], group: Sequence[str]) -> list[int]:
         return [names.index(t) for t in group if t in names]
@@ -180,12 +204,12 @@ def _document(subtopology: Subtopology, topology: Topology) -> dict[str, Any]:
     return {
         ID: str(subtopology.id),
         SOURCES: sources,
-        PATTERNS: [pattern for number, pattern in topology.patterns if number == subtopology.id],
+        PATTERNS: regexes,
         REPARTITION: [_topic_document(t, topology) for t in repartition],
         SINKS: list(subtopology.repartition_sinks),
         CHANGELOGS: [_topic_document(t, topology) for t in subtopology.changelogs],
         COPARTITION: [
-            {SOURCES: places(sources, group), PATTERNS: [], REPARTITION: places(repartition, group)}
+            {SOURCES: places(sources, group), PATTERNS: places(regexes, group), REPARTITION: places(repartition, group)}
             for group in subtopology.copartition_groups
         ],
     }

@@ -24,6 +24,7 @@ from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,
     LEARNED,
+    Exported,
     InternalTopic,
     Topology,
     TopologyError,

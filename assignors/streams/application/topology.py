@@ -11,7 +11,7 @@ A leader without the application's classes gets it from a file, a description or
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -45,12 +45,23 @@ class InternalTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class Exported:
+    """What the exporter adds that no text of an application shows: the version of Kafka Streams, a digest of the file,
+    and the names of the stores that a member keeps in memory only, suppression buffers included."""
+
+    streams_version: str
+    digest: str
+    in_memory_stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """A whole application. Raises TopologyError where it contradicts itself.
 
     `source` says where it comes from ("file", "description", "learned"). `patterns` are (subtopology id, Java's
     regular expression) of pattern sources: their topics are found among what members subscribe. `internal_topics` hold
-    what is configured for internal topics. `undecided` are changelogs whose subtopology is not known.
+    what is configured for internal topics. `undecided` are changelogs whose subtopology is not known. `exported` is
+    there where the application itself wrote the file. A pattern in a copartition group means the topics that it finds.
     """
 
     application_id: str
@@ -59,6 +70,7 @@ class Topology:
     internal_topics: tuple[InternalTopic, ...] = ()
     patterns: tuple[tuple[int, str], ...] = ()
     undecided: tuple[str, ...] = ()
+    exported: Exported | None = None
     subtopology_of: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,8 +151,21 @@ class Topology:
                 added.setdefault(owners[0], []).append(topic)
         if not added:
             return self
-        grown = [replace(s, sources=(*s.sources, *added.get(s.id, ()))) for s in self.subtopologies]
+        grown = [self._grown(s, added) for s in self.subtopologies]
         return replace(self, subtopologies=tuple(grown))
+
+    def _grown(self, subtopology: Subtopology, added: Mapping[int, Sequence[str]]) -> Subtopology:
+        """With topics that patterns have found: its own ones, and those of patterns in its copartition groups."""
+        patterns = {pattern for _, pattern in self.patterns}
+        topics = [topic for found in added.values() for topic in found]
+
+        def found(group: tuple[str, ...]) -> tuple[str, ...]:
+            within = [translated(pattern) for pattern in patterns & {*group}]
+            return tuple(sorted({*group} - patterns | {t for t in topics if any(p.fullmatch(t) for p in within)}))
+
+        groups = tuple(found(group) for group in subtopology.copartition_groups)
+        sources = (*subtopology.sources, *added.get(subtopology.id, ()))
+        return replace(subtopology, sources=sources, copartition_groups=groups)
 
     def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
         """What one member's subscription says against this topology, one sentence part each; () where they agree. A
@@ -164,7 +189,8 @@ def _check(topology: Topology) -> None:
             if topic in seen:
                 raise TopologyError(f"topic {topic} is a source of subtopologies {seen[topic]} and {subtopology.id}")
             seen[topic] = subtopology.id
-        _check_one(subtopology, {i for i, _ in topology.patterns})
+    for subtopology in topology.subtopologies:
+        _check_one(subtopology, seen, {i for i, _ in topology.patterns})
     stores: dict[str, int] = {}
     for subtopology in topology.subtopologies:
         for topic in subtopology.changelogs:
@@ -173,7 +199,7 @@ def _check(topology: Topology) -> None:
     _check_patterns(topology, ids)
 
 
-def _check_one(subtopology: Subtopology, with_pattern: set[int]) -> None:
+def _check_one(subtopology: Subtopology, sources: Mapping[str, int], with_pattern: set[int]) -> None:
     here = f"subtopology {subtopology.id}"
     if not subtopology.sources and subtopology.id not in with_pattern:
         raise TopologyError(f"{here} has no source topic")
@@ -184,9 +210,9 @@ def _check_one(subtopology: Subtopology, with_pattern: set[int]) -> None:
         if not legal_topic(topic):
             raise TopologyError(f"{here} names {topic!r}, which is no legal topic name")
     for group in subtopology.copartition_groups:
-        unknown = sorted(set(group) - set(subtopology.sources))
+        unknown = sorted(set(group) - sources.keys())  # Streams joins topics of several for `cogroup`
         if unknown and subtopology.id not in with_pattern:
-            raise TopologyError(f"{here} has a copartition group with {unknown[0]}, which is not among its sources")
+            raise TopologyError(f"{here} has a copartition group with {unknown[0]}, which no subtopology reads")
 
 
 def _check_patterns(topology: Topology, ids: set[int]) -> None:

@@ -1,5 +1,6 @@
 """Topology files, learning from a group, creation plans and the commands."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,48 @@ def test_a_file_reads_back() -> None:
     text = write_topology(FULL, ["learned from a group"])
     assert text.startswith("# learned from a group\nApplicationId: shop\n")
     assert read_topology(text) == FULL
+
+
+EXPORTED = """# Written by TopologyExporter.
+ApplicationId: shop
+StreamsVersion: "4.3.0"
+InMemoryStores: [totals]
+Digest: "DIGEST"
+Subtopologies:
+  - SubtopologyId: "0"
+    SourceTopics: [orders]
+  - SubtopologyId: "1"
+    SourceTopics: [users]
+"""
+
+
+def exported() -> str:
+    kept = [line for line in EXPORTED.splitlines() if not line.startswith(("#", "Digest:"))]
+    return EXPORTED.replace("DIGEST", hashlib.sha256("\n".join(kept).encode()).hexdigest()[:32])
+
+
+@pytest.mark.parametrize("text", [exported(), exported().replace("\n", "\r\n"), f"# Ours.\n\n{exported()}"])
+def test_an_exported_file_says_how_it_came_about(text: str) -> None:
+    found = read_topology(text).exported
+    assert found is not None
+    assert (found.streams_version, found.in_memory_stores) == ("4.3.0", ("totals",))
+
+
+def test_the_origin_of_an_exported_file_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(exported())
+    shown = CliRunner().invoke(app, ["topology", "show", str(file)]).stdout
+    assert "\nexported by Kafka Streams 4.3.0\nin memory   totals\nsubtopology 0" in shown
+
+
+def test_an_exported_file_that_was_edited_or_cut_off_is_not_used() -> None:
+    whole = exported()
+    cut = whole[: whole.index('  - SubtopologyId: "1"')]
+    for text in (cut, whole.replace("orders", "order")):
+        with pytest.raises(TopologyError, match="edited or lacks some; export it again"):
+            read_topology(text)
+    without = "".join(line for line in cut.splitlines(keepends=True) if "Digest" not in line)
+    assert read_topology(without).exported is None
 
 
 def test_json_and_short_forms_are_read() -> None:

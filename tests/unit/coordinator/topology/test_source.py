@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.topology.learn import NOTHING, Learned, learn
 from bellwether_kafka.coordinator.topology.source import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
+from tests.unit.coordinator.topology.test_file import exported
 
 A, B = Thread("a", 1), Thread("b", 2)
 CHANGELOG = "shop-totals-changelog"
@@ -334,6 +335,15 @@ def test_an_application_without_changelogs_needs_no_word_on_its_stores(tmp_path:
         {"name": "shop", "mode": "lead", "kind": "streams", "processing.guarantee": "exactly_once_v2"}
     )
     assert application.membership(eos.membership(None)).takeover_guard is not None
+
+
+def test_stores_in_memory_are_not_taken_for_persistent_ones(tmp_path: Path) -> None:
+    """A removed leader would restore them. The exporter knows what an application has."""
+    file = tmp_path / "shop.yaml"
+    file.write_text(exported())
+    assert load_application(StreamsConfig("shop", file)).topology is not None
+    with pytest.raises(ApplicationError, match=r'"persistent", but .* in memory: totals; write stores = "in-memory"'):
+        load_application(StreamsConfig("shop", file, durable=True))
 
 
 def test_without_a_file_an_empty_group_is_left_to_java() -> None:

@@ -53,6 +53,20 @@ def test_the_digest_is_of_what_decides_placement() -> None:
     assert replace(SHOP, subtopologies=swapped).digest != SHOP.digest
 
 
+def test_topics_that_a_pattern_finds_are_joined_as_the_pattern_is() -> None:
+    part = Subtopology(0, ("t",), copartition_groups=(("in-.*", "t"),))
+    topology = Topology("app", (part,), "file", patterns=((0, "in-.*"),)).resolved(["in-a", "in-b"])
+    assert topology.subtopologies[0].copartition_groups == (("in-a", "in-b", "t"),)
+
+
+def test_a_copartition_group_may_have_topics_of_several_subtopologies() -> None:
+    """As Kafka Streams has them for cogroup; a topic that nobody reads is a mistake."""
+    parts = (Subtopology(0, ("t",), copartition_groups=(("t", "u"),)), Subtopology(1, ("u",)))
+    assert Topology("app", parts, "file").subtopologies[0].copartition_groups == (("t", "u"),)
+    with pytest.raises(TopologyError, match="a copartition group with u, which no subtopology reads"):
+        Topology("app", parts[:1], "file")
+
+
 def test_the_digest_does_not_change_with_what_a_pattern_finds() -> None:
     topology = Topology("app", (Subtopology(0, ()),), "file", patterns=((0, "in-.*"),))
     assert topology.resolved(["in-a", "in-b"]).digest == topology.digest
