@@ -19,6 +19,7 @@ from tests.paths import ROOT
 
 CACHE = ROOT / ".cache"
 SOURCES = ROOT / "tests" / "java"
+EXPORTER = ROOT / "deploy/topology-exporter/src/main/java/bellwether/topology/TopologyExporter.java"
 KAFKA_VERSION = "4.3.0"
 NEEDED_JARS = (
     f"kafka_2.13-{KAFKA_VERSION}.jar",
@@ -36,17 +37,20 @@ STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 @dataclass(frozen=True, slots=True)
 class Release:
     """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`.
-    `version` is for a pom that serves several releases. Without `sources` nothing is compiled."""
+    `version` is for a pom that serves several releases. Without `sources` nothing is compiled; `exports`: they use the
+    exporter of topologies."""
 
     home: str
     pom: str
     needed_jars: tuple[str, ...]
     sources: str
     version: str = ""
+    exports: bool = False
 
     @property
     def inputs(self) -> list[Path]:
-        return [SOURCES / self.pom, *(sorted(SOURCES.rglob(self.sources)) if self.sources else ())]
+        own = sorted(SOURCES.rglob(self.sources)) if self.sources else []
+        return [SOURCES / self.pom, *own, *([EXPORTER] if self.exports else [])]
 
 
 def _kafka_tests(home: str, version: str) -> Release:
@@ -72,7 +76,7 @@ def _system_tests(home: str, version: str) -> Release:
 
 SYSTEM_TESTS = _system_tests("java-systests", KAFKA_VERSION)
 SYSTEM_TESTS_39 = _system_tests("java-systests-3.9", "3.9.2")
-CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java")
+CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java", exports=True)
 BROKER_39 = Release(
     "java-broker-3.9",
     "broker-3.9/pom.xml",
@@ -100,6 +104,14 @@ STREAMS_39 = Release(
     (f"kafka-streams-{STREAMS_39_VERSION}.jar", f"kafka-clients-{STREAMS_39_VERSION}.jar", "slf4j-simple-1.7.36.jar"),
     "[MS]*Main.java",  # members and Streams applications
 )
+
+
+def exporting(version: str) -> Release:
+    """The exporter of topologies, compiled against this version of Kafka Streams, and random ones that it exports."""
+    needed = (f"kafka-streams-{version}.jar", f"kafka-clients-{version}.jar", "slf4j-simple-1.7.36.jar")
+    return Release(
+        f"java-exporter-{version}", "streams-2.8/pom.xml", needed, "RandomTopologies.java", version, exports=True
+    )
 
 
 class MissingToolError(Exception):
@@ -210,6 +222,6 @@ def _classes(base: Path, release: Release, jars: Path, compiler: str) -> Path:
 def _digest(paths: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.relative_to(SOURCES).as_posix().encode())
+        digest.update(os.path.relpath(path, SOURCES).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,5 +1,6 @@
 package org.apache.kafka.streams.processor.internals;
 
+import bellwether.topology.TopologyExporter;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.Field;
 import java.time.Duration;
@@ -66,7 +67,8 @@ import org.apache.kafka.streams.state.WindowStore;
  * Line: name, settings (of the application), counts {source topic: partitions}, text (Topology.describe()),
  * subtopologies {id: {sources, sinks, stores}} by full topic names, sinks being only those to repartition topics and
  * stores the changelogs, source topics that serve as one included; groups, the copartition groups; created
- * {internal topic: {partitions, configs}}, as the leader would create them.
+ * {internal topic: {partitions, configs}}, as the leader would create them. With the argument "export" a line is name and
+ * file instead, what TopologyExporter writes.
  */
 public final class TopologyCorpus {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -78,10 +80,13 @@ public final class TopologyCorpus {
         Map.of("t", 3, "u", 3, "v", 3, "wide", 8, "global", 2, "in-a", 2, "in-b", 4, "my-repartition", 3);
     private static final Map<String, Object> OPTIMIZED = Map.of(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, "all");
 
+    private static boolean exporting;
+
     private TopologyCorpus() {
     }
 
     public static void main(String[] arguments) throws Exception {
+        exporting = arguments.length > 0;
         dsl("stateless", s -> s.stream("t").filter((k, v) -> true).to("out"));
         dsl("stateless, two subtopologies", s -> {
             s.stream("t").to("out");
@@ -400,6 +405,12 @@ public final class TopologyCorpus {
 
     private static void record(String name, Map<String, Object> settings, Topology topology) throws Exception {
         StreamsConfig config = config(settings);
+        if (exporting) {
+            Properties properties = new Properties();
+            properties.putAll(config.originals());
+            System.out.println(JSON.writeValueAsString(Map.of("name", name, "file", TopologyExporter.export(topology, properties))));
+            return;
+        }
         String text = topology.describe().toString();
         Field field = Topology.class.getDeclaredField("internalTopologyBuilder");
         field.setAccessible(true);
