@@ -35,7 +35,7 @@ _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes"),
+    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes", "state_file"),
     "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "SilentTopicError", "TopicDesk", "read_all"),
 }
 
@@ -43,7 +43,13 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.checks import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
-    from bellwether_kafka.coordinator.control.local import LocalDesk, LocalOrders, LocalProcess, local_processes
+    from bellwether_kafka.coordinator.control.local import (
+        LocalDesk,
+        LocalOrders,
+        LocalProcess,
+        local_processes,
+        state_file,
+    )
     from bellwether_kafka.coordinator.control.topic import (
         ControlTopic,
         ControlTopicError,

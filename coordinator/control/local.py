@@ -53,8 +53,7 @@ class HandBackFile:
     for each set of brokers, since two clusters may have groups of one name."""
 
     def __init__(self, bootstrap: str, folder: Path | None = None) -> None:
-        name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
-        self._path = (folder or state_folder()) / f"handed-back-{name}.json"
+        self._path = state_file("handed-back", bootstrap, folder)
 
     def read(self) -> dict[str, HandedBack]:
         """What was kept; nothing where there is no such file, or none that can be read."""
@@ -75,6 +74,12 @@ class HandBackFile:
             aside.replace(self._path)
         except OSError as error:
             log.warning("hand_back_not_kept", reason=str(error), remedy="set control_topic, or XDG_STATE_HOME")
+
+
+def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
+    """Where what concerns one set of brokers is kept."""
+    name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
+    return (folder or state_folder()) / f"{kind}-{name}.json"
 
 
 def state_folder() -> Path:

@@ -267,6 +267,11 @@ def _rhythm_ms(history: OffsetHistory) -> int | None:
     return min(max(WINDOW_MS, 2 * waits[len(waits) * 3 // 4]), RHYTHM_MS_MAX)
 
 
+def is_seldom(history: OffsetHistory) -> bool:
+    """Whether the commits of the group are known to be further apart than what is judged of others."""
+    return (_rhythm_ms(history) or 0) > WINDOW_MS
+
+
 def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> LongArray:
     """Verdicts of one window, where a group whose commits are further apart has the time that it usually takes: until
     then a partition without progress is OK. As long as no commit was seen, it is UNKNOWN for longer than an hour, if

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, com
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits, committed_of, of_memberless
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -23,7 +24,7 @@ TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones
 
 class LagLooks:
     """Of one group. `clock` is in seconds, epoch; `monotonic` shows whether it was set in between. `compacted` says
-    which of some topics are."""
+    which of some topics are; `rhythms` outlast the process."""
 
     def __init__(
         self,
@@ -32,14 +33,16 @@ class LagLooks:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         compacted: Callable[[AdminClient, Collection[str], float], Collection[str]] | None = None,
+        rhythms: Rhythms | None = None,
     ) -> None:
         self._group_id = group_id
+        self._rhythms = rhythms or Rhythms()
         self._clock = clock
         self._monotonic = monotonic
         self._commits: MemberlessCommits | None = None  # while the group has no member
         self._offset_ms = 0  # of the two clocks at the last look
         self._compacted = compacted or compacted_topics
-        self._history = OffsetHistory()
+        self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
         self._starts, self._stable_ends = LogStarts(), StableEnds()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
 
@@ -81,6 +84,7 @@ class LagLooks:
             self._history, found = _judged(self._history, sample, owners)
         else:  # A million partitions take seconds, and heartbeats of groups that Bellwether leads must not wait.
             self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
+        self._rhythms.learned(self._group_id, self._history)
         held_back = await self._stable_ends.held_back(offsets, found, limit_s)
         return replace(found, notes=(*held_back, *_deleted(found), *await self._notes(found, admin, limit_s)))
 
@@ -88,7 +92,7 @@ class LagLooks:
         """Between looks on both sides of a change of the clock, records would be older or younger than they are."""
         offset_ms = at_ms - int(self._monotonic() * 1000)
         if abs(offset_ms - self._offset_ms) > CLOCK_SLACK_MS:
-            self._history, self._commits = OffsetHistory(), None
+            self._history, self._commits = OffsetHistory(waits_ms=self._history.waits_ms), None
         self._offset_ms = offset_ms
 
     async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     shadow_of,
 )
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
 from bellwether_kafka.coordinator.planning import Application, Planner, StreamsConfig, StreamsKind
@@ -110,6 +111,7 @@ class GroupObserver:
         on_rebalance: Sequence[OnRebalance] = (),
         on_unknown: Sequence[OnObservation] = (),
         weights: Callable[[], Weights] | None = None,
+        rhythms: Rhythms | None = None,
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
@@ -127,7 +129,7 @@ class GroupObserver:
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
         self._weights = weights
-        self._lags = LagLooks(config.group_id)
+        self._lags = LagLooks(config.group_id, rhythms=rhythms)
         self._known: Observation | None = None  # the newest one that was of its moment
         self._described: Kept[Described] = Kept()
         self._shadow: Kept[Shadow] = Kept()

@@ -64,7 +64,7 @@ class OffsetHistory:
         counts = {topic: len(ends) for topic, ends in sample.ends.items()}
         committed, ends, starts = (_row(counts, of) for of in (sample.committed, sample.ends, sample.starts))
         back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]
-        before = OffsetHistory() if back or len(ends) > PARTITIONS_MAX else self
+        before = OffsetHistory(waits_ms=self.waits_ms) if back or len(ends) > PARTITIONS_MAX else self
         before = _without_what_went_back(_among(before, counts), committed, ends)
         empty = (starts >= 0) & (starts >= ends) & (ends >= 0)
         active_ms, waits_ms = _rhythm(before, sample.at_ms, committed, committed == ends)
@@ -128,7 +128,7 @@ def _rhythm(
     """`active_ms` and `waits_ms` after one more refresh. Whether a commit came early or late between two refreshes is
     not known, so a wait ends with the one before it."""
     if not len(before.at_ms):
-        return np.where((committed >= 0) & all_read, at_ms, UNKNOWN), ()
+        return np.where((committed >= 0) & all_read, at_ms, UNKNOWN), before.waits_ms
     last_ms, last = int(before.at_ms[-1]), before.committed[-1]
     moved = (committed > last) & (last >= 0)
     awaited = moved & (before.active_ms >= 0)

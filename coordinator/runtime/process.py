@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
-from bellwether_kafka.coordinator.observation import GroupObserver, Kept
+from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
@@ -79,9 +80,10 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         metrics.registry.register(exporter)
     lag_metrics, trends = LagMetrics(metrics), LagTrends()
     of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
+    rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
     costs, lags = (
         CostMetrics(metrics, settings.cost, weights),
-        LagWatch(rounds, [each.on_lag for each in (*of_lags, trends)]),
+        LagWatch(rounds, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms),
     )
     service = Service(
         settings.properties,
@@ -91,11 +93,12 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
         observers=_observers(
-            metrics, rounds, events, watches, costs, lags, of_lags, trends, by_task=settings.metrics_by_task
+            metrics, rounds, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
         ),
         weights=weights,
         control=settings.control,
         selection=selection,
+        rhythms=rhythms,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
@@ -147,6 +150,7 @@ def _observers(
     lags: LagWatch,
     of_lags: Sequence[LagMetrics | LagExporterMetrics],
     trends: LagTrends,
+    rhythms: Rhythms,
     *,
     by_task: bool,
 ) -> Observers:
@@ -167,7 +171,7 @@ def _observers(
         on_role=(log_role, metrics.on_role),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in (*watches, costs, lags, pauses, *of_lags))),
         on_ghost=(metrics.on_ghost,),
-        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside, rhythms.beside),
         on_observation=(
             observed.on_observation,
             *(o.on_observation for o in (costs, *of_lags, trends)),

@@ -29,7 +29,14 @@ from bellwether_kafka.coordinator.control import (
     Stopped,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
-from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, OnRebalance, SharedGroups, Sources
+from bellwether_kafka.coordinator.observation import (
+    GroupObserver,
+    OnObservation,
+    OnRebalance,
+    Rhythms,
+    SharedGroups,
+    Sources,
+)
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
@@ -97,6 +104,7 @@ class Service:
         weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
         selection: Selection | None = None,
+        rhythms: Rhythms | None = None,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
@@ -118,6 +126,7 @@ class Service:
         self._hear_roles = (*observers.on_role, self._on_role)
         self._weights = weights
         self._control = control
+        self._rhythms = rhythms
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
         self._solvers = planning.Solvers()
@@ -266,6 +275,7 @@ class Service:
                 on_rebalance=ended,
                 on_unknown=self._observers.on_unknown,
                 weights=self._weights,
+                rhythms=self._rhythms,
             )
 
         return ObservedGroups(

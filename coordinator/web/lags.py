@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.observation import GroupLag, LagLooks, notify
+from bellwether_kafka.coordinator.observation import GroupLag, LagLooks, Rhythms, notify
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
@@ -96,12 +96,18 @@ class LagWatch:
     methods and `beside` to the service; `on_lag` hears of each look at a group that Bellwether leads."""
 
     def __init__(
-        self, rounds: Rounds, on_lag: Sequence[OnLag] = (), *, clock: Callable[[], float] = time.monotonic
+        self,
+        rounds: Rounds,
+        on_lag: Sequence[OnLag] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rhythms: Rhythms | None = None,
     ) -> None:
         self._rounds = rounds
         self._on_lag = on_lag
         self._clock = clock
         self._known: dict[str, Lags] = {}
+        self._rhythms = rhythms
         self._looks: dict[str, LagLooks] = {}
         self._led: set[str] = set()
         self._wanted: set[str] = set()
@@ -178,7 +184,7 @@ class LagWatch:
     async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
         """One look at a group. Raises OffsetsError."""
         followed, at_s = await asyncio.to_thread(self._rounds.followed, group), self._clock()
-        looks = self._looks.setdefault(group, LagLooks(group))
+        looks = self._looks.setdefault(group, LagLooks(group, rhythms=self._rhythms))
         counts = (followed.counts or looks.counts) if followed is not None else {}  # also of a group that all have left
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})
