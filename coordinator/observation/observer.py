@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,7 +26,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
-from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
+from bellwether_kafka.coordinator.observation.lag_looks import JUDGED_AT_ONCE, LagLooks
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
@@ -215,9 +216,11 @@ class GroupObserver:
         counts = {topic: len(lags) for topic, lags in seen.lags.items()}
         of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
         found = self._anomalies.get(of)
-        if found is None:  # a million partitions take a second, and heartbeats of led groups must not wait
-            judged = await asyncio.to_thread(anomalies_of, seen, at_rest=described.owners is not None)
-            found = self._anomalies.put(of, judged)
+        if found is None:
+            judge = partial(anomalies_of, seen, at_rest=described.owners is not None)
+            # A million partitions take a second, and heartbeats of groups that Bellwether leads must not wait.
+            small = sum(counts.values()) <= JUDGED_AT_ONCE
+            found = self._anomalies.put(of, judge() if small else await asyncio.to_thread(judge))
         return replace(seen, anomalies=found)
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> Described:

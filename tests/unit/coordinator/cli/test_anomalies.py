@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
@@ -65,6 +66,8 @@ def test_documents_have_the_kinds(bootstrap: str) -> None:
     ended = bellwether("describe", "wrong", "-o", "json", "--bootstrap", bootstrap)
     kinds = ["two_owners", "no_such_partition", "not_subscribed"]
     assert [one["kind"] for one in json.loads(ended.stdout)["anomalies"]] == kinds
+    as_yaml = yaml.safe_load(bellwether("describe", "wrong", "-o", "yaml", "--bootstrap", bootstrap).stdout)
+    assert [one["kind"] for one in as_yaml["anomalies"]] == kinds
     (row,) = json.loads(bellwether("top", "wrong", "--once", "-o", "json", "--bootstrap", bootstrap).stdout)
     assert [one["kind"] for one in row["anomalies"]] == kinds
     wide = bellwether("top", "wrong", "--once", "-o", "wide", "--bootstrap", bootstrap).stdout
