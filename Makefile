@@ -220,8 +220,8 @@ docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or 
 SAMPLE ?= 300
 SEED ?= 1
 
-mutants: setup  ## do the unit tests notice small changes to protocol, assignors and membership? fails below 85 %
-	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED)
+mutants: setup  ## do the unit tests notice small changes to the product? PARTS=folders for some of it; fails below 85 %
+	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED) $(PARTS)
 
 .PHONY: package
 package: setup  ## the source archive, and the wheel made from it, into dist/

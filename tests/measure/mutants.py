@@ -35,7 +35,11 @@ from tests.measure.mutations import MODULE, Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-# Where mutants are drawn from, and the tests that should notice them.
+# Where mutants are drawn from, and the tests that should notice them: of all folders of the product.
+BESIDE = (  # packages of coordinator/ whose tests are in the folder of the same name
+    *("assessment", "cli", "control", "ghosts", "guard", "kafka", "names", "observation", "planning", "runtime"),
+    *("settings", "telemetry", "topology", "triggers", "web"),
+)
 TESTS = {
     "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
     "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
@@ -43,6 +47,8 @@ TESTS = {
         *("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
         "tests/unit/test_docs.py",  # defaults stand in docs/reference/configuration.md
     ),
+    **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},
+    "pipeline": ("tests/unit/pipeline",),
 }
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")
 QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is imported already

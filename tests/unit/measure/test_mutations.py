@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.measure.mutants import ROOT, TESTS
 from tests.measure.mutations import mutants_of
 
 
@@ -68,3 +69,16 @@ def test_a_mutant_knows_its_place(tmp_path: Path) -> None:
     first, second = mutants_of(tmp_path, "module.py")
     assert {(m.function, m.line, m.before) for m in (first, second)} == {("A.f", 4, "return a - b")}
     assert {first.after, second.after} == {"return None", "return a + b"}
+
+
+def test_every_folder_of_the_product_is_sampled() -> None:
+    packages = [
+        *("protocol", "assignors", "pipeline"),
+        *(f"coordinator/{p.parent.name}" for p in folders("coordinator")),
+    ]
+    assert sorted(TESTS) == sorted(packages)
+    assert [path for paths in TESTS.values() for path in paths if not (ROOT / path).exists()] == []
+
+
+def folders(top: str) -> list[Path]:
+    return sorted((ROOT / top).glob("*/__init__.py"))
