@@ -99,6 +99,22 @@ def follows_from_orders(
     return named.issuperset(why.members)
 
 
+def cause_after_return(
+    found: Decision[GroupPlan],
+    reason: str,
+    decision: Decision[GroupPlan],
+    *,
+    ordered: Sequence[str] = (),
+    standing: Sequence[str] = (),
+) -> Cause:
+    """Of the first plan of a process that returned to a group at rest. `found` is what it would have assigned then and
+    announced to nobody, `reason` why that would have been worth a rebalance, "" where it would not."""
+    why = cause(found, decision, ordered=ordered, standing=standing)
+    if why.kind not in (CauseKind.AGAIN, CauseKind.WITHHELD, CauseKind.PROBE):
+        return why
+    return Cause(CauseKind.FIRST, reason or "first plan after a return")
+
+
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
     """Members by what survives their restart: a static member's instance id, else the member id."""
     had, has = _known(previous.plan), _known(decision.plan)

@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     shown,
 )
-from bellwether_kafka.coordinator.planning.causes import Cause, cause, follows_from_orders
+from bellwether_kafka.coordinator.planning.causes import Cause, cause, cause_after_return, follows_from_orders
 from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
@@ -56,6 +56,7 @@ class Planner(Generic[P]):
         self._planned: PlannedRound[P] | None = None  # what was answered last, as members are told
         self._decided: Decision[P] | None = None  # the same as the kind of group has it
         self._previous: Decision[P] | None = None  # the last one that the broker took
+        self._returned: Compared[P] | None = None  # to a group at rest, whose plan was another process's
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
         self._emptied: set[str] = set()  # the places that the last plan was to leave empty
@@ -107,6 +108,10 @@ class Planner(Generic[P]):
         of, held, made_from = kind.topics(inputs, decision), kind.held(decision), kind.recordable(inputs)
         return Compared(decision, kind.worth_moving(decision), of, held, made_from)
 
+    def returned(self, compared: Compared[P]) -> None:
+        """Bellwether leads a group at rest without a plan of this process: causes are what changes from here."""
+        self._returned = compared
+
     async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
         """Whether a rebalance under the present rules would change anything, where `former` stood before. Raises
         RefusalError."""
@@ -144,9 +149,10 @@ class Planner(Generic[P]):
         self.kind.delivered(decision)
         self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
-        why = self._with_orders(
-            cause(previous, decision, ordered=planned.ordered, standing=standing), planned, previous
-        )
+        why, found = cause(previous, decision, ordered=planned.ordered, standing=standing), self._returned
+        if previous is None and found is not None:
+            why = cause_after_return(found.decision, found.reason, decision, ordered=planned.ordered, standing=standing)
+        why, self._returned = self._with_orders(why, planned, previous), None
         chosen = planned.chosen
         if previous is not None and previous.followup:
             chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
@@ -160,7 +166,7 @@ class Planner(Generic[P]):
 
     def forget(self) -> None:
         """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
-        self._previous = self._planned = self._decided = self._observed = None
+        self._previous = self._planned = self._decided = self._returned = self._observed = None
         self._ordered = ()
         self._emptied, self._by_order = set(), False
         self._memories += 1

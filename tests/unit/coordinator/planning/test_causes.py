@@ -9,7 +9,13 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
+from bellwether_kafka.coordinator.planning.causes import (
+    Cause,
+    CauseKind,
+    cause,
+    cause_after_return,
+    follows_from_orders,
+)
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -137,3 +143,18 @@ def test_an_order_and_what_is_handed_over_for_it_follow_from_it() -> None:
     assert follows_from_orders(waits, had, had, (), before=True)
     assert not follows_from_orders(waits, had, had, ("member:a",), before=False), "a crash before it"
     assert not follows(A | B, places=("member:a",), before=True), "nothing changed"
+
+
+@pytest.mark.parametrize(
+    ("topics", "reason", "kind", "sentence"),
+    [
+        ({"orders": 4}, "", CauseKind.METADATA, "topic orders went from 2 to 4 partitions"),
+        (TWO, "2 partitions have no owner", CauseKind.FIRST, "2 partitions have no owner"),
+        (TWO, "", CauseKind.FIRST, "first plan after a return"),
+    ],
+)
+def test_after_a_restart_what_has_changed_since_the_return_is_the_cause(
+    topics: dict[str, int], reason: str, kind: CauseKind, sentence: str
+) -> None:
+    why = cause_after_return(decided(A, TWO), reason, decided(A, topics))
+    assert (why.kind, why.sentence) == (kind, sentence)
