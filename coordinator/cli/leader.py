@@ -2,7 +2,7 @@
 a warning on standard error names what cannot be read, and the plan does without it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy
@@ -11,9 +11,9 @@ from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
 from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.cost import group_weights
-from bellwether_kafka.coordinator.cli.options import group_settings
+from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
 from bellwether_kafka.coordinator.cli.output import say
-from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, TopicDesk
+from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, OrderState, Record, TopicDesk
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.planning import Application, load_application
@@ -61,7 +61,7 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     found = group_settings(settings, group)
     by = policy or (found.streams.policy if found.streams is not None else found.policy)
     known = group_weights(settings, ()) if by == LOAD_AWARE else None
-    return configured(settings, group, policy, weights=known[1] if known else None, rules=_standing(settings, group))
+    return configured(settings, group, policy, weights=known[1] if known else None, rules=standing(settings, group))
 
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
@@ -80,12 +80,13 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
     return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
-def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
-    if not settings.control_topic:
-        return ()
+def standing(settings: Settings, group: str, desk: Callable[..., TopicDesk] = TopicDesk) -> tuple[Rule, ...]:
+    """The placement orders in force: from the control topic that is named, else from that of the order commands."""
     try:
-        records = TopicDesk(librdkafka_properties(settings.properties), settings.control_topic).read()
+        records = desk(librdkafka_properties(settings.properties), settings.control_topic or DEFAULT_TOPIC).read()
     except ControlTopicError as error:
+        if isinstance(error, NoControlTopicError) and not settings.control_topic:
+            return ()  # nobody has ordered anything
         say(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))

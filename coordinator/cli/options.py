@@ -18,6 +18,7 @@ Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:por
 Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
 Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0)]
+DEFAULT_TOPIC = "bellwether-control"  # operators' orders, where none is named
 ANY_GROUP = "any"  # settings want a group, and most commands lead none
 
 

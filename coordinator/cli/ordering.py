@@ -21,7 +21,13 @@ import typer
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.look import LOOK_S, Placed, look, patiently
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_for, settings_without_group
+from bellwether_kafka.coordinator.cli.options import (
+    DEFAULT_TOPIC,
+    Bootstrap,
+    Config,
+    settings_for,
+    settings_without_group,
+)
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, say
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
@@ -30,7 +36,6 @@ from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
-DEFAULT_TOPIC = "bellwether-control"
 POLL_S = 0.3
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
 AWAY = (control.OrderKind.LEAVE, control.OrderKind.RELEASE)

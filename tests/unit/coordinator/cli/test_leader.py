@@ -1,6 +1,7 @@
 """What `plan` and `simulate` go by is what the leader goes by: capacities, weights, standing orders, stages."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -11,8 +12,10 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_of
-from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder
+from bellwether_kafka.coordinator.cli import leader as leader_module
+from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_of, standing
+from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.topic import NoControlTopicError
 from bellwether_kafka.coordinator.settings.process import Settings, load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -67,6 +70,37 @@ def test_orders_of_others_and_those_that_ended_do_not_count() -> None:
     )
     records = {record.key: record for record in (*orders, paused)}
     assert rules_of(records, "g", NOW_MS) == (Rule("pin", "orders-0", "rack:az1"),)
+
+
+class Desk:
+    """In the place of a control topic, one pin in the default one."""
+
+    def __init__(self, _: object, topic: str) -> None:
+        self.topic = topic
+
+    def read(self) -> dict[str, Record]:
+        if self.topic != "bellwether-control":
+            raise NoControlTopicError(f"There is no control topic '{self.topic}'.")
+        order = pin("g", "orders-0", "rack:az1", 2**60)
+        return {order.key: order}
+
+
+def test_where_no_topic_is_named_orders_are_those_of_the_order_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = Rule("pin", "orders-0", "rack:az1")
+    assert [one.item for one in standing(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk))] == [rule.item]
+    named = settings(tmp_path, 'name = "g"').model_copy(update={"control_topic": "other"})
+    assert standing(named, "g", cast("Any", Desk)) == ()
+    assert "are left out: There is no control topic 'other'." in capsys.readouterr().err
+
+
+def test_where_nobody_has_ever_ordered_anything_nothing_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
+    assert standing(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk)) == ()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("policy", "followed"), [("streams-ha", True), ("kafka", False)])
