@@ -44,6 +44,7 @@ class LagLooks:
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
         self._starts, self._stable_ends = LogStarts(), StableEnds()
+        self._looking = asyncio.Lock()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
 
     @property
@@ -62,7 +63,20 @@ class LagLooks:
         memberless: bool = False,
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. `memberless`: no member was in the group
-        just before. Raises OffsetsError."""
+        just before. One look at a time. Raises OffsetsError."""
+        async with self._looking:
+            return await self._look(offsets, admin, counts, owners, limit_s, memberless=memberless)
+
+    async def _look(
+        self,
+        offsets: OffsetReader,
+        admin: AdminClient,
+        counts: Counts,
+        owners: Mapping[TopicPartition, str] | None,
+        limit_s: float,
+        *,
+        memberless: bool,
+    ) -> GroupLag:
         found = await self._read(offsets, admin, counts, owners, limit_s)
         commits = self._commits or MemberlessCommits(found.at_ms)
         self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None

@@ -40,7 +40,7 @@ from bellwether_kafka.coordinator.observation.rebalances import Rebalances, Seen
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
-from bellwether_kafka.coordinator.planning import Application, Planner, StreamsConfig, StreamsKind
+from bellwether_kafka.coordinator.planning import Application, Planner, Solver, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -49,6 +49,7 @@ LIMIT_S = 5.0
 # What members were given is newer than whatever they said when they joined.
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
+READ_AT_ONCE_BYTES = 100_000  # of an answer, which takes less time to read than heartbeats may be late
 NOT_CLASSIC = "not a classic group"
 NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
@@ -98,6 +99,7 @@ class GroupObserver:
     """One group's.
 
     `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
+    `lags` are those that others read, too; of a group with more partitions than `lag_partitions_max` none are read.
     """
 
     def __init__(
@@ -113,6 +115,9 @@ class GroupObserver:
         on_unknown: Sequence[OnObservation] = (),
         weights: Callable[[], Weights] | None = None,
         rhythms: Rhythms | None = None,
+        lags: LagLooks | None = None,
+        lag_partitions_max: int | None = None,
+        solver: Solver | None = None,
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
@@ -130,7 +135,9 @@ class GroupObserver:
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
         self._weights = weights
-        self._lags = LagLooks(config.group_id, rhythms=rhythms)
+        self._lags = lags or LagLooks(config.group_id, rhythms=rhythms)
+        self._lag_partitions_max = lag_partitions_max
+        self._solver = solver
         self._known: Observation | None = None  # the newest one that was of its moment
         self._described: Kept[Described] = Kept()
         self._shadow: Kept[Shadow] = Kept()
@@ -147,6 +154,10 @@ class GroupObserver:
                 self._report_unknown(seen, seen.unknown)
         except Exception:
             log.exception("group_not_observed", group=self.group_id)
+
+    def rest(self) -> None:
+        """The group is not looked at for a while: what was seen will not be of now."""
+        self.last = self._known = None
 
     async def _now_or_unknown(self) -> Observation:
         try:
@@ -197,7 +208,7 @@ class GroupObserver:
         if by_broker is not None:
             answer = classic_view(by_broker)
         kind = _kind(answer, by_broker)
-        described = self._described.of((answer, kind), lambda: self._read(answer, kind))
+        described = await self._read_once(answer, kind)
         seen, answer = replace(described.seen, seen_at_ms=int(time.time() * 1000)), described.answer
         if by_broker is not None:
             seen = replace(seen, protocol=assignor_of(by_broker))
@@ -222,6 +233,17 @@ class GroupObserver:
             small = sum(counts.values()) <= JUDGED_AT_ONCE
             found = self._anomalies.put(of, judge() if small else await asyncio.to_thread(judge))
         return replace(seen, anomalies=found)
+
+    async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> Described:
+        """Heartbeats of groups that Bellwether leads must not wait for a large answer."""
+        known = self._described.get((answer, kind))
+        if known is not None:
+            return known
+        if sum(len(m.metadata) + len(m.assignment) for m in answer.members) <= READ_AT_ONCE_BYTES:
+            read = self._read(answer, kind)
+        else:
+            read = await asyncio.to_thread(self._read, answer, kind)
+        return self._described.put((answer, kind), read)
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> Described:
         """What follows from the answer alone: nearly everything, and for most groups the same as at the last look."""
@@ -282,6 +304,8 @@ class GroupObserver:
                 reader.expire(grown)
                 known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
             counts = {topic: known[topic] for topic in topics if topic in known}
+            if self._lag_partitions_max is not None and sum(counts.values()) > self._lag_partitions_max:
+                return replace(seen, lag_notes=(f"no lags: more than {self._lag_partitions_max:,} partitions",))
             memberless = not (seen.members or seen.sidecars)
             found = await self._lags.look(
                 offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless
@@ -291,7 +315,10 @@ class GroupObserver:
             return replace(seen, lag_notes=(f"no lags: {error}",))
         missing = [topic for topic in topics if topic not in counts]
         notes = tuple(f"{topic} does not exist or may not be described: its lag is not known" for topic in missing)
-        return replace(seen, lag_notes=notes).with_lag(found)
+        seen = replace(seen, lag_notes=notes)
+        if sum(counts.values()) <= JUDGED_AT_ONCE:
+            return seen.with_lag(found)
+        return await asyncio.to_thread(seen.with_lag, found)
 
     async def _topics(self, seen: Observation, described: Described) -> list[str]:
         """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
@@ -333,12 +360,13 @@ class GroupObserver:
         sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:
             kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
-            return Planner(group_id, kind, dialect=dialect)
+            return Planner(group_id, kind, dialect=dialect, solver=self._solver)
         if answer.protocol != STREAMS_PROTOCOL:
-            return Planner(group_id, planning.ConsumerKind(sources.reader, self._policy, weights=self._weights))
+            consumers = planning.ConsumerKind(sources.reader, self._policy, weights=self._weights)
+            return Planner(group_id, consumers, solver=self._solver)
         topology = GivenTopology(topology_of(group)) if group is not None else self._keeper
         streams = StreamsKind(group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
-        return Planner(group_id, streams)
+        return Planner(group_id, streams, solver=self._solver)
 
 
 def _summary(seen: Observation) -> dict[str, object]:

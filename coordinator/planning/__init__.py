@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, recor
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
-from bellwether_kafka.coordinator.planning.solver import Solvers, foreign_code
+from bellwether_kafka.coordinator.planning.solver import Solver, Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind

@@ -35,7 +35,9 @@ log = structlog.get_logger(__name__)
 class GroupRunner(Generic[P]):
     """Runs one group until it has stopped. All methods belong to the event loop.
 
-    `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten.
+    `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten. `plan_in_force`:
+    members have what `last` gave them, as far as Bellwether knows. Not while others lead, nor after a return to a
+    generation that another process may have planned.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class GroupRunner(Generic[P]):
         self._former: tuple[Rule, ...] = ()  # what stood before them
         self._obeying: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
+        self.plan_in_force = False
 
     def post(self, event: membership.Event) -> None:
         self._events.put_nowait(event)
@@ -263,6 +266,7 @@ class GroupRunner(Generic[P]):
                 self._start(self._compare(command))
             return
         if self._rests_in(command.generation):
+            self._planner.returned(comparison)
             self._follow(comparison.topics, comparison.decision.cluster)  # the next plan may be a long time off
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
@@ -295,6 +299,14 @@ class GroupRunner(Generic[P]):
             self._planner.dismiss(order)
             log.info("order_changes_nothing", group=self.group_id, generation=generation, order=order)
 
+    def _in_a_generation_of_others(self) -> bool:
+        last = self.last
+        return (
+            last is not None
+            and self._is_in(membership.State.STABLE)
+            and not self._rests_in(last.chosen.decision.raw.generation)
+        )
+
     def _rests_in(self, generation: int) -> bool:
         return self.membership.state is membership.State.STABLE and self.membership.generation == generation
 
@@ -322,7 +334,7 @@ class GroupRunner(Generic[P]):
         timings = planned.timings
         join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), time.monotonic() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
-        self.last = planned
+        self.last, self.plan_in_force = planned, True
         self._orders = tuple(order for order in self._orders if order not in planned.ordered)
         self._follow(planned.topics, planned.chosen.decision.cluster)
         for observer in self._on_decision:
@@ -336,6 +348,8 @@ class GroupRunner(Generic[P]):
         state = self.membership.state
         if state in (membership.State.WATCHING, membership.State.STOPPED) or self.membership.alone:
             self._watch.forget(self.group_id)
+        if state in (membership.State.WATCHING, membership.State.STOPPED) or self._in_a_generation_of_others():
+            self.plan_in_force = False
         if state is membership.State.WATCHING and self._takes_part:
             self._planner.forget()
         self._takes_part = state is not membership.State.WATCHING

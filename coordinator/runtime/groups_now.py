@@ -23,25 +23,26 @@ class Watched(Protocol):
 def group_now(
     status: GroupStatus, observer: Watched | None, rounds: Rounds, trends: LagTrends, now_ms: int
 ) -> GroupNow:
-    """`observer` is None for groups that Bellwether is to lead. `now_ms` is epoch."""
+    """`observer` is None for a group that has a plan of this process. `now_ms` is epoch."""
     known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
     lag, curve = (known.summary, known.curve) if known is not None else (None, None)
+    led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in rounds.lines())
     if observer is None:
-        rebalances = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in rounds.lines())
-        return _to_lead(GroupNow(status, "classic", NOBODY, lag, curve, rebalances=rebalances), rounds)
+        return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), rounds)
     seen = observer.last
     if seen is None:
-        return GroupNow(status, "", NOBODY)
-    rebalances = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
-    trouble = _trouble(seen, now_ms)
-    about = GroupNow(status, seen.kind, _assigned_by(seen), lag, curve, rebalances=rebalances, trouble=trouble)
+        by = BELLWETHER if status.leading else UNKNOWN
+        return GroupNow(status, "", by, lag, curve, rebalances=led)
+    rebalances = led + sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
+    by, trouble = BELLWETHER if status.leading else _assigned_by(seen), _trouble(seen, now_ms)
+    about = GroupNow(status, seen.kind, by, lag, curve, rebalances=rebalances, trouble=trouble)
     return _with_costs(replace(about, anomalies=seen.anomalies), seen)
 
 
-def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
-    status, newest = now.status, rounds.decision(now.status.group)
-    if not status.leading or newest is None:
-        return replace(now, assigned_by=MEMBER if status.members else NOBODY)
+def _planned(now: GroupNow, rounds: Rounds) -> GroupNow:
+    newest = rounds.decision(now.status.group)
+    if newest is None:
+        return now
     cost = newest.cost
     return replace(
         now,
@@ -49,7 +50,7 @@ def _to_lead(now: GroupNow, rounds: Rounds) -> GroupNow:
         items=len(newest.plan.owner),
         unowned=cost.unowned,
         cross_rack=cost.cross_rack,
-        anomalies=rounds.anomalies(status.group),
+        anomalies=rounds.anomalies(now.status.group),
     )
 
 

@@ -73,6 +73,7 @@ def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]
 
 class ObservedGroups:
     """Runs until `stop`. `make` makes the observer of a group; `on_gone` hear of groups that are no longer looked at.
+    A group that is not `due` rests: what it has is known from elsewhere.
 
     All methods belong to the event loop. `clock` is in seconds, monotonic; `cpu` in seconds that the process has
     computed.
@@ -86,6 +87,7 @@ class ObservedGroups:
         shared: SharedGroups,
         on_gone: Sequence[OnGone] = (),
         *,
+        due: Callable[[str], bool] = lambda _: True,
         clock: Callable[[], float] = time.monotonic,
         cpu: Callable[[], float] = time.process_time,
     ) -> None:
@@ -96,6 +98,7 @@ class ObservedGroups:
         self._listed = listed
         self._shared = shared
         self._on_gone = on_gone
+        self._due = due
         self._clock = clock
         self._cpu = cpu
         self._selected: dict[str, Selected] = {}
@@ -222,6 +225,9 @@ class ObservedGroups:
         observer = self.observers.get(group_id)
         if observer is None or group_id in self._looking:
             return  # the look before this one still waits for its brokers
+        if not self._due(group_id):
+            observer.rest()
+            return
         task = asyncio.create_task(observer.refresh())
         self._looking[group_id] = task
 

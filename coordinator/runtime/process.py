@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG
-from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Rhythms
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG, GroupMembership
+from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
@@ -99,6 +99,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         control=settings.control,
         selection=selection,
         rhythms=rhythms,
+        lags_of=lags.lags_of,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
@@ -114,8 +115,8 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         lambda: not_ready(service),
         groups,
         rounds,
-        lags.picture,
-        lambda group: present_of(service.observed.get(group), newest),
+        lambda group: lags.picture(group) if service.plan_in_force(group) else None,
+        lambda group: present_of(service.watched(group), newest),
         lambda group: rows([one for one in groups() if group in ("", one.group)], service, rounds, trends),
         turning.stuck,
     )
@@ -169,7 +170,14 @@ def _observers(
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_role=(log_role, metrics.on_role),
-        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in (*watches, costs, lags, pauses, *of_lags))),
+        on_note=(
+            metrics.on_note,
+            *events.on_note,
+            *(w.on_note for w in watches),
+            costs.on_note,
+            lags.on_note,
+            pauses.on_note,
+        ),
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside, rhythms.beside),
         on_observation=(
@@ -177,6 +185,7 @@ def _observers(
             *(o.on_observation for o in (costs, *of_lags, trends)),
             *events.on_observation,
         ),
+        on_led_seen=(metrics.on_led_seen, *(o.on_observation for o in (costs, *of_lags, trends))),
         on_unknown=(observed.on_unknown,),
         on_seen=(conversions.on_seen,),
         on_gone=(
@@ -211,17 +220,30 @@ def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStat
 
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
     """A group, as the page lists it."""
-    runner = service.runners.get(group.name)
+    runner, observer = service.runners.get(group.name), service.watched(group.name)
+    seen = observer.last if observer is not None else None
     if runner is not None:
         member, role = runner.membership, runner.role
-        state, others = member.state.name.lower(), max(0, len(member.members) - 1)
+        state, others = member.state.name.lower(), _others(member) if observer is None else _shown(seen)
         status = role_status(role, time.time() - time.monotonic())
         emptying = _emptying(service, group.name)
         return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others, emptying)
-    observer = service.observed.get(group.name)
-    seen = observer.last if observer else None
-    state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
-    return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
+    state = (
+        "not seen yet"
+        if seen is None
+        else seen.state.lower() or ("does not exist" if seen.kind == "missing" else "not known")
+    )
+    return GroupStatus(group.name, group.mode, state, False, None, -1, _shown(seen))
+
+
+def _others(member: GroupMembership) -> int:
+    """Members beside Bellwether."""
+    return max(0, len(member.members) - 1)
+
+
+def _shown(seen: Observation | None) -> int | None:
+    """Members by the last answer, None where there is none."""
+    return len(seen.members) if seen is not None and seen.kind != "unknown" else None
 
 
 def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
@@ -239,7 +261,7 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
 def rows(groups: Sequence[GroupStatus], service: Service, rounds: Rounds, trends: LagTrends) -> list[Row]:
     """The overview of these groups."""
     now_ms = int(time.time() * 1000)
-    return overview(group_now(one, service.observed.get(one.group), rounds, trends, now_ms) for one in groups)
+    return overview(group_now(one, service.watched(one.group), rounds, trends, now_ms) for one in groups)
 
 
 def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:

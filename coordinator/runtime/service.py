@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
+    LagLooks,
     OnObservation,
     OnRebalance,
     Rhythms,
@@ -39,6 +40,7 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
+from bellwether_kafka.coordinator.runtime.led_looks import LagsOf, LedLooks
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
@@ -75,6 +77,7 @@ class Observers:
     on_observation: Sequence[OnObservation] = ()
     on_unknown: Sequence[OnObservation] = ()  # what was known last of a group of which brokers say nothing now
     on_rebalance: Sequence[OnRebalance] = ()  # of observed groups
+    on_led_seen: Sequence[OnObservation] = ()  # of groups to lead, while no plan of this process is in force
     on_control: Sequence[OnControl] = ()
     on_gone: Sequence[OnGone] = ()  # groups that are no longer looked at
 
@@ -105,6 +108,7 @@ class Service:
         control: ControlSettings | None = None,
         selection: Selection | None = None,
         rhythms: Rhythms | None = None,
+        lags_of: LagsOf = LagLooks,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
@@ -118,6 +122,9 @@ class Service:
         self._applications = dict(applications or {})  # by group: those that are Streams applications
         self._selection = selection or self._as_configured()
         self._looked_at: ObservedGroups | None = None
+        self._led_looks: ObservedGroups | None = None
+        self._lags_of = lags_of
+        self._solver_of: dict[str, planning.Solver] = {}
         self._watches: dict[str, GhostWatch] = {}
         self._owners = OwnerWatch(self.runners)
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
@@ -139,6 +146,18 @@ class Service:
     def observed(self) -> Mapping[str, GroupObserver]:
         """Groups that Bellwether only looks at."""
         return self._looked_at.observers if self._looked_at is not None else {}
+
+    def watched(self, group_id: str) -> GroupObserver | None:
+        """What sees the group from outside; None for none of the groups, and for one with a plan of this process."""
+        if self.plan_in_force(group_id):
+            return None
+        led = self._led_looks.observers if self._led_looks is not None else {}
+        return led.get(group_id) or self.observed.get(group_id)
+
+    def plan_in_force(self, group_id: str) -> bool:
+        """Whether what the group has is a plan of this process."""
+        runner = self.runners.get(group_id)
+        return runner is not None and runner.plan_in_force
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
         troubles = [trouble for config in self._groups if (trouble := membership.check_timing(config))]
@@ -171,10 +190,14 @@ class Service:
             self._stop_now()
 
     def _stop_now(self) -> None:
-        if self._looked_at is not None:
-            self._looked_at.stop()
+        self._stop_looks()
         for runner in self.runners.values():
             runner.post(membership.StopRequested())
+
+    def _stop_looks(self) -> None:
+        for looks in (self._looked_at, self._led_looks):
+            if looks is not None:
+                looks.stop()
 
     async def _run(self, transport: kafka.Transport, *, handle_signals: bool) -> Outcome:
         properties = kafka.librdkafka_properties(self._properties)
@@ -216,6 +239,9 @@ class Service:
         consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
         watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
         self._looked_at = looked_at = self._observed_groups(looks, transport)
+        if self.runners and self._observers.on_led_seen:
+            self._led_looks = led_looks = self._looks_at_led(looks, transport)
+            watching.append(asyncio.create_task(led_looks.run()))
         self.connected = True
         if handle_signals:
             self._listen()
@@ -227,6 +253,7 @@ class Service:
                 watching.append(asyncio.create_task(looked_at.run()))
             codes = await asyncio.gather(*running)
         finally:
+            self._stop_looks()
             looks.close()
             for task in watching:
                 task.cancel()
@@ -249,12 +276,11 @@ class Service:
 
     def _as_configured(self) -> Selection:
         """Those that are not led, where nobody says more."""
+        return Named({config.group_id: self._selected(config) for config in self._groups if config.mode != "lead"})
 
-        def selected(config: membership.MembershipConfig) -> Selected:
-            group = config.group_id
-            return Selected(config, self._policies.get(group, self._policy), self._applications.get(group))
-
-        return Named({config.group_id: selected(config) for config in self._groups if config.mode != "lead"})
+    def _selected(self, config: membership.MembershipConfig) -> Selected:
+        group = config.group_id
+        return Selected(config, self._policies.get(group, self._policy), self._applications.get(group))
 
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """The evacuations that stand in the group, and how far each has come."""
@@ -282,6 +308,19 @@ class Service:
             self._selection, make, lister(transport, lambda: looks.reader), looks.shared, self._observers.on_gone
         )
 
+    def _looks_at_led(self, looks: LookSources, transport: kafka.Transport) -> ObservedGroups:
+        made = LedLooks(
+            looks=looks,
+            transport=transport,
+            plan_in_force=self.plan_in_force,
+            solvers=self._solver_of,
+            on_seen=self._observers.on_led_seen,
+            weights=self._weights,
+            lags_of=self._lags_of,
+        )
+        configs = {group: runner.membership.config for group, runner in self.runners.items()}
+        return made.of({group: self._selected(config) for group, config in configs.items()})
+
     def look_at(self, selection: Selection) -> None:
         """From now on these groups are looked at; those that are led stay as they are."""
         self._selection = selection
@@ -291,7 +330,7 @@ class Service:
     def _add_group(self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch) -> None:
         policy = self._policies.get(config.group_id, self._policy)
         foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
-        solver = self._solvers.make(policy, always=foreign)
+        solver = self._solver_of[config.group_id] = self._solvers.make(policy, always=foreign)
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
         planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
         told = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
@@ -320,6 +359,7 @@ class Service:
         """Adds its runner; returns the task that looks after it between rebalances."""
         application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
         solver = self._solvers.make(application.assignors, always=application.foreign)
+        self._solver_of[config.group_id] = solver
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(kind, offsets)
         told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)

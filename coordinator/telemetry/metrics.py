@@ -13,10 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
-from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, anomalies_of_plan
+from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, Observation, anomalies_of_plan
 from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
 
 REASONS_MAX = 30
+UNKNOWN = float("nan")
 OTHER = "other"
 MEMBER_ID_SUFFIX = 37  # "-" and the UUID that brokers put behind the client id
 UUID_PARTS = 4
@@ -116,10 +117,10 @@ class Metrics:
         self.anomalies = gauge("anomalies", text, "kind")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
-        self.members = gauge("members", "Members in the latest plan, Bellwether not counted.")
+        self.members = gauge("members", "Members of a group to lead, Bellwether not counted.")
         self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
         self.convertible = gauge("convertible", "1 while nothing in the group prevents a conversion to KIP-848.")
-        self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
+        self.partitions = gauge("partitions", "Partitions with an owner.")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
         self.withheld = gauge("pending_partitions", "Partitions handed out one rebalance later.")
@@ -233,3 +234,29 @@ class Metrics:
         }
         for name, gauge in self.of_plan[plan.words.kind].items():
             gauge.labels(group).set(values[name])
+
+    def on_led_seen(self, seen: Observation) -> None:
+        """Takes what brokers show of a group that is to be led, while no plan of this process is in force: the same
+        figures of what members have. What they do not show is NaN."""
+        group, shadow = seen.group_id, seen.shadow
+        self.on_anomalies(group, seen.anomalies)
+        self.members.labels(group).set(len(seen.members))
+        self.degraded.labels(group).set(sum(bool(member.trouble) for member in seen.members))
+        self.unowned.labels(group).set(UNKNOWN if shadow is None else shadow.current.unowned)
+        if shadow is None:
+            self._forget_plan(group)
+            return
+        current = shadow.current
+        values = {
+            "owned": int(np.count_nonzero(shadow.held != NOBODY)),
+            "cross_rack": current.cross_rack,
+            "spread": current.spread,
+        }
+        for name, gauge in self.of_plan[shadow.decision.plan.words.kind].items():
+            gauge.labels(group).set(values.get(name, UNKNOWN))
+
+    def _forget_plan(self, group: str) -> None:
+        """What was known of the last plan is not of now."""
+        for gauges in self.of_plan.values():
+            for gauge in gauges.values():
+                gauge.remove_by_labels({"group": group})

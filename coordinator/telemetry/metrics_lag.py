@@ -2,7 +2,6 @@
 
 from prometheus_client import Gauge
 
-from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import VERDICTS, GroupLag, Observation
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
@@ -34,10 +33,6 @@ class LagMetrics:
             self.on_gone(seen.group_id)
         else:
             self.on_lag(seen.group_id, seen.group_lag)
-
-    def on_note(self, group: str, note: Note) -> None:
-        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
-            self.on_gone(group)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
         """Takes one look at a group, None where its offsets could not be read."""

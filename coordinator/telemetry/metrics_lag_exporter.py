@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, Observation, PartitionLag
 from bellwether_kafka.coordinator.telemetry.metrics import client_of
 
@@ -69,10 +68,6 @@ class LagExporterMetrics(Collector):
         """Takes one look at a group that Bellwether leads, None where its offsets could not be read."""
         named = filter(None, found.member) if found is not None else ()
         self._take(group, found, {member: ("", client_of(member)) for member in named})
-
-    def on_note(self, group: str, note: Note) -> None:
-        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
-            self.on_gone(group)
 
     def on_gone(self, group: str) -> None:
         self._known.pop(group, None)

@@ -148,7 +148,7 @@ class Web:
     def _group(self, name: str) -> Answer:
         shown = self._picture(name) or self._observed(name)
         if shown is None:
-            text = b"No round of this group has been led by this process yet, nor has it observed the group.\n"
+            text = b"This process leads or observes no such group, or brokers have not shown it yet.\n"
             return Answer(HTTPStatus.NOT_FOUND, PLAIN, text)
         return _json(shown)
 

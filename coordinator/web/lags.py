@@ -120,7 +120,10 @@ class LagWatch:
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._led.discard(group)
-            self._looks.pop(group, None)
+
+    def lags_of(self, group: str) -> LagLooks:
+        """What is remembered of its offsets, also of what was read while no plan of this process was in force."""
+        return self._looks.setdefault(group, LagLooks(group, rhythms=self._rhythms))
 
     def picture(self, group: str) -> Picture | None:
         """The newest rebalance of this group, None where Bellwether has led none."""
@@ -184,7 +187,7 @@ class LagWatch:
     async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
         """One look at a group. Raises OffsetsError."""
         followed, at_s = await asyncio.to_thread(self._rounds.followed, group), self._clock()
-        looks = self._looks.setdefault(group, LagLooks(group, rhythms=self._rhythms))
+        looks = self.lags_of(group)
         counts = (followed.counts or looks.counts) if followed is not None else {}  # also of a group that all have left
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})

@@ -193,7 +193,7 @@ RULES = (
     Rule(
         Reason.NO_OWNER,
         "warn",
-        lambda now: bool(now.unowned) and now.status.members > 0,
+        lambda now: bool(now.unowned) and now.status.members != 0,
         "no owner",
         lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to have no owner.",
     ),

@@ -43,7 +43,8 @@ class Emptying:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One configured group, as the page lists it. `role` is None for groups that are only observed."""
+    """One configured group, as the page lists it. `role` is None for groups that are only observed, `members` where it
+    is not known who is in the group."""
 
     group: str
     mode: str
@@ -51,5 +52,5 @@ class GroupStatus:
     leading: bool
     role: RoleStatus | None
     generation: int
-    members: int
+    members: int | None
     emptying: tuple[Emptying, ...] = ()

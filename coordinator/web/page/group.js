@@ -14,8 +14,7 @@ const cut = (picture) => picture.truncated && picture.holders.reduce((sum, holde
 export function group(row, picture, lines, filter) {
   const head = [heading(row, picture), ...pains(row, picture), ...role(row)];
   if (!picture) {
-    const none = row.role ? "This process has led no rebalance of it yet." : "This process has not read it yet.";
-    return [...head, make("p", { id: "nothing" }, `${row.group}: ${row.mode}, ${row.state}. ${none}`)];
+    return [...head, make("p", { id: "nothing" }, `${row.group}: ${row.mode}, ${row.state}. Brokers have not shown it yet.`)];
   }
   return [...head, facts(row, picture), plan(picture), assignment(picture, filter), ...partitions(picture), ...rebalances(row, picture, lines)];
 }

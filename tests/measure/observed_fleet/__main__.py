@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -69,7 +69,7 @@ class Run:
         while time.monotonic() < deadline:
             assert self._process.poll() is None, "bellwether has ended"
             try:
-                if sum(group["state"] == "stable" for group in json.loads(self.get("/api/groups"))) == groups:
+                if sum(group["state"] == "stable" for group in json.loads(self.get("/api/groups"))) >= groups:
                     return
             except OSError:
                 pass
@@ -93,11 +93,15 @@ def brokers(size: Size, kind: type[Brokers] = Brokers) -> Iterator[tuple[Connect
 
 
 @contextmanager
-def running(size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*") -> Iterator[Run]:
+def running(
+    size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*", *, led: Sequence[str] = ()
+) -> Iterator[Run]:
+    """`led` are to be led once they are empty."""
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
     with brokers(size, kind) as (link, servers), (folder / "log").open("wb") as log:
-        settings = toml({"bootstrap.servers": servers}, [{"match": match}], http_address=address)
+        entries = [{"match": match}, *({"name": name, "mode": "lead", "adopt": "when-empty"} for name in led)]
+        settings = toml({"bootstrap.servers": servers}, entries, http_address=address)
         (folder / "bellwether.toml").write_text(settings)
         command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
         process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=log, stderr=log)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import (
     DescribeAnswer,
@@ -120,6 +121,36 @@ def test_an_order_waits_until_the_group_is_at_rest() -> None:
         assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
 
     asyncio.run(story())
+
+
+def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> None:
+    async def story() -> None:
+        group = Resting()
+        await group.begin()
+        runner: Any = group.runner
+        member = runner.membership
+        assert not runner.plan_in_force, "after a restart members have what another process gave them"
+        runner._watch = Followed()
+        await group.planner.plan(Decide(member.generation, "range", MEMBERS, ME, time.monotonic() + 5))
+        runner._delivered(Delivered(member.generation))
+        runner._unfollow_unless_leading()
+        assert runner.plan_in_force
+        last, decision = runner.last, runner.last.chosen.decision
+        of_others = replace(decision, raw=replace(decision.raw, generation=member.generation - 1))
+        runner.last = replace(last, chosen=replace(last.chosen, decision=of_others))
+        runner._unfollow_unless_leading()
+        assert not runner.plan_in_force, "it has returned to what another instance planned"
+
+    asyncio.run(story())
+
+
+class Followed:
+    """Stands where the watch of topics stands."""
+
+    def follow(self, *_: object, **__: object) -> None:
+        pass
+
+    forget = follow
 
 
 class Brokers:

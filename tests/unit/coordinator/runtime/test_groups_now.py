@@ -36,9 +36,9 @@ def seen_as(*looks: Observation) -> GroupNow:
     return group_now(status, observer, rounds(), trends, NOW_MS)
 
 
-def to_lead(name: str, reason: NotLeading | None) -> GroupNow:
+def to_lead(name: str, reason: NotLeading | None, observer: Looks | None = None) -> GroupNow:
     status = GroupStatus(name, "lead", "stable", reason is None, role_status(Role(reason), 0.0), 2, 3)
-    return group_now(status, None, rounds(), LagTrends(), NOW_MS)
+    return group_now(status, observer, rounds(), LagTrends(), NOW_MS)
 
 
 def test_a_group_that_has_not_been_looked_at_has_nothing_to_say() -> None:
@@ -87,12 +87,30 @@ def test_only_rebalances_of_the_last_ten_minutes_count() -> None:
     assert seen_as(*looks).rebalances == 5
 
 
-def test_a_led_group_has_the_costs_of_its_last_round_and_only_while_we_lead_it() -> None:
+def test_a_led_group_without_a_plan_of_this_process_has_what_brokers_show() -> None:
+    """After a restart, in which nothing is planned, and while it is blocked or converted: never fewer figures."""
+    shadow, seen = SKEWED.shadow, replace(SKEWED, seen_at_ms=NOW_MS)
+    assert shadow is not None
+    led = to_lead("g", None, Looks(seen))
+    assert (led.assigned_by, led.type, led.items, led.trouble) == ("Bellwether", "classic", 4, "")
+    assert (led.unowned, led.cross_rack) == (shadow.current.unowned, shadow.current.cross_rack)
+    blocked = to_lead("g", NotLeading.BLOCKED, Looks(seen))
+    assert (blocked.assigned_by, blocked.items, blocked.cross_rack) == ("a member", 4, shadow.current.cross_rack)
+    converted = to_lead("g", NotLeading.CONVERTED, Looks(replace(seen, kind="consumer")))
+    assert (converted.assigned_by, converted.type, converted.items) == ("its broker", "consumer", 4)
+
+
+def test_who_assigns_in_a_group_that_brokers_have_not_shown_yet_is_unknown() -> None:
+    assert to_lead("g", NotLeading.STARTING, Looks()).assigned_by == "unknown"
+    assert to_lead("g", None, Looks()).assigned_by == "Bellwether"
+
+
+def test_a_led_group_has_the_costs_of_its_last_round_while_that_is_in_force() -> None:
     led = rounds().decision("g")
     assert led is not None
     now = to_lead("g", None)
     assert (now.assigned_by, now.items) == ("Bellwether", len(led.plan.owner))
     assert (now.unowned, now.cross_rack) == (led.cost.unowned, led.cost.cross_rack)
-    lost = to_lead("g", NotLeading.FENCED)
-    assert (lost.assigned_by, lost.items, lost.cross_rack) == ("a member", None, None)
+    lost = to_lead("g", NotLeading.FENCED, Looks())
+    assert (lost.assigned_by, lost.items, lost.cross_rack) == ("unknown", None, None)
     assert to_lead("never-led", None).cross_rack is None

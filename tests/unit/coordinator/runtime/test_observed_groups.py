@@ -38,6 +38,9 @@ class Looked:
     async def refresh(self) -> None:
         self._looks.append(self.selected.config.group_id)
 
+    def rest(self) -> None:
+        self._looks.append(f"{self.selected.config.group_id} rests")
+
 
 class Fleet:
     """Observed groups over a list of groups that the test changes."""
@@ -45,6 +48,7 @@ class Fleet:
     def __init__(self, folder: Path, *entries: str, cpu_s: float = 0.0) -> None:
         self.folder = folder
         self.listed: list[ListedGroup] = []
+        self.known: set[str] = set()  # from elsewhere
         self.missing = ""
         self.looks: list[str] = []
         self.gone: list[str] = []
@@ -56,7 +60,14 @@ class Fleet:
 
         shared = SharedGroups(cast("Transport", None))
         self.groups = ObservedGroups(
-            self.selection(*entries), make, self._list, shared, [self.gone.append], clock=lambda: 0.0, cpu=self._cpu
+            self.selection(*entries),
+            make,
+            self._list,
+            shared,
+            [self.gone.append],
+            due=lambda group: group not in self.known,
+            clock=lambda: 0.0,
+            cpu=self._cpu,
         )
 
     def selection(self, *entries: str) -> ConfiguredSelection:
@@ -91,6 +102,18 @@ def test_groups_come_and_go(tmp_path: Path) -> None:
     assert fleet.found("team-b") == ["orders", "team-b"]
     assert fleet.gone == ["team-a"]
     assert fleet.found("team-a", "team-b") == ["orders", "team-a", "team-b"]
+
+
+def test_what_is_known_from_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
+    async def looks(fleet: Fleet) -> list[str]:
+        for group in ("a", "b"):
+            fleet.groups._look_at(group)
+        await asyncio.sleep(0)
+        return sorted(fleet.looks)
+
+    fleet = Fleet(tmp_path, 'name = "a"', 'name = "b"')
+    fleet.known = {"a"}
+    assert asyncio.run(looks(fleet)) == ["a rests", "b"]
 
 
 def test_nothing_is_dropped_by_a_list_that_is_not_full(tmp_path: Path) -> None:
@@ -283,7 +306,7 @@ def test_the_page_lists_configured_groups_and_behind_them_those_that_were_found(
     fleet = Fleet(tmp_path, 'match = "*"', 'name = "named"')
     fleet.found("b", "a", "named")
     observed = {name: SimpleNamespace(last=None) for name in fleet.groups.observers}
-    service = cast("Any", SimpleNamespace(runners={}, observed=observed))
+    service = cast("Any", SimpleNamespace(runners={}, observed=observed, watched=observed.get))
     named = [GroupSettings(name="named")]
     assert [(status.group, status.mode) for status in statuses(named, service)] == [
         ("named", "observe"),

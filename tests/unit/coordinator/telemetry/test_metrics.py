@@ -1,5 +1,6 @@
 """Metrics: what one decision leaves in the registry."""
 
+import math
 import time
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Labels, Metrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.web.test_observed import SKEWED
 
 
 def decided() -> Decision[PartitionPlan]:
@@ -31,6 +33,28 @@ def decided() -> Decision[PartitionPlan]:
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"bellwether_{name}", {"group": "g", **labels})
+
+
+def test_what_brokers_show_of_a_group_to_lead_has_the_same_series() -> None:
+    """After a restart without a rebalance, and while a member leads: alerts on these series must be able to fire."""
+    metrics, shadow = Metrics(), SKEWED.shadow
+    assert shadow is not None
+    metrics.on_led_seen(SKEWED)
+    assert value(metrics, "members") == 3
+    assert value(metrics, "partitions") == 4
+    assert value(metrics, "unowned_partitions") == shadow.current.unowned
+    assert value(metrics, "cross_rack_partitions") == shadow.current.cross_rack > 0
+    assert value(metrics, "partition_spread") == shadow.current.spread
+    assert math.isnan(value(metrics, "pending_partitions") or 0)
+
+
+def test_of_a_group_in_a_rebalance_only_members_are_known() -> None:
+    metrics = Metrics()
+    metrics.on_decision(planned())
+    metrics.on_led_seen(replace(SKEWED, shadow=None, trouble="it is PreparingRebalance"))
+    assert value(metrics, "members") == 3
+    assert math.isnan(value(metrics, "unowned_partitions") or 0)
+    assert (value(metrics, "partitions"), value(metrics, "pending_partitions")) == (None, None)
 
 
 def planned(

@@ -64,19 +64,6 @@ def test_what_cannot_be_read_is_no_number_and_keeps_its_time() -> None:
     assert value(metrics, "timestamp_seconds") == 300
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_group_that_is_left_has_no_series_any_more(known: bool) -> None:
-    metrics = Metrics()
-    lags, exporter = LagMetrics(metrics), LagExporterMetrics("c")
-    for each in (lags, exporter):
-        each.on_note("g", LEFT)
-        each.on_lag("g", found() if known else None)
-        each.on_note("g", LEFT)
-    assert value(metrics, "records") is None
-    assert value(metrics, "partitions", verdict="ok") is None
-    assert not any(family.samples for family in exporter.collect())
-
-
 def test_a_group_that_is_gone_has_no_series_any_more() -> None:
     metrics = Metrics()
     lags = LagMetrics(metrics)

@@ -89,7 +89,7 @@ def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str
 
 def test_a_group_that_nobody_has_looked_at_yet_says_so(browser: Browser, page: str) -> None:
     text = opened(browser, page, "watched", "none")
-    assert "watched: observe, stable. This process has not read it yet." in text
+    assert "watched: observe, stable. Brokers have not shown it yet." in text
 
 
 def test_a_group_that_is_none_of_ours_says_so(browser: Browser, page: str) -> None:

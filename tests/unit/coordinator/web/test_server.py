@@ -73,7 +73,7 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
         ("GET /readyz", 200, "ok"),
         ("GET /decisions", 200, "[]"),
         ("GET /api/groups", 200, '"group":"orders"'),
-        ("GET /api/groups/orders", 404, "No round"),
+        ("GET /api/groups/orders", 404, "no such group"),
         ("GET /", 200, "<title>Bellwether</title>"),
         ("GET /page.js", 200, "import { group }"),
         ("GET /parts.js", 200, "export function make"),

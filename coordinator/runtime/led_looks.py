@@ -1,0 +1,57 @@
+"""Groups to lead, seen from outside while no plan of this process is in force: after a restart, while others lead,
+while a lead is sought. What is known of a group must not depend on whether this process has led a rebalance of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator import kafka, planning
+from bellwether_kafka.coordinator.observation import GroupObserver, LagLooks, Observation, OnObservation, notify
+from bellwether_kafka.coordinator.runtime.look_sources import LookSources
+from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.selection import Named, Selected
+from bellwether_kafka.coordinator.web import ITEMS_MAX
+
+LagsOf = Callable[[str], LagLooks]  # what is remembered of the offsets of a group to lead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedLooks:
+    """`plan_in_force` says of a group whether members have a plan of this process; such a group is not looked at.
+    `solvers` are those of the groups' own plans: plug-ins run nowhere else."""
+
+    looks: LookSources
+    transport: kafka.Transport
+    plan_in_force: Callable[[str], bool]
+    solvers: Mapping[str, planning.Solver]
+    on_seen: Sequence[OnObservation]
+    weights: Callable[[], Weights] | None = None
+    lags_of: LagsOf = LagLooks
+
+    def of(self, groups: Mapping[str, Selected]) -> ObservedGroups:
+        """To be run beside the memberships."""
+        listed = lister(self.transport, lambda: self.looks.reader)
+        return ObservedGroups(Named(groups), self._observer, listed, self.looks.shared, due=self._due)
+
+    def _due(self, group_id: str) -> bool:
+        return not self.plan_in_force(group_id)
+
+    def _observer(self, selected: Selected) -> GroupObserver:
+        group_id = selected.config.group_id
+        return GroupObserver(
+            selected.config,
+            self.looks.sources,
+            selected.policy,
+            selected.application,
+            [self._hear],
+            weights=self.weights,
+            lags=self.lags_of(group_id),
+            lag_partitions_max=ITEMS_MAX,
+            solver=self.solvers.get(group_id),
+        )
+
+    def _hear(self, seen: Observation) -> None:
+        if self.plan_in_force(seen.group_id):
+            return  # it was planned while brokers were asked
+        for observer in self.on_seen:
+            notify(observer, seen)
