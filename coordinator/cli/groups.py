@@ -44,6 +44,7 @@ from bellwether_kafka.coordinator.observation import (
     LagVerdict,
     Observation,
     ObservedMember,
+    Shadow,
     Sources,
     as_document,
     short_ids,
@@ -51,6 +52,7 @@ from bellwether_kafka.coordinator.observation import (
 from bellwether_kafka.coordinator.settings import Settings
 
 LAGS_SHOWN = 20
+COSTS = ("unowned", "cross_rack", "spread")
 
 
 def groups(
@@ -183,11 +185,19 @@ def _draw(seen: Observation, *, wide: bool) -> None:
         console.print(Text(seen.trouble))
     if seen.shadow is not None:
         costs = Table("", "unowned", "cross rack", "spread")
-        for name, cost in (("now", seen.shadow.current), ("planned", seen.shadow.planned)):
-            costs.add_row(name, str(cost.unowned), str(cost.cross_rack), str(cost.spread))
+        for name, cost in zip(("now", "planned"), seen.shadow.costs().values(), strict=True):
+            costs.add_row(name, *("unknown" if cost[key] is None else str(cost[key]) for key in COSTS))
         console.print(costs)
+        _draw_unknown_racks(console, seen.shadow)
         moves = seen.shadow.moves
         console.print(Text(f"the plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
+
+
+def _draw_unknown_racks(console: Console, shadow: Shadow) -> None:
+    unknown = shadow.costs()["current"]["unknown_racks"]
+    if unknown:
+        of = shadow.decision.plan.words.items(unknown)
+        console.print(Text(f"racks of {of} are not known: no member names one, or no replica is on a broker with one"))
 
 
 def _lag_of(member: ObservedMember) -> str:

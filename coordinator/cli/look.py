@@ -134,12 +134,12 @@ def observer_for(
 async def look_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
     """Refreshes again after a while where records wait for a group without members, or with `caught_up` where it has
     committed anything: offsets that have moved meanwhile show that its consumers assign themselves."""
-    seen = await observer.look()
+    seen = await observer.look_or_unknown()
     worth = seen.lag is not None if caught_up else bool(seen.lag)
     if not worth or seen.members or seen.sidecars:
         return seen
     await asyncio.sleep(COMMITS_S)
-    again = await observer.look()
+    again = await observer.look_or_unknown()
     return seen if again.kind == "unknown" else again
 
 
@@ -149,7 +149,7 @@ def look(settings: Settings, group: str, *, unknown: bool = False, commits: bool
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            seen = await (look_twice(observer) if commits else observer.look())
+            seen = await (look_twice(observer) if commits else observer.look_or_unknown())
             return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 
     return run_to_end(once())
@@ -158,8 +158,16 @@ def look(settings: Settings, group: str, *, unknown: bool = False, commits: bool
 def of_a_group(seen: Observation) -> Observation:
     """The same, or the end with a sentence where no such group is, or none that Bellwether may see."""
     if seen.kind in ("missing", "unknown"):
-        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
+        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. {_remedy(seen)}.")
     return seen
+
+
+def _remedy(seen: Observation) -> str:
+    if seen.unknown is None:
+        return "See 'bellwether groups'"
+    if seen.unknown.right:
+        return "See docs/reference/acls.md"
+    return "It may be moving to another broker: try again in some seconds, or see 'bellwether groups'"
 
 
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:

@@ -201,8 +201,13 @@ def _picture(seen: Observation, shadow: Shadow) -> Picture:
     return replace(picture_of(shadow.decision), protocol=seen.protocol)
 
 
-def _costs(shadow: Shadow) -> dict[str, dict[str, int]]:
-    return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
+def _costs(shadow: Shadow) -> dict[str, dict[str, int | None]]:
+    costs = shadow.costs()
+    return {"before": costs["current"], "after": costs["planned"]}
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
 
 
 def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, wide: bool) -> None:
@@ -222,7 +227,8 @@ def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, 
     for warning in picture.warnings:
         console.print(Text(f"  ! {warning}", "yellow"))
     costs = _costs(shadow)
-    changes = [f"{name.replace('_', ' ')} {now} -> {costs['after'][name]}" for name, now in costs["before"].items()]
+    shown = [(name, now) for name, now in costs["before"].items() if name != "unknown_racks" or now]
+    changes = [f"{name.replace('_', ' ')} {_number(now)} -> {_number(costs['after'][name])}" for name, now in shown]
     noun = shadow.decision.plan.words.item
     console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
     for line in foreseen.sentences() if foreseen is not None else ():

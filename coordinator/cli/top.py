@@ -36,9 +36,15 @@ from bellwether_kafka.coordinator.cli.look import (
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
-from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import NotLeading
-from bellwether_kafka.coordinator.observation import OF_ASSIGNMENT, Anomaly, GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.observation import (
+    OF_ASSIGNMENT,
+    Anomaly,
+    GroupObserver,
+    Observation,
+    Sources,
+    unknown_values,
+)
 
 if sys.platform != "win32":
     import termios
@@ -92,7 +98,7 @@ class Row:
     not_leading: str
     remedy: str
     generation: int | None
-    members: int
+    members: int | None
     lag: int | None
     cross_rack: int | None
     could_be: int | None
@@ -101,6 +107,7 @@ class Row:
     moved: int | None
     cause_at_ms: int | None
     anomalies: tuple[Anomaly, ...] = ()
+    unknown: Mapping[str, Any] | None = None
 
 
 class Order(StrEnum):
@@ -291,10 +298,7 @@ async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list
     async def look(one: GroupObserver) -> Observation:
         """A group that cannot be looked at now is a line that says so, and not the end of all."""
         async with turns:
-            try:
-                return await one.look()
-            except TransportError as error:
-                return Observation(one.group_id, "unknown", "", "", int(time.time() * 1000), trouble=str(error))
+            return await one.look_or_unknown()
 
     return [row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))]
 
@@ -344,15 +348,16 @@ def row_of(seen: Observation, reports: SidecarReports) -> Row:
         not_leading=str(role.get("reason", "")),
         remedy=str(role.get("remedy", "")),
         generation=reports.leads.get(seen.group_id),
-        members=len(seen.members),
+        members=len(seen.members) if seen.kind != "unknown" else None,
         lag=seen.lag,
-        cross_rack=shadow.current.cross_rack if shadow is not None else None,
-        could_be=shadow.planned.cross_rack if shadow is not None else None,
+        cross_rack=shadow.cross_rack if shadow is not None else None,
+        could_be=shadow.cross_rack_planned if shadow is not None else None,
         unowned=shadow.current.unowned if shadow is not None else None,
         cause=str(last["cause"]) if last is not None else seen.trouble,
         moved=int(last["moved"]) if last is not None else None,
         cause_at_ms=int(last["decided_at_ms"]) if last is not None else None,
         anomalies=seen.anomalies,
+        unknown=unknown_values(seen.unknown),
     )
 
 

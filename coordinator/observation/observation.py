@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
+from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
 )
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
-from bellwether_kafka.coordinator.observation.unknown import Unknown
+from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -59,6 +59,27 @@ class Shadow:
     decision: Decision[GroupPlan]
     held: IntArray
     inputs: object = None
+
+    @property
+    def cross_rack(self) -> int | None:
+        """What is read from another rack now, None where of nothing that has an owner the racks are known."""
+        return known_cross_rack(self.decision.plan, self.held, self.current)
+
+    @property
+    def cross_rack_planned(self) -> int | None:
+        """The same by the plan."""
+        return known_cross_rack(self.decision.plan, self.decision.plan.owner, self.planned)
+
+    def costs(self) -> dict[str, dict[str, int | None]]:
+        """`current` and `planned` as JSON's values. `unknown_racks` are those with an owner that are not known to be
+        read from their owner's rack or from another one."""
+        plan = self.decision.plan
+        known = ((self.current, self.held, self.cross_rack), (self.planned, plan.owner, self.cross_rack_planned))
+        now, then = (
+            asdict(cost) | {"cross_rack": crossing, "unknown_racks": unknown_racks(plan, owner)}
+            for cost, owner, crossing in known
+        )
+        return {"current": now, "planned": then}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,6 +204,18 @@ def observation(
     return Observation(*about, theirs, obstacle=obstacle, sidecars=ours)
 
 
+def unknown_racks(plan: GroupPlan, owner: IntArray) -> int:
+    """Of how many items with an owner the rack of the owner or of the replicas is not known: no member names one, or no
+    replica is on a broker that is online and has one."""
+    return int(((owner != NOBODY) & ~plan.read_remotely(owner)[0]).sum())
+
+
+def known_cross_rack(plan: GroupPlan, owner: IntArray, cost: Cost) -> int | None:
+    """None where nothing is known of racks, which is not 0."""
+    placed = int((owner != NOBODY).sum())
+    return None if placed and unknown_racks(plan, owner) == placed else cost.cross_rack
+
+
 def shadow_of(decision: Decision[GroupPlan], held: IntArray, inputs: object = None) -> Shadow:
     """`held` are the owners that the broker shows; what members said when they joined may be a rebalance older."""
     return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held, inputs)
@@ -208,9 +241,9 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
         "anomalies": [values_of(one) for one in seen.anomalies],
-        "unknown": None if seen.unknown is None else values_of(seen.unknown),
+        "unknown": unknown_values(seen.unknown),
         "sidecars": [member.member_id for member in seen.sidecars],
-        "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
+        "shadow": shadow and {**shadow.costs(), "moves": asdict(shadow.moves)},
     }
 
 

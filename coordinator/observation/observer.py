@@ -147,7 +147,7 @@ class GroupObserver:
         """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
         log line for as long as it lasts, and goes to `on_unknown` only: it is no state of the group."""
         try:
-            seen = await self._now_or_unknown()
+            seen = await self.look_or_unknown()
             if seen.unknown is None:
                 self._tell(seen)
             else:
@@ -159,7 +159,8 @@ class GroupObserver:
         """The group is not looked at for a while: what was seen will not be of now."""
         self.last = self._known = None
 
-    async def _now_or_unknown(self) -> Observation:
+    async def look_or_unknown(self) -> Observation:
+        """The same as `look`; where no broker answers, what was known last, with why."""
         try:
             return await self.look()
         except TransportError as error:

@@ -1,6 +1,7 @@
 """What is not known of a group, and why. Unknown is not nothing: it is no zero, no empty list and no missing group."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from bellwether_kafka.coordinator.kafka import TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, name_of
@@ -35,6 +36,13 @@ def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unkno
     name, right = names_of_errors(cause), rights.get(cause, "")
     reason = f"Bellwether may not see it; {right}" if right else f"its coordinator node answers {name}"
     return Unknown(reason, now_ms, name, right)
+
+
+def unknown_values(unknown: Unknown | None) -> dict[str, Any] | None:
+    """What every JSON says of what is not known, in the same form; None where all is."""
+    if unknown is None:
+        return None
+    return {name: getattr(unknown, name) for name in unknown.__slots__}
 
 
 def names_of_errors(code: int) -> str:

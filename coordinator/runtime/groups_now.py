@@ -36,7 +36,7 @@ def group_now(
     rebalances = led + sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
     by, trouble = BELLWETHER if status.leading else _assigned_by(seen), _trouble(seen, now_ms)
     about = GroupNow(status, seen.kind, by, lag, curve, rebalances=rebalances, trouble=trouble)
-    return _with_costs(replace(about, anomalies=seen.anomalies), seen)
+    return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
 
 
 def _planned(now: GroupNow, rounds: Rounds) -> GroupNow:
@@ -76,8 +76,8 @@ def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
         now,
         items=len(shadow.held),
         unowned=shadow.current.unowned,
-        cross_rack=shadow.current.cross_rack,
-        cross_rack_planned=shadow.planned.cross_rack,
+        cross_rack=shadow.cross_rack,
+        cross_rack_planned=shadow.cross_rack_planned,
         moves=shadow.moves.moved + shadow.moves.new,
     )
 

@@ -224,7 +224,7 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     seen = observer.last if observer is not None else None
     if runner is not None:
         member, role = runner.membership, runner.role
-        state, others = member.state.name.lower(), _others(member) if observer is None else _shown(seen)
+        state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
         status = role_status(role, time.time() - time.monotonic())
         emptying = _emptying(service, group.name)
         return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others, emptying)

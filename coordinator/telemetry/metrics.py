@@ -249,7 +249,7 @@ class Metrics:
         current = shadow.current
         values = {
             "owned": int(np.count_nonzero(shadow.held != NOBODY)),
-            "cross_rack": current.cross_rack,
+            "cross_rack": UNKNOWN if shadow.cross_rack is None else shadow.cross_rack,
             "spread": current.spread,
         }
         for name, gauge in self.of_plan[shadow.decision.plan.words.kind].items():

@@ -47,5 +47,7 @@ class ObservedMetrics:
         costs: tuple[Cost | None, Cost | None] = (None, None) if shadow is None else (shadow.current, shadow.planned)
         for plan, cost in zip(PLANS, costs, strict=True):
             self.unowned.labels(group, plan).set(UNKNOWN if cost is None else cost.unowned)
-            self.cross_rack.labels(group, plan).set(UNKNOWN if cost is None else cost.cross_rack)
             self.spread.labels(group, plan).set(UNKNOWN if cost is None else cost.spread)
+        crossing = (None, None) if shadow is None else (shadow.cross_rack, shadow.cross_rack_planned)
+        for plan, count in zip(PLANS, crossing, strict=True):
+            self.cross_rack.labels(group, plan).set(UNKNOWN if count is None else count)

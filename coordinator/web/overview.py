@@ -13,6 +13,8 @@ from bellwether_kafka.coordinator.observation import (
     AnomalyKind,
     LagSummary,
     LagVerdict,
+    Unknown,
+    unknown_values,
     values_of,
 )
 from bellwether_kafka.coordinator.web.status import GroupStatus
@@ -76,6 +78,7 @@ class GroupNow:
     moves: int | None = None
     rebalances: int = 0
     trouble: str = ""
+    unknown: Unknown | None = None
     anomalies: tuple[Anomaly, ...] = ()
 
     def judged(self, verdict: LagVerdict) -> int:
@@ -241,7 +244,7 @@ def values_of_row(row: Row) -> dict[str, Any]:
     """As JSON's values, but for dataclasses within. `lag_at_least`: some lag in time is older than Bellwether's
     looks."""
     now, lag = row.now, row.now.lag
-    own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag")}
+    own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag", "unknown")}
     known = {
         "lag": lag and lag.lag,
         "lag_ms": lag and lag.lag_ms,
@@ -249,7 +252,7 @@ def values_of_row(row: Row) -> dict[str, Any]:
         "unknown_lags": lag and lag.unknown,
         "verdict": lag and lag.verdict,
     }
-    return values_of(now.status) | own | known | {"pains": row.pains}
+    return values_of(now.status) | own | known | {"unknown": unknown_values(now.unknown), "pains": row.pains}
 
 
 def _rank(row: Row) -> tuple[int, int, int, str]:

@@ -105,7 +105,7 @@ function plan(picture) {
   if (!seen.shadow) return section("plan", "Now, and what Bellwether would assign", make("p", {}, "Cost now and under Bellwether: not known, for want of a plan."));
   const { current, planned, moves: count } = seen.shadow;
   const costs = [["read from another rack", "cross_rack"], ["imbalance: most minus fewest", "spread"], ["without an owner", "unowned"]];
-  const rows = costs.map(([name, key]) => [name, current[key], planned[key]]);
+  const rows = costs.map(([name, key]) => [name, number(current[key]), number(planned[key])]);
   const hypothetical = seen.can_be_led ? "" : "Hypothetical, for the group cannot be led. ";
   const would = `${hypothetical}Bellwether would move ${number(count.moved)}, keep ${number(count.kept)}, and give ${number(count.new)} that nobody has.`;
   const left = count.moved > moves.length ? [make("p", { className: "more" }, `The first ${number(moves.length)} of ${number(count.moved)} moves are listed.`)] : [];

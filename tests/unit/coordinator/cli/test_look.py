@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+import typer
 
 from bellwether_kafka.coordinator.cli import look
 from bellwether_kafka.coordinator.cli.groups import _assigned_by
-from bellwether_kafka.coordinator.kafka import ListedGroup
-from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
+from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.unknown import unknown_of
 
 BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
 CAUGHT_UP = replace(BEHIND, lags={"t": (0,)})
@@ -22,7 +24,7 @@ class Observer:
     def __init__(self, *seen: Observation) -> None:
         self.left = list(seen)
 
-    async def look(self) -> Observation:
+    async def look_or_unknown(self) -> Observation:
         return self.left.pop(0)
 
 
@@ -52,3 +54,22 @@ def test_no_other_group_is_waited_for(seen: Observation) -> None:
 @pytest.mark.parametrize(("protocol_type", "who"), [("", look.CONSUMERS), ("consumer", look.NOBODY)])
 def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: str, who: str) -> None:
     assert _assigned_by(ListedGroup("g", protocol_type, "Empty", "classic"), None, MembershipConfig("g")) == who
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (TransportError(Failure.DISCONNECTED, "111 ECONNREFUSED"), "It may be moving to another broker: try again"),
+        (30, "grant Bellwether's principal the ACL DESCRIBE on Group 'g'"),
+    ],
+)
+def test_a_broker_that_does_not_answer_ends_with_what_to_do(
+    cause: int | TransportError, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = unknown_of(cause, "g", 0)
+    seen = Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown)
+    with pytest.raises(typer.Exit):
+        look.of_a_group(seen)
+    said = capsys.readouterr().err
+    assert "The group g cannot be looked at" in said
+    assert remedy in " ".join(said.split())

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.observation import Observation, Rebalances
+from bellwether_kafka.coordinator.observation import Observation, Rebalances, Unknown, group_values
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupStatus, LagTrends, role_status
-from bellwether_kafka.coordinator.web.overview import GroupNow
+from bellwether_kafka.coordinator.web.overview import GroupNow, overview, values_of_row
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.web.shown import rounds
 from tests.unit.coordinator.web.test_observed import SKEWED
@@ -114,3 +114,14 @@ def test_a_led_group_has_the_costs_of_its_last_round_while_that_is_in_force() ->
     lost = to_lead("g", NotLeading.FENCED, Looks())
     assert (lost.assigned_by, lost.items, lost.cross_rack) == ("unknown", None, None)
     assert to_lead("never-led", None).cross_rack is None
+
+
+def test_what_is_unknown_has_the_same_form_as_in_every_answer() -> None:
+    unknown = Unknown("its coordinator node answers COORDINATOR_NOT_AVAILABLE", NOW_MS, "COORDINATOR_NOT_AVAILABLE")
+    (row,) = overview([seen_as(replace(SKEWED, unknown=unknown))])
+    values = values_of_row(row)
+    assert values["unknown"] == group_values(replace(SKEWED, unknown=unknown))["unknown"]
+    assert values["unknown"] == {
+        "reason": unknown.reason, "since_ms": NOW_MS, "error": "COORDINATOR_NOT_AVAILABLE", "right": ""
+    }  # fmt: skip
+    assert values_of_row(*overview([seen_as(SKEWED)]))["unknown"] is None

@@ -1,5 +1,6 @@
 """Series of groups that are only observed."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetr
 from tests.module_files import module_at
 from tests.paths import ROOT
 from tests.unit.coordinator.observation.test_observer import Shared, looked, of_fleet
+from tests.unit.coordinator.web.test_observed import RACKLESS
 
 
 def observation(group: str) -> Observation:
@@ -31,6 +33,14 @@ def test_dashboards_can_choose_every_observed_group_from_its_first_observation_o
     observed.on_unknown(observation("b"))
     assert groups_with(metrics, chosen_by()) == {"a", "b"}
     assert groups_with(metrics, "bellwether_observed_unknown") == {"a", "b"}
+
+
+def test_where_no_rack_is_known_the_series_are_not_zero() -> None:
+    metrics = Metrics(CollectorRegistry())
+    ObservedMetrics(metrics).on_observation(RACKLESS)
+    labels = {"group": RACKLESS.group_id, "plan": "current"}
+    assert math.isnan(metrics.registry.get_sample_value("bellwether_observed_cross_rack_partitions", labels) or 0)
+    assert metrics.registry.get_sample_value("bellwether_observed_unowned", labels) == 0
 
 
 def test_a_group_that_is_gone_can_be_chosen_no_more() -> None:

@@ -80,6 +80,25 @@ def test_moves_lead_from_what_is_to_our_plan_and_agree_with_its_counts() -> None
         assert items(found)[move.item][0] == move.source != move.target == owners[planned[move.item]].name
 
 
+RACKLESS = observed_group(member("a-1", None, "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
+
+
+def test_where_no_rack_is_known_nothing_is_said_to_be_read_in_its_own_rack() -> None:
+    shadow = RACKLESS.shadow
+    assert shadow is not None
+    assert (shadow.cross_rack, shadow.cross_rack_planned) == (None, None)
+    costs = present(RACKLESS).observed["shadow"]
+    assert (costs["current"]["cross_rack"], costs["current"]["unknown_racks"]) == (None, 4)
+    assert (costs["planned"]["cross_rack"], costs["planned"]["unknown_racks"]) == (None, 4)
+
+
+def test_what_is_known_of_racks_is_said_with_how_much_is_not() -> None:
+    some = observed_group(member("a-1", "az1", "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
+    assert some.shadow is not None
+    assert some.shadow.cross_rack == some.shadow.current.cross_rack
+    assert some.shadow.costs()["current"]["unknown_racks"] == 2
+
+
 def test_unknown_lags_are_counted_and_never_zero() -> None:
     found = present(SKEWED).observed
     assert (found["lag"], found["unknown_lags"]) == (12_007, 1)
