@@ -37,6 +37,7 @@ from bellwether_kafka.coordinator.topology import (
 LIMIT_S = 10.0
 TEXT_BYTES_MAX = 50_000_000  # in UTF-16, too
 PIPE_S = 600.0  # an application may have to start before it describes itself
+WATCH_S = 5.0
 
 
 def learn(
@@ -141,7 +142,11 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
             if answer.state != GroupState.STABLE or answer.protocol != "stream":
                 raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
             described = [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
-            found = await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
+            brokers = sources.reader.admin, sources.offsets
+            found = await learn_live(group, described, *brokers, LIMIT_S)
+            if found.topology.undecided:  # what grows meanwhile is in use
+                await asyncio.sleep(WATCH_S)
+                found = await learn_live(group, described, *brokers, LIMIT_S, found.ends)
             return await asyncio.to_thread(_completed, found, sources.reader.admin)
     except TransportError as error:
         fail(str(error))

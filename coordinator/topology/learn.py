@@ -6,11 +6,9 @@ end offsets, and where that is not enough, the topology is left `undecided` and 
 (docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import (
@@ -18,34 +16,30 @@ from bellwether_kafka.assignors.streams.application import (
     Subtopology,
     Topology,
     TopologyError,
-    named_internal,
 )
 from bellwether_kafka.assignors.streams.members import assignment_info
 from bellwether_kafka.coordinator.topology.changelog_names import (
     CHANGELOG,
-    REPARTITION,
-    TABLE,
-    is_of_another_topic,
-    owner_by_name,
-    shorter_alike,
 )
-from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places, by_offsets, ranked_by_offsets
+from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places
+from bellwether_kafka.coordinator.topology.puzzle import Puzzle, grown, internal
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition, java_sorted
-
-_SUBSCRIPTIONS = re.compile(r"(.+)-subscription-store")
-_REGISTRATION = "-subscription-registration-topic"
-_NUMBERED_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-(\d{10})")
-_NUMBERED_TOPIC = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-(\d{10})-topic")
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A topology, and how it was concluded or what is still open, as sentences for people."""
+    """A topology, and how it was concluded or what is still open, as sentences for people.
+
+    `by_size` are changelogs that size alone has placed, which may be leftovers; `stateful` are the subtopologies of
+    which members report state. `ends` are the offsets that it was concluded with, None: not known.
+    """
 
     topology: Topology
     notes: tuple[str, ...] = ()
+    by_size: frozenset[str] = frozenset()
+    stateful: frozenset[int] = frozenset()
+    ends: Ends | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +60,11 @@ def learn(
     counts: Mapping[str, int],
     ends: Ends | None = None,
     applications: Collection[str] = (),
+    earlier: Ends | None = None,
 ) -> Learned:
     """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
-    like a changelog of the application; `ends` the end offsets of the latter, None: not known. `applications` are the
-    ids of other applications of Streams.
+    like a changelog of the application; `ends` the end offsets of the latter, None: not known, and `earlier` those of
+    a while ago. `applications` are the ids of other applications of Streams.
 
     Raises TopologyError with the member, topic or subtopology that stands in the way.
     """
@@ -86,11 +81,13 @@ def learn(
     stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
     stateless = _without_state(threads, owner) - stateful
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
-    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications))
-    sums = [pair for t in threads for pair in t.info.task_offset_sums]
-    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, sums, ends or {})
+    written = grown(earlier or {}, ends or {})
+    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
+    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, _sums_of_held(threads, owner), ends or {})
     reused = puzzle.reused(placed, counts)
-    return assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
+    found = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
+    by_size = frozenset(t for t, n in placed.items() if n is not None and not puzzle.proven(t, n, placed))
+    return replace(found, by_size=by_size, stateful=frozenset(stateful), ends=ends)
 
 
 def _thread(member: AssignedMember) -> _Thread:
@@ -151,11 +148,27 @@ def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], count
 def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
     """Subtopologies that surely keep state. The sum of a task that the thread neither runs nor was given may come from
     a directory of an older version of the application."""
-    held = {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
+    held = _held(thread, owner)
     for task, value in thread.info.task_offset_sums:
         if value == messages.LATEST_OFFSET or task[:2] in held:
             yield task.subtopology
     yield from (task.subtopology for task, _ in thread.given.standby_tasks)
+
+
+def _held(thread: _Thread, owner: Mapping[str, int]) -> set[tuple[int, int]]:
+    """The tasks that a thread has run, or was given to run."""
+    return {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
+
+
+def _sums_of_held(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[OffsetSum]:
+    """What processes report of the tasks and copies that they have. What else is on a disk may be of stores that the
+    application had before."""
+    held: dict[object, set[tuple[int, int]]] = defaultdict(set)
+    for thread in threads:
+        copies = {task[:2] for task, _ in thread.given.standby_tasks}
+        held[thread.info.process_id] |= _held(thread, owner) | copies
+    sums = [(t.info.process_id, pair) for t in threads for pair in t.info.task_offset_sums]
+    return [pair for process, pair in sums if pair[0][:2] in held[process]]
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
@@ -169,159 +182,6 @@ def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[
         for tp in t.owned
         if tp.topic in owner and (owner[tp.topic], tp.partition) not in reports[t.info.process_id]
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What names, sizes and states say of changelogs: `placed` have one place, `options` are the places of those that
-    have several, `doubted` of those that may belong to nobody here. `notes` explain what is in none of them."""
-
-    placed: dict[str, int | None]
-    options: dict[str, list[int]] = field(default_factory=dict)
-    doubted: dict[str, list[int]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def open(self) -> dict[str, list[int]]:
-        return self.options | self.doubted
-
-    def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
-        """What offsets may decide: doubts only where copies of these subtopologies report some."""
-        doubts = {t: (*numbers, None) for t, numbers in self.doubted.items() if {*informed} & {*numbers}}
-        return {**self.options, **doubts}
-
-
-@dataclass(frozen=True, slots=True)
-class Puzzle:
-    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks, `applications` the ids of others."""
-
-    application_id: str
-    sources: Mapping[int, Sequence[str]]
-    sizes: Mapping[int, int]
-    stateful: set[int]
-    stateless: set[int]
-    applications: frozenset[str] = frozenset()
-
-    def solve(
-        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
-    ) -> tuple[dict[str, int | None], list[str]]:
-        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
-        `known` ones are not asked for again."""
-        asked = self._asked(changelogs, known)
-        choices = asked.choices({task.subtopology for task, value in sums if value > 0})
-        guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
-        notes = list(asked.notes)
-        if guess:
-            notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
-        left = sorted(t for t, number in guess.items() if number is None)
-        notes += [f"{topic} is taken for a leftover: copies have caught up without it" for topic in left]
-        still = {topic: numbers for topic, numbers in asked.open.items() if topic not in guess}
-        notes += [f"{topic} may belong to subtopology {_or(numbers)}" for topic, numbers in sorted(still.items())]
-        return {t: n for t, n in (asked.placed | guess).items() if t not in left} | dict.fromkeys(still), notes
-
-    def possible(
-        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
-    ) -> list[dict[str, int]]:
-        """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
-        likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
-        asked = self._asked(changelogs, known)
-        choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
-        if any(t not in ends for t in (*asked.placed, *choices)):
-            sums = ()
-        ranked = ranked_by_offsets(asked.placed, choices, [(task, value) for task, value in sums if value > 0], ends)
-        whole = [{**asked.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
-        return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
-
-    def _asked(self, changelogs: Mapping[str, int], known: Mapping[str, int]) -> _Asked:
-        asked = _Asked({**known})
-        stores = {self._store(topic) for topic in (*changelogs, *known)}
-        for topic, count in changelogs.items():
-            if topic in known:
-                continue
-            same_size = self.same_size(count)
-            fitting = [n for n in same_size if n not in self.stateless]
-            by_name = [n for n in fitting if self._named_alike(topic, n)]
-            if len(by_name) == 1:
-                asked.placed[topic] = by_name[0]
-            elif nobody := self._stranger(topic, same_size):
-                asked.notes.append(nobody)
-            elif twin := shorter_alike(self._store(topic), stores):
-                asked.doubted[topic] = fitting or same_size
-                asked.notes.append(self._doubt(topic, twin))
-            elif len(fitting) == 1:
-                asked.placed[topic] = fitting[0]
-            else:
-                asked.options[topic] = fitting or same_size
-        return asked
-
-    def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
-        """Why a changelog can be of no store of this application, "" where it can."""
-        if not same_size:
-            return f"{topic} fits no subtopology and is taken for a leftover"
-        if other := owner_by_name(topic, self.application_id, self.applications):
-            return f"{topic} is a changelog of the application {other}"
-        if is_of_another_topic(self._store(topic), [t for topics in self.sources.values() for t in topics]):
-            return f"{topic} is named after a topic that the application does not read, and is taken for a leftover"
-        return ""
-
-    def _doubt(self, topic: str, twin: str) -> str:
-        other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{twin}')}"
-        return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
-
-    def same_size(self, partitions: int) -> list[int]:
-        """The subtopologies with so many tasks."""
-        return [number for number, size in sorted(self.sizes.items()) if size == partitions]
-
-    def _named_alike(self, changelog: str, number: int) -> bool:
-        """The store behind an aggregation gives its name to the repartition topic before it, a topic to the store of
-        its table, and a foreign key's join its own to both."""
-        store, mine = self._store(changelog), {self._bare(t) for t in self.sources[number]}
-        if store + REPARTITION in mine:
-            return True
-        if table := TABLE.fullmatch(store):
-            asked = _NUMBERED_STORE.fullmatch(store)
-            return table[1] in self.sources[number] or (asked is not None and self._registration(asked[1]) in mine)
-        subscriptions = _SUBSCRIPTIONS.fullmatch(store)
-        return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
-
-    def _registration(self, number: str) -> str:
-        """The numbered topic of the join by foreign key whose store has this number: the last one before it."""
-        topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
-        found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
-        return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]
-
-    def _bare(self, topic: str) -> str:
-        return topic.removeprefix(f"{self.application_id}-")
-
-    def _store(self, changelog: str) -> str:
-        return self._bare(changelog).removesuffix(CHANGELOG)
-
-    def external(self, number: int) -> list[str]:
-        """The source topics of a subtopology that are the users'."""
-        return [t for t in self.sources[number] if not internal(self.application_id, t)]
-
-    def reused(self, placed: Places, counts: Mapping[str, int]) -> dict[int, str]:
-        """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
-        if None in placed.values():
-            return {}
-        found: dict[int, str] = {}
-        for number in sorted(self.stateful - set(placed.values())):
-            own = [t for t in self.external(number) if counts[t] == self.sizes[number]]
-            if len(own) != 1:
-                lines = f"; then write {_or([f'`- {t}`' for t in own])} under its StateChangelogTopics" if own else ""
-                remedy = f"make the file from the text of Topology.describe() (bellwether topology parse){lines}"
-                raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
-            found[number] = own[0]
-        return found
-
-
-def internal(application_id: str, topic: str) -> bool:
-    """Whether this source topic is the application's own, by its name."""
-    return topic.startswith(f"{application_id}-") and named_internal(topic.removeprefix(f"{application_id}-"))
-
-
-def _or(items: Iterable[object]) -> str:
-    return " or ".join(map(str, items))
 
 
 def assembled(

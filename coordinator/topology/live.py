@@ -12,6 +12,7 @@ from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.changelog_names import CHANGELOG
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.offset_fit import Ends
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 STREAMS_PROTOCOL = "stream"
@@ -19,9 +20,15 @@ ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION
 
 
 async def learn_live(
-    application_id: str, described: Sequence[AssignedMember], admin: AdminClient, offsets: OffsetReader, limit_s: float
+    application_id: str,
+    described: Sequence[AssignedMember],
+    admin: AdminClient,
+    offsets: OffsetReader,
+    limit_s: float,
+    earlier: Ends | None = None,
 ) -> Learned:
-    """The topology of a Stable group from what DescribeGroups returned of it. Raises TopologyError."""
+    """The topology of a Stable group from what DescribeGroups returned of it. `earlier` are the ends of its changelogs
+    when the same members were learned from before: what has grown is in use. Raises TopologyError."""
     counts = await asyncio.to_thread(topic_counts, admin, limit_s, f"{application_id}-")
     changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
     try:
@@ -29,7 +36,7 @@ async def learn_live(
     except OffsetsError:
         ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
     others = await asyncio.to_thread(applications_like, admin, application_id, limit_s)
-    return await asyncio.to_thread(learn, application_id, described, counts, ends, others)
+    return await asyncio.to_thread(learn, application_id, described, counts, ends, others, earlier)
 
 
 def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:

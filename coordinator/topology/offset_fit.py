@@ -8,8 +8,9 @@ from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.protocol.primitives import TaskId
 
 _COMBINATIONS_MAX = 20_000
-# How much better than the second best a guess by offsets must be, and how far off it may be itself.
-_MARGIN, _SLACK = 4, 0.1
+# How much better than the second best a guess by offsets must be, and how far off it may be itself. One that leaves a
+# changelog out must be nearer: a copy that is being restored passes every sum on its way.
+_MARGIN, _SLACK, _LEFT_OUT_SLACK = 4, 0.1, 0.005
 
 OffsetSum = tuple[TaskId, int]
 Ends = Mapping[str, LongArray]  # end offsets by partition
@@ -26,7 +27,7 @@ def by_offsets(
         return {}
     kept = {*placed.values()}
     scored = [way for way in ranked_by_offsets(placed, options, sums, ends) if asked <= kept | {*way[2]}]
-    if not scored or scored[0][0] > _SLACK * scored[0][1]:
+    if not scored or scored[0][0] > (_LEFT_OUT_SLACK if None in scored[0][2] else _SLACK) * scored[0][1]:
         return {}
     if len(scored) > 1 and scored[1][0] < _MARGIN * max(1, scored[0][0]):
         return {}

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray, RawGroup
 from bellwether_kafka.assignors.streams.application import GUESSED, Topology, TopologyError
 from bellwether_kafka.assignors.streams.members import StreamsMemory
-from bellwether_kafka.coordinator.topology.learn import Puzzle, assembled
+from bellwether_kafka.coordinator.topology.learn import assembled
 from bellwether_kafka.coordinator.topology.offset_fit import OffsetSum
+from bellwether_kafka.coordinator.topology.puzzle import Puzzle
 from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
 

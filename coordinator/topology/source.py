@@ -6,7 +6,7 @@ Missing internal topics are made where the topology describes them.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 
 import structlog
 from confluent_kafka.admin import AdminClient
@@ -25,6 +25,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import (
 )
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live
+from bellwether_kafka.coordinator.topology.offset_fit import Ends
 
 LEARN_LIMIT_S = 5.0
 RETRY_S = 30.0
@@ -33,7 +34,7 @@ UNCONFIRMED = "no group of a member that leads has shown yet that the applicatio
 log = structlog.get_logger(__name__)
 
 Learner = Callable[
-    [str, Sequence[AssignedMember], AdminClient, OffsetReader, float], Coroutine[object, object, Learned]
+    [str, Sequence[AssignedMember], AdminClient, OffsetReader, float, Ends | None], Coroutine[object, object, Learned]
 ]
 
 
@@ -82,6 +83,7 @@ class TopologyKeeper:
         self._next_try = float("-inf")
         self._tried: frozenset[str] = frozenset()
         self._doubted = False
+        self._earlier: Ends | None = None  # of changelogs, when the witnesses were learned from first
 
     @property
     def topology(self) -> Topology | None:
@@ -102,24 +104,30 @@ class TopologyKeeper:
             return
         self._tried = ids
         self._next_try = self._clock() + RETRY_S
+        earlier = self._earlier if ids == self.witnesses else None
+        brokers = self._admin, self._offsets
         try:
-            found = await self._learn(self._application_id, members, self._admin, self._offsets, LEARN_LIMIT_S)
+            found = await self._learn(self._application_id, members, *brokers, LEARN_LIMIT_S, earlier)
         except TopologyError as error:
             log.info("topology_not_learned", application=self._application_id, reason=str(error))
             return
         learned = self._learned = found.topology
         self.witnesses = ids
+        self._earlier = found.ends if earlier is None else earlier
         if self._given is None:  # only then is there something to do about what could not be told
             notes = list(found.notes)
             self._doubted, self.mismatch = False, ""
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
-        self.mismatch = contradiction(self._given, learned, doubted=self._doubted)
+        self.mismatch = contradiction(
+            self._given, learned, doubted=self._doubted, by_size=found.by_size, stateful=found.stateful
+        )
         self._doubted = self._doubted and bool(self.mismatch)
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
         else:
-            log.info("topology_confirmed", application=self._application_id, digest=self._given.digest)
+            left = sorted({*learned.undecided, *found.by_size} - {*self._given.changelogs})
+            log.info("topology_confirmed", application=self._application_id, digest=self._given.digest, left_over=left)
 
     def settle(self, topology: Topology) -> None:
         """A learned topology has been settled by what threads said in a rebalance that Bellwether led."""
@@ -149,12 +157,21 @@ class TopologyKeeper:
         return create_topics(self._admin, whole, limit_s)
 
 
-def contradiction(given: Topology, learned: Topology, *, doubted: bool = False) -> str:
+def contradiction(
+    given: Topology,
+    learned: Topology,
+    *,
+    doubted: bool = False,
+    by_size: Collection[str] = (),
+    stateful: Collection[int] = (),
+) -> str:
     """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing, unless
     the topology is `doubted`: then one that it lacks may be the very one that its tasks waited for.
 
     That a source topic serves as a changelog is only concluded from there being no other one, and the changelogs of an
-    application that Bellwether leads by an older topology have not been made yet.
+    application that Bellwether leads by an older topology have not been made yet. What was placed `by_size` alone may
+    be left over from an older version; it only says something of a subtopology of which members report state
+    (`stateful`), and none of whose changelogs by the topology exists.
     """
     if doubted and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
         return f"the application has the changelog {unplaced[0]}, the topology file has not"
@@ -167,7 +184,10 @@ def contradiction(given: Topology, learned: Topology, *, doubted: bool = False) 
         if foreign:
             return f"subtopology {told.id} of the application reads {foreign[0]}, in the topology file it does not"
         served = set(subtopology.sources) if told.changelogs else set()
-        stores = sorted(set(subtopology.changelogs) - set(told.changelogs) - served)
+        there = {*subtopology.changelogs, *learned.undecided, *subtopology.sources}
+        explained = told.id not in stateful or bool({*told.changelogs} & there)
+        unsure = set(by_size) if explained and not doubted else set()
+        stores = sorted(set(subtopology.changelogs) - set(told.changelogs) - served - unsure)
         if stores:
             return f"subtopology {told.id} of the application has the changelog {stores[0]}, in the topology file not"
         lost = sorted(set(told.changelogs) - set(told.sources) - set(subtopology.changelogs) - set(learned.undecided))

@@ -1,8 +1,18 @@
 """Changelogs with the application's prefix that are not its own: those of another application, and leftovers."""
 
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.shared.group import AssignedMember
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
+from bellwether_kafka.coordinator.topology.source import contradiction
+from tests.unit.assignors.streams.restoring import RestoringApplication
+from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.topology.test_file import live
 
 REP = "my-app-counts-repartition"
@@ -60,3 +70,131 @@ def test_a_table_of_a_topic_that_nobody_reads_is_not_of_the_application() -> Non
         found = learned(true, {"users": 4}, foreign)
         assert found.topology.digest == true.digest
         assert any(note.startswith(foreign) for note in found.notes)
+
+
+# ---- stores of an earlier version ------------------------------------------------------------------------------------
+
+STORE = "app-KSTREAM-AGGREGATE-STATE-STORE-{:010}-changelog"
+NEW, OLD = STORE.format(7), STORE.format(3)
+ONE = Topology("app", (Subtopology(0, ("orders",), changelogs=(NEW,)),), "file")
+ONE_COUNTS = {"orders": 4, NEW: 4}
+
+
+def ends(**lengths: int) -> Ends:
+    return {{"new": NEW, "old": OLD}[name]: np.full(4, n, dtype=np.int64) for name, n in lengths.items()}
+
+
+def copies(read: int, standbys: int = 1) -> Sequence[AssignedMember]:
+    """Two instances with two tasks each. Each reports so many records of the tasks of the other one."""
+    members = live(ONE, ONE_COUNTS, standbys, stateful=(0,))
+    sums = [{(0, p): -2 if p % 2 == n else read for p in range(4)} for n in range(2)]
+    threads = [Thread(m.member_id, n + 1, ONE.source_topics, sums[n]) for n, m in enumerate(members)]
+    return [replace(m, metadata=t.raw.metadata) for m, t in zip(members, threads, strict=True)]
+
+
+def found_with_both(members: Sequence[AssignedMember], now: Ends | None = None, earlier: Ends | None = None) -> Learned:
+    return learn("app", members, ONE_COUNTS | {OLD: 4}, now or ends(new=50_000, old=900_000), (), earlier)
+
+
+def test_of_two_changelogs_of_one_subtopology_nothing_is_taken_that_nothing_proves() -> None:
+    """An operator was added, and an unnamed store got another number: its old changelog is there for ever."""
+    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)))
+    assert found.topology.changelogs == ()
+    assert found.topology.undecided == (OLD, NEW)
+    for topic in (OLD, NEW):
+        assert any(note.startswith(f"{topic} may be left over from an earlier version") for note in found.notes)
+
+
+def test_a_changelog_that_grows_is_in_use_and_the_other_one_stays_open() -> None:
+    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=900_000))
+    assert (found.topology.changelogs, found.topology.undecided) == ((NEW,), (OLD,))
+
+
+def test_changelogs_that_all_grow_are_all_in_use() -> None:
+    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=899_000))
+    assert found.topology.changelogs == (OLD, NEW)
+    assert found.topology.undecided == ()
+
+
+def test_copies_that_have_caught_up_without_a_changelog_show_that_it_is_left_over() -> None:
+    found = found_with_both(copies(49_900))
+    assert found.topology.digest == ONE.digest
+    assert f"{OLD} is taken for a leftover: copies have caught up without it" in found.notes
+
+
+def test_copies_that_have_read_more_than_either_has_show_that_both_are_in_use() -> None:
+    assert found_with_both(copies(940_000)).topology.changelogs == (OLD, NEW)
+
+
+@pytest.mark.parametrize("read", [1, 25_000, 48_000, 400_000])
+def test_copies_on_their_way_show_nothing(read: int) -> None:
+    """A copy that is being restored passes every sum."""
+    found = found_with_both(copies(read))
+    assert OLD in {*found.topology.undecided, *found.topology.changelogs}
+
+
+def test_directories_that_a_process_has_no_task_of_show_nothing() -> None:
+    """Its earlier version may have written them, with the store that it had then."""
+    assert found_with_both(copies(900_000, standbys=0)).topology.undecided == (OLD, NEW)
+
+
+def test_two_tables_of_one_topic_are_one_and_a_leftover() -> None:
+    first, second = (f"app-users-STATE-STORE-000000000{n}-changelog" for n in (2, 5))
+    true = Topology("app", (Subtopology(0, ("users",), changelogs=(second,)),), "file")
+    counts = {"users": 4, second: 4}
+    assert learned(true, counts).topology.digest == true.digest, "alone it is proven by its name"
+    assert learned(true, counts, first).topology.undecided == (first, second)
+
+
+SERVED = Topology("app", (Subtopology(0, ("orders",), changelogs=("orders",)),), "file")
+STATELESS = Topology("app", (Subtopology(0, ("orders",)),), "file")
+
+
+@pytest.mark.parametrize(
+    ("true", "stateful"), [(ONE, (0,)), (SERVED, (0,)), (STATELESS, ())], ids=["renamed", "optimised", "stateless"]
+)
+def test_a_right_file_is_not_contradicted_by_a_leftover(true: Topology, stateful: tuple[int, ...]) -> None:
+    counts = dict.fromkeys(true.topics, 4)
+    members = live(true, counts, stateful=stateful)
+    found = learn("app", members, counts | {OLD: 4}, {t: np.full(4, 9) for t in (OLD, *true.changelogs)})
+    assert contradiction(true, found.topology, by_size=found.by_size, stateful=found.stateful) == ""
+
+
+def test_a_file_without_a_store_that_the_application_writes_to_is_contradicted() -> None:
+    lacking = Topology("app", (Subtopology(0, ("orders",), changelogs=(OLD,)),), "file")
+    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_000, old=900_000))
+    said = contradiction(lacking, found.topology, by_size=found.by_size, stateful=found.stateful)
+    assert f"has the changelog {NEW}" in said
+
+
+def test_a_file_without_any_store_of_what_keeps_state_is_contradicted() -> None:
+    found = learn("app", live(ONE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
+    said = contradiction(STATELESS, found.topology, by_size=found.by_size, stateful=found.stateful)
+    assert f"has the changelog {NEW}" in said
+
+
+@pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
+def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str) -> None:
+    """With the leftover in its topology no copy ever caught up: a third instance never got a task, and probing never
+    ended."""
+    application = RestoringApplication(
+        policy, AssignmentConfigs(num_standby_replicas=1), stores={"new": 50_000}, partitions=4
+    )
+    left = "shop-old-changelog"
+    application.start(1)
+    application.start(2)
+    application.rest()
+    application.idle(60_000)
+    application.round()
+    decision = application.decision
+    assert decision is not None
+    given = dict(decision.assignments)
+    members = [AssignedMember(n, None, t.raw.metadata, given[n]) for n, t in application.threads.items()]
+    lengths = {"shop-new-changelog": np.full(4, 50_000), left: np.full(4, 900_000)}
+    found = learn("shop", members, application.counts | {left: 4}, lengths)
+    assert found.topology.digest == application.topology.digest
+    application.topology = found.topology
+    application.start(3)
+    application.rest()
+    assert 3 in application.rounds[-1].owner.values()
+    assert not application.rounds[-1].probing

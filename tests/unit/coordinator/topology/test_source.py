@@ -27,7 +27,8 @@ from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
-from bellwether_kafka.coordinator.topology.learn import NOTHING, Learned, learn
+from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.puzzle import NOTHING
 from bellwether_kafka.coordinator.topology.source import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
@@ -90,7 +91,7 @@ def shown() -> tuple[AssignedMember, ...]:
 
 
 def keeper(given: Topology | None = None, admin: Any = None, **more: Any) -> TopologyKeeper:
-    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+    async def learner(application_id: str, members: Any, *_: object) -> Learned:
         return learn(application_id, members, SHOP_COUNTS)
 
     return TopologyKeeper("shop", given, admin, None, learn=learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
@@ -119,7 +120,7 @@ def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
 def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> None:
     now, learned = [0.0], []
 
-    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+    async def learner(application_id: str, members: Any, *_: object) -> Learned:
         learned.append(now[0])
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 
@@ -140,7 +141,7 @@ def test_other_members_are_learned_from_at_once() -> None:
     """A new version that came within the wait was led by the topology of the old one."""
     learned = []
 
-    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+    async def learner(application_id: str, members: Any, *_: object) -> Learned:
         learned.append({m.member_id for m in members})
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 

@@ -1,0 +1,213 @@
+"""Which changelog belongs to which subtopology: by names, by sizes, by the state that members report, by what grows,
+and by offsets. Pure.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from bellwether_kafka.assignors.streams.application import TopologyError, named_internal
+from bellwether_kafka.coordinator.topology.changelog_names import (
+    CHANGELOG,
+    REPARTITION,
+    TABLE,
+    is_of_another_topic,
+    owner_by_name,
+    shorter_alike,
+)
+from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places, by_offsets, ranked_by_offsets
+
+_SUBSCRIPTIONS = re.compile(r"(.+)-subscription-store")
+_REGISTRATION = "-subscription-registration-topic"
+_NUMBERED_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-(\d{10})")
+_NUMBERED_TOPIC = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-(\d{10})-topic")
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What names, sizes and states say of changelogs: `placed` have one place, `options` are the places of those that
+    have several, `doubted` of those that may belong to nobody here; `left` says why some may be left over. `notes`
+    explain what is in none of them."""
+
+    placed: dict[str, int | None]
+    options: dict[str, list[int]] = field(default_factory=dict)
+    doubted: dict[str, list[int]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def open(self) -> dict[str, list[int]]:
+        return self.options | self.doubted
+
+    def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
+        """What offsets may decide: doubts only where copies of these subtopologies report some."""
+        doubts = {t: (*numbers, None) for t, numbers in self.doubted.items() if {*informed} & {*numbers}}
+        return {**self.options, **doubts}
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks, `applications` the ids of others,
+    `written` the changelogs that have grown lately."""
+
+    application_id: str
+    sources: Mapping[int, Sequence[str]]
+    sizes: Mapping[int, int]
+    stateful: set[int]
+    stateless: set[int]
+    applications: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+
+    def solve(
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
+    ) -> tuple[dict[str, int | None], list[str]]:
+        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
+        `known` ones are not asked for again."""
+        asked = self._asked(changelogs, known)
+        choices = asked.choices({task.subtopology for task, value in sums if value > 0})
+        guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
+        notes = list(asked.notes)
+        if guess:
+            notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
+        left = sorted(t for t, number in guess.items() if number is None)
+        notes += [f"{topic} is taken for a leftover: copies have caught up without it" for topic in left]
+        still = {topic: numbers for topic, numbers in asked.open.items() if topic not in guess}
+        for topic, numbers in sorted(still.items()):
+            notes.append(asked.left.get(topic, f"{topic} may belong to subtopology {_or(numbers)}"))
+        return {t: n for t, n in (asked.placed | guess).items() if t not in left} | dict.fromkeys(still), notes
+
+    def possible(
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
+    ) -> list[dict[str, int]]:
+        """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
+        likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
+        asked = self._asked(changelogs, known)
+        choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
+        if any(t not in ends for t in (*asked.placed, *choices)):
+            sums = ()
+        ranked = ranked_by_offsets(asked.placed, choices, [(task, value) for task, value in sums if value > 0], ends)
+        whole = [{**asked.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
+        return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
+
+    def _asked(self, changelogs: Mapping[str, int], known: Mapping[str, int]) -> _Asked:
+        asked = _Asked({**known})
+        stores = {self._store(topic) for topic in (*changelogs, *known)}
+        for topic, count in changelogs.items():
+            if topic in known:
+                continue
+            same_size = self.same_size(count)
+            fitting = [n for n in same_size if n not in self.stateless]
+            by_name = [n for n in fitting if self._named_alike(topic, n)]
+            if len(by_name) == 1:
+                asked.placed[topic] = by_name[0]
+            elif nobody := self._stranger(topic, same_size):
+                asked.notes.append(nobody)
+            elif twin := shorter_alike(self._store(topic), stores):
+                asked.doubted[topic] = fitting or same_size
+                asked.notes.append(self._doubt(topic, twin))
+            elif len(fitting) == 1:
+                asked.placed[topic] = fitting[0]
+            else:
+                asked.options[topic] = fitting or same_size
+        self._doubt_siblings(asked, known)
+        return asked
+
+    def _doubt_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
+        """Of several changelogs of one subtopology, those that nothing proves may be of stores that it had before."""
+        held = Counter(asked.placed.values())
+        unproven = [(t, n) for t, n in asked.placed.items() if n is not None and t not in known]
+        for topic, number in [(t, n) for t, n in unproven if held[n] > 1 and not self.proven(t, n, asked.placed)]:
+            del asked.placed[topic]
+            asked.doubted[topic] = [number]
+            asked.left[topic] = (
+                f"{topic} may be left over from an earlier version of the application: nothing shows yet that"
+                f" subtopology {number} writes to it"
+            )
+
+    def proven(self, topic: str, number: int, placed: Places) -> bool:
+        """Whether more than its size shows that a changelog is in use. The number in the name of a table's store
+        changes with the application, so that two of one topic prove nothing."""
+        if topic in self.written:
+            return True
+        table = TABLE.fullmatch(self._store(topic))
+        others = (TABLE.fullmatch(self._store(t)) for t in placed if t != topic) if table else ()
+        alike = any(other is not None and other[1] == table[1] for other in others) if table else False
+        return self._named_alike(topic, number) and not alike
+
+    def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
+        """Why a changelog can be of no store of this application, "" where it can."""
+        if not same_size:
+            return f"{topic} fits no subtopology and is taken for a leftover"
+        if other := owner_by_name(topic, self.application_id, self.applications):
+            return f"{topic} is a changelog of the application {other}"
+        if is_of_another_topic(self._store(topic), [t for topics in self.sources.values() for t in topics]):
+            return f"{topic} is named after a topic that the application does not read, and is taken for a leftover"
+        return ""
+
+    def _doubt(self, topic: str, twin: str) -> str:
+        other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{twin}')}"
+        return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
+
+    def same_size(self, partitions: int) -> list[int]:
+        """The subtopologies with so many tasks."""
+        return [number for number, size in sorted(self.sizes.items()) if size == partitions]
+
+    def _named_alike(self, changelog: str, number: int) -> bool:
+        """The store behind an aggregation gives its name to the repartition topic before it, a topic to the store of
+        its table, and a foreign key's join its own to both."""
+        store, mine = self._store(changelog), {self._bare(t) for t in self.sources[number]}
+        if store + REPARTITION in mine:
+            return True
+        if table := TABLE.fullmatch(store):
+            asked = _NUMBERED_STORE.fullmatch(store)
+            return table[1] in self.sources[number] or (asked is not None and self._registration(asked[1]) in mine)
+        subscriptions = _SUBSCRIPTIONS.fullmatch(store)
+        return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
+
+    def _registration(self, number: str) -> str:
+        """The numbered topic of the join by foreign key whose store has this number: the last one before it."""
+        topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
+        found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
+        return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]
+
+    def _bare(self, topic: str) -> str:
+        return topic.removeprefix(f"{self.application_id}-")
+
+    def _store(self, changelog: str) -> str:
+        return self._bare(changelog).removesuffix(CHANGELOG)
+
+    def external(self, number: int) -> list[str]:
+        """The source topics of a subtopology that are the users'."""
+        return [t for t in self.sources[number] if not internal(self.application_id, t)]
+
+    def reused(self, placed: Places, counts: Mapping[str, int]) -> dict[int, str]:
+        """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
+        if None in placed.values():
+            return {}
+        found: dict[int, str] = {}
+        for number in sorted(self.stateful - set(placed.values())):
+            own = [t for t in self.external(number) if counts[t] == self.sizes[number]]
+            if len(own) != 1:
+                lines = f"; then write {_or([f'`- {t}`' for t in own])} under its StateChangelogTopics" if own else ""
+                remedy = f"make the file from the text of Topology.describe() (bellwether topology parse){lines}"
+                raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
+            found[number] = own[0]
+        return found
+
+
+def grown(before: Ends, now: Ends) -> frozenset[str]:
+    """The changelogs whose ends have moved: the application writes to them."""
+    both = (t for t in now if t in before and len(before[t]) == len(now[t]))
+    return frozenset(t for t in both if bool((now[t] > before[t]).any()))
+
+
+def internal(application_id: str, topic: str) -> bool:
+    """Whether this source topic is the application's own, by its name."""
+    return topic.startswith(f"{application_id}-") and named_internal(topic.removeprefix(f"{application_id}-"))
+
+
+def _or(items: Iterable[object]) -> str:
+    return " or ".join(map(str, items))
