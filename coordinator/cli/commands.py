@@ -14,7 +14,8 @@ TOPOLOGY = [
         "topology:learn",
         "Learn the topology of a running application that a Java member leads, and write the file to standard output."
         "\n\nIt joins no group and changes nothing: it reads what DescribeGroups returns, and the sizes and configs of"
-        " topics.",
+        " topics. With --describe the text of Topology.describe() says where each store belongs, and"
+        " the members whether they run that.",
     ),
     LazyCommand(
         "topology:parse",
@@ -25,6 +26,11 @@ TOPOLOGY = [
     LazyCommand(
         "topology:show",
         "Check a topology file and show what is in it, with its digest (for the client tag that attests it).",
+    ),
+    LazyCommand(
+        "topology:diff",
+        "Compare the topology files of two versions: which tasks are new, gone or lose state, and what a rolling"
+        " upgrade does.",
     ),
 ]
 

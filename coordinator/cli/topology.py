@@ -5,6 +5,7 @@ import codecs
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +26,15 @@ from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_proper
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
     Learned,
+    combined,
     learn_live,
     load_topology,
+    sentences,
+    serving,
     serving_candidates,
     topic_configs,
     topic_counts,
+    upgrade,
     with_existing,
     write_topology,
 )
@@ -44,10 +49,14 @@ def learn(
     group: Annotated[str, typer.Argument(help="The application id of a running, stable application.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
+    describe: Annotated[
+        Path | None, typer.Option(help='The text of its Topology.describe(), "-" for standard input: names its stores.')
+    ] = None,
     output: As = Output.TABLE,
 ) -> None:
+    text = _text(describe) if describe is not None else None
     try:
-        learned = asyncio.run(_learn(group, _properties(bootstrap, config, group)))
+        learned = asyncio.run(_learn(group, _properties(bootstrap, config, group), text))
     except TopologyError as error:
         fail(f"The topology of {group} cannot be learned: {error}.")
     _print(learned.topology, learned.notes, output)
@@ -60,15 +69,7 @@ def parse(
     config: Config = None,
     output: As = Output.TABLE,
 ) -> None:
-    try:
-        is_input = str(file) == "-"
-        text = _decoded(
-            read_stream(sys.stdin.buffer, TEXT_BYTES_MAX) if is_input else read_file(file, TEXT_BYTES_MAX, PIPE_S)
-        )
-    except OSError as error:
-        fail(f"{file} cannot be read ({error.strerror}); check the path.")
-    except UnicodeDecodeError:
-        fail(f"{file} is no text in UTF-8 or UTF-16; save it as one.")
+    text = _text(file)
     try:
         if bootstrap or config:
             properties = librdkafka_properties(_properties(bootstrap, config, application_id))
@@ -82,6 +83,18 @@ def parse(
     except TopologyError as error:
         fail(f"{file} cannot be used: {error}.")
     _print(topology, notes, output)
+
+
+def _text(file: Path) -> str:
+    try:
+        is_input = str(file) == "-"
+        return _decoded(
+            read_stream(sys.stdin.buffer, TEXT_BYTES_MAX) if is_input else read_file(file, TEXT_BYTES_MAX, PIPE_S)
+        )
+    except OSError as error:
+        fail(f"{file} cannot be read ({error.strerror}); check the path.")
+    except UnicodeDecodeError:
+        fail(f"{file} is no text in UTF-8 or UTF-16; save it as one.")
 
 
 def _decoded(data: bytes) -> str:
@@ -132,8 +145,30 @@ def _lines(topology: Topology) -> list[str]:
     return lines
 
 
-async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
-    """Raises TopologyError; ends the command where brokers do not answer."""
+def diff(
+    old: Annotated[Path, typer.Argument(help="The topology file of the version that runs.")],
+    new: Annotated[Path, typer.Argument(help="The topology file of the version that is to run.")],
+    output: As = Output.TABLE,
+) -> None:
+    try:
+        before, after = load_topology(old), load_topology(new)
+    except TopologyError as error:
+        fail(str(error))
+    if before.application_id != after.application_id:
+        named = f"{before.application_id} and {after.application_id}"
+        fail(f"The files are of two applications, {named}: compare files of one.")
+    found = upgrade(before, after)
+    if output.is_document:
+        print_document(asdict(found) | {"rolling": found.rolling}, output)
+        return
+    for line in sentences(found):
+        say(line)
+    say(f"\nA rolling upgrade: {found.rolling}")
+
+
+async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
+    """With the text of its description, if there is one. Raises TopologyError; ends the command where brokers do not
+    answer."""
     try:
         async with connected(properties) as sources:
             answer = await sources.transport.describe_group(group)
@@ -142,12 +177,20 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
             if answer.state != GroupState.STABLE or answer.protocol != "stream":
                 raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
             described = [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
-            brokers = sources.reader.admin, sources.offsets
-            found = await learn_live(group, described, *brokers, LIMIT_S)
+            admin, learned = (
+                sources.reader.admin,
+                partial(learn_live, group, described, sources.reader.admin, sources.offsets),
+            )
+            told = None
+            if text is not None:
+                told = parse_description(text, group, await asyncio.to_thread(topic_counts, admin, LIMIT_S))
+                learned = partial(learned, serving=serving(told.topology))
+            found = await learned(LIMIT_S)
             if found.topology.undecided:  # what grows meanwhile is in use
                 await asyncio.sleep(WATCH_S)
-                found = await learn_live(group, described, *brokers, LIMIT_S, found.ends)
-            return await asyncio.to_thread(_completed, found, sources.reader.admin)
+                found = await learned(LIMIT_S, found.ends)
+            found = combined(told, found) if told is not None else found
+            return await asyncio.to_thread(_completed, found, admin)
     except TransportError as error:
         fail(str(error))
 

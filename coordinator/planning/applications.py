@@ -6,6 +6,7 @@ Everything that can be wrong with the settings is found here, before the service
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from bellwether_kafka.assignors import streams
 from bellwether_kafka.assignors.consumer import LoadAware
@@ -25,7 +26,12 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
-from bellwether_kafka.coordinator.topology import TopicDefaults, TopologyKeeper, load_topology
+from bellwether_kafka.coordinator.topology import (
+    TopicDefaults,
+    TopologyKeeper,
+    WatchedFile,
+    topology_of_application,
+)
 
 
 class ApplicationError(Exception):
@@ -76,7 +82,9 @@ class Application:
             kind, dialect = stateful(group_id, self.config, reader, self.topology, self.assignors)
         else:
             defaults = TopicDefaults(self.config.replication_factor, dict(self.config.topic_configs))
-            keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets, defaults)
+            application_id, path = self.config.application_id, self.config.topology
+            file = WatchedFile(path, partial(_usable, self.config, path)) if path is not None else None
+            keeper = TopologyKeeper(application_id, self.topology, reader.admin, offsets, defaults, file=file)
             kind = StreamsKind(group_id, self.config, reader, offsets, keeper, self.assignors)
         planner = Planner(group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver)
         return planner, kind
@@ -98,18 +106,18 @@ def _topology(config: StreamsConfig) -> Topology | None:
     if config.topology is None:
         return None
     try:
-        topology = load_topology(config.topology)
+        return _usable(config, config.topology)
     except TopologyError as error:
         raise ApplicationError(str(error)) from error
-    if topology.application_id != config.application_id:
-        raise ApplicationError(
-            f"The topology file {config.topology} is of the application '{topology.application_id}', not of"
-            f" '{config.application_id}'; correct topology or application_id."
-        )
+
+
+def _usable(config: StreamsConfig, path: Path) -> Topology:
+    """The topology of a file, where it fits the settings. Raises TopologyError."""
+    topology = topology_of_application(path, config.application_id)
     if config.durable and topology.exported is not None and topology.exported.in_memory_stores:
         names = ", ".join(topology.exported.in_memory_stores)
-        raise ApplicationError(
-            f'The setting stores of {config.application_id} is "persistent", but by the topology file {config.topology}'
+        raise TopologyError(
+            f'The setting stores of {config.application_id} is "persistent", but by the topology file {path}'
             f' these stores are in memory: {names}; write stores = "in-memory".'
         )
     return topology

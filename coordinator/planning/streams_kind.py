@@ -94,6 +94,7 @@ class StreamsKind:
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
     async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> World:
+        await self._topologies.refresh()
         topology = self._topologies.topology
         if topology is None:
             reason = "its topology is not known; name a topology file, or let a Java member lead it once"

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.topology.changelog_names import (
     CHANGELOG,
 )
 from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places
-from bellwether_kafka.coordinator.topology.puzzle import Puzzle, grown, internal
+from bellwether_kafka.coordinator.topology.puzzle import NONE_SERVES, Puzzle, grown, internal
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition, java_sorted
 
@@ -61,10 +61,12 @@ def learn(
     ends: Ends | None = None,
     applications: Collection[str] = (),
     earlier: Ends | None = None,
+    serving: Mapping[int, str] = NONE_SERVES,
 ) -> Learned:
     """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
     like a changelog of the application; `ends` the end offsets of the latter, None: not known, and `earlier` those of
-    a while ago. `applications` are the ids of other applications of Streams.
+    a while ago. `applications` are the ids of other applications of Streams; `serving` is the source topic that serves
+    as the changelog of a subtopology, where that is known.
 
     Raises TopologyError with the member, topic or subtopology that stands in the way.
     """
@@ -84,7 +86,7 @@ def learn(
     written = grown(earlier or {}, ends or {})
     puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
     placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, _sums_of_held(threads, owner), ends or {})
-    reused = puzzle.reused(placed, counts)
+    reused = puzzle.reused(placed, counts, serving)
     found = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
     by_size = frozenset(t for t, n in placed.items() if n is not None and not puzzle.proven(t, n, placed))
     return replace(found, by_size=by_size, stateful=frozenset(stateful), ends=ends)

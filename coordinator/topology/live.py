@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.changelog_names import CHANGELOG
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
 from bellwether_kafka.coordinator.topology.offset_fit import Ends
+from bellwether_kafka.coordinator.topology.puzzle import NONE_SERVES
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 STREAMS_PROTOCOL = "stream"
@@ -26,9 +27,11 @@ async def learn_live(
     offsets: OffsetReader,
     limit_s: float,
     earlier: Ends | None = None,
+    serving: Mapping[int, str] = NONE_SERVES,
 ) -> Learned:
     """The topology of a Stable group from what DescribeGroups returned of it. `earlier` are the ends of its changelogs
-    when the same members were learned from before: what has grown is in use. Raises TopologyError."""
+    when the same members were learned from before: what has grown is in use. `serving`: see `learn`. Raises
+    TopologyError."""
     counts = await asyncio.to_thread(topic_counts, admin, limit_s, f"{application_id}-")
     changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
     try:
@@ -36,7 +39,7 @@ async def learn_live(
     except OffsetsError:
         ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
     others = await asyncio.to_thread(applications_like, admin, application_id, limit_s)
-    return await asyncio.to_thread(learn, application_id, described, counts, ends, others, earlier)
+    return await asyncio.to_thread(learn, application_id, described, counts, ends, others, earlier, serving)
 
 
 def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:

@@ -24,6 +24,7 @@ _REGISTRATION = "-subscription-registration-topic"
 _NUMBERED_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-(\d{10})")
 _NUMBERED_TOPIC = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-(\d{10})-topic")
 NOTHING: Mapping[str, int] = MappingProxyType({})
+NONE_SERVES: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +184,16 @@ class Puzzle:
         """The source topics of a subtopology that are the users'."""
         return [t for t in self.sources[number] if not internal(self.application_id, t)]
 
-    def reused(self, placed: Places, counts: Mapping[str, int]) -> dict[int, str]:
-        """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
+    def reused(
+        self, placed: Places, counts: Mapping[str, int], serving: Mapping[int, str] = NONE_SERVES
+    ) -> dict[int, str]:
+        """Stateful subtopologies without a changelog of their own: a source topic serves as one, `serving` if known."""
         if None in placed.values():
             return {}
         found: dict[int, str] = {}
         for number in sorted(self.stateful - set(placed.values())):
             own = [t for t in self.external(number) if counts[t] == self.sizes[number]]
+            own = [t for t in own if t == serving.get(number)] or own
             if len(own) != 1:
                 lines = f"; then write {_or([f'`- {t}`' for t in own])} under its StateChangelogTopics" if own else ""
                 remedy = f"make the file from the text of Topology.describe() (bellwether topology parse){lines}"

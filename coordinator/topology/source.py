@@ -26,9 +26,12 @@ from bellwether_kafka.coordinator.topology.internal_topics import (
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live
 from bellwether_kafka.coordinator.topology.offset_fit import Ends
+from bellwether_kafka.coordinator.topology.upgrade import Mixture, upgrade
+from bellwether_kafka.coordinator.topology.watched_file import WatchedFile
 
 LEARN_LIMIT_S = 5.0
 RETRY_S = 30.0
+FILE_LIMIT_S = 1.0
 UNCONFIRMED = "no group of a member that leads has shown yet that the application has this topology"
 
 log = structlog.get_logger(__name__)
@@ -47,6 +50,7 @@ class GivenTopology:
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
 
+    async def refresh(self) -> None: ...
     async def observe(self, members: tuple[AssignedMember, ...]) -> None: ...
     def doubt(self) -> None: ...
     def settle(self, topology: Topology) -> None: ...
@@ -54,7 +58,7 @@ class GivenTopology:
 
 
 class TopologyKeeper:
-    """One application's. For one event loop. `given` is the file's topology.
+    """One application's. For one event loop. `given` is the topology of `file`, which is read again when it changes.
 
     `witnesses` are the member ids that the learned topology was concluded from. `mismatch` is a sentence part on what
     the live group contradicts, "" where it does not.
@@ -69,6 +73,7 @@ class TopologyKeeper:
         defaults: TopicDefaults = NO_DEFAULTS,
         learn: Learner = learn_live,
         clock: Callable[[], float] = time.monotonic,
+        file: WatchedFile | None = None,
     ) -> None:
         self.mismatch = ""
         self.witnesses: frozenset[str] = frozenset()
@@ -80,6 +85,7 @@ class TopologyKeeper:
         self._defaults = defaults
         self._learn = learn
         self._clock = clock
+        self._file = file
         self._next_try = float("-inf")
         self._tried: frozenset[str] = frozenset()
         self._doubted = False
@@ -92,10 +98,32 @@ class TopologyKeeper:
     def doubt(self) -> None:
         """Members could not work by this topology: it counts again once the group of a member that leads agrees."""
         self._doubted, self.mismatch = True, UNCONFIRMED
+        self._ask_again()
+
+    def _ask_again(self) -> None:
         self.witnesses, self._tried, self._next_try = frozenset(), frozenset(), float("-inf")
+
+    async def refresh(self) -> None:
+        """Reads the file again if it has changed. A doubt, or what the live group contradicted in the old one, goes
+        when the group of a member that leads agrees with the new one."""
+        if self._file is None:
+            return
+        try:
+            async with asyncio.timeout(FILE_LIMIT_S):
+                newer = await asyncio.to_thread(self._file.newer)
+        except TimeoutError:
+            return
+        if newer is not None:
+            log.info("topology_file_read", application=self._application_id, digest=newer.digest)
+            renumbered = self._given is not None and upgrade(self._given, newer).mixture is Mixture.NUMBERS
+            self._given = newer
+            self._ask_again()
+            if renumbered:  # members of the old version, which may run still, fail of tasks of the new one
+                self.doubt()
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """Learns from a Stable group that a member leads. What it cannot learn is a log line, and tried again."""
+        await self.refresh()
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)
         if not ids or (ids == self.witnesses and not open_still):

@@ -60,6 +60,7 @@ ARGUMENTS = {
     "topology learn": "{group} {brokers}",
     "topology parse": "{folder}/described --application-id shop",
     "topology show": "{folder}/topology",
+    "topology diff": "{folder}/topology {folder}/topology",
     "unpin": "{group} {item} {control}",
     "version": "",
     "weights": "--topic bellwether.weights {brokers}",

@@ -92,6 +92,8 @@ class Known:
         self.completed: list[Topology] = []
         self.cluster: Cluster | None = None
 
+    async def refresh(self) -> None: ...
+
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         self.observed.append(members)
 

@@ -1,0 +1,53 @@
+"""One topology from all that can be known of a running application: the text of Topology.describe() says where each
+store belongs, the topics of the cluster which of them are logged, and the members what they run. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bellwether_kafka.assignors.streams.application import Described, Topology, TopologyError
+from bellwether_kafka.coordinator.topology.learn import Learned
+
+_VERSION = "the text is of another version or configuration than the members"
+_USED = f", but it is in use: {_VERSION}, or it is of another application"
+_LEFT = " and left out: an earlier version or another application has left it"
+
+
+def serving(topology: Topology) -> Mapping[int, str]:
+    """The source topic that serves as the only changelog of a subtopology."""
+    return {
+        s.id: s.changelogs[0] for s in topology.subtopologies if len(s.changelogs) == 1 and s.changelogs[0] in s.sources
+    }
+
+
+def combined(described: Described, learned: Learned) -> Learned:
+    """The topology of the text, where members run that. What grows although the text has no such store is undecided.
+    Raises TopologyError where the members run something else."""
+    topology = described.topology.resolved(learned.topology.source_topics)
+    _compare(topology, learned.topology)
+    odd = [t for t in (*learned.topology.changelogs, *learned.topology.undecided) if t not in topology.changelogs]
+    odd = sorted(t for t in odd if t not in topology.subtopology_of)
+    written = {t for t in odd if t in learned.topology.changelogs and t not in learned.by_size}
+    notes = (*described.notes, *(f"{t} is of no store in the text{_USED if t in written else _LEFT}" for t in odd))
+    for number in sorted(learned.stateful):
+        part = topology.find(number)
+        if part is not None and not part.changelogs:
+            raise TopologyError(
+                f"subtopology {number} keeps state, but no store of it in the text has a changelog: {_VERSION}"
+            )
+    return replace(learned, topology=replace(described.topology, undecided=tuple(sorted(written))), notes=notes)
+
+
+def _compare(text: Topology, members: Topology) -> None:
+    for number in sorted({s.id for s in (*text.subtopologies, *members.subtopologies)}):
+        told, run = text.find(number), members.find(number)
+        if told is None:
+            raise TopologyError(f"members run tasks of subtopology {number}, which the text has not: {_VERSION}")
+        if run is None:
+            raise TopologyError(f"members run no task of subtopology {number}, which the text has: {_VERSION}")
+        if extra := sorted({*run.sources} - {*told.sources}):
+            raise TopologyError(
+                f"subtopology {number} of the members reads {extra[0]}, in the text it does not: {_VERSION}"
+            )
+        if lacking := sorted({*told.sources} - {*run.sources}):
+            raise TopologyError(f"subtopology {number} of the text reads {lacking[0]}, the members do not: {_VERSION}")

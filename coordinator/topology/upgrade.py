@@ -1,0 +1,178 @@
+"""From one topology of an application to another: which tasks are new, gone, or lose state, and what happens while
+members of both versions are in the group (docs/reference/topology-file.md#another-version). Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+
+_LISTED = 5
+
+
+class Change(StrEnum):
+    """What becomes of the tasks of a subtopology's number."""
+
+    NEW = "new"
+    GONE = "gone"
+    CHANGED = "changed"
+
+
+class Mixture(StrEnum):
+    """What tells members of the two versions apart while both are in the group."""
+
+    NOTHING_DIFFERS = "nothing differs"
+    STORES = "stores"
+    SUBSCRIPTIONS = "subscriptions"
+    NUMBERS = "numbers"
+
+
+ROLLING = {
+    Mixture.NOTHING_DIFFERS: ("Both versions run the same tasks with the same state: Bellwether leads both together."),
+    Mixture.STORES: (
+        "Both versions subscribe to the same topics and number their tasks alike, so that Bellwether leads both"
+        " together if topology_attested is set. Install the new file first: it is read without a restart, and new"
+        " changelogs are made from it. By the old file nobody makes them, and tasks of new members wait until"
+        " Bellwether has seen that and a member leads."
+    ),
+    Mixture.SUBSCRIPTIONS: (
+        "The versions subscribe to different topics. While members of both are in the group Bellwether does not"
+        " lead, and a Java member does, by its own topology. Bellwether leads again when all members run the"
+        " version of its file, as adopt allows; install the new file at any time, it is read without a restart."
+    ),
+    Mixture.NUMBERS: (
+        "Do not roll: stop all members of the old version, install the new file, and start the new version."
+        " Nothing that members send shows which version they run, but tasks of the same number are not the same: a"
+        " thread fails of a task of the other version, whoever leads. With the client tag bellwether.topology (the"
+        " digest that topology show prints) Bellwether at least does not lead a mixture."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubtopologyChange:
+    """What happens to the tasks of one number. `was` is the number that most of its sources had, None: they are new.
+
+    `begins_empty` are changelogs that the old version does not have, `restored` those that another subtopology had,
+    from which the stores are restored; `loses` are those of this number that the new version has nowhere.
+    """
+
+    id: int
+    change: Change
+    was: int | None = None
+    reads: tuple[str, ...] = ()
+    reads_no_longer: tuple[str, ...] = ()
+    begins_empty: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    loses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """All that differs. Records that nobody has read yet from `repartition_gone` are lost."""
+
+    mixture: Mixture
+    subtopologies: tuple[SubtopologyChange, ...] = ()
+    repartition_new: tuple[str, ...] = ()
+    repartition_gone: tuple[str, ...] = ()
+
+    @property
+    def rolling(self) -> str:
+        """What a rolling upgrade does, as sentences for people."""
+        return ROLLING[self.mixture]
+
+
+def upgrade(old: Topology, new: Topology) -> Upgrade:
+    """From `old` to `new`, both of one application."""
+    ids = sorted({s.id for s in (*old.subtopologies, *new.subtopologies)})
+    changes = (_change(old, new, number) for number in ids)
+    before, after = {*old.repartition_topics}, {*new.repartition_topics}
+    return Upgrade(
+        _mixture(old, new),
+        tuple(change for change in changes if change is not None),
+        repartition_new=_sorted(after - before),
+        repartition_gone=_sorted(before - after),
+    )
+
+
+def _mixture(old: Topology, new: Topology) -> Mixture:
+    if old.digest == new.digest:
+        return Mixture.NOTHING_DIFFERS
+    if {*old.source_topics} != {*new.source_topics} or _patterns(old) != _patterns(new):
+        return Mixture.SUBSCRIPTIONS
+    same = dict(old.subtopology_of) == dict(new.subtopology_of) and {*old.patterns} == {*new.patterns}
+    return Mixture.STORES if same else Mixture.NUMBERS
+
+
+def _patterns(topology: Topology) -> set[str]:
+    return {pattern for _, pattern in topology.patterns}
+
+
+def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | None:
+    """None where nothing changes."""
+    before, after = old.find(number), new.find(number)
+    read, reads = _reads(old, before), _reads(new, after)
+    had, has = {*(before.changelogs if before else ())}, {*(after.changelogs if after else ())}
+    found = SubtopologyChange(
+        number,
+        Change.CHANGED if before and after else Change.NEW if after else Change.GONE,
+        was=_was(old, reads, number) if after else None,
+        reads=_sorted(reads - read),
+        reads_no_longer=_sorted(read - reads),
+        begins_empty=_sorted(has - {*old.changelogs}),
+        restored=_sorted((has - had) & {*old.changelogs}),
+        loses=_sorted(had - {*new.changelogs}),
+    )
+    return None if before and after and read == reads and had == has else found
+
+
+def _reads(topology: Topology, part: Subtopology | None) -> set[str]:
+    """Its sources by name, and by pattern as `/pattern/`."""
+    if part is None:
+        return set()
+    return {*part.sources, *(f"/{pattern}/" for number, pattern in topology.patterns if number == part.id)}
+
+
+def _was(old: Topology, reads: set[str], number: int) -> int | None:
+    shared = {part.id: len(reads & _reads(old, part)) for part in old.subtopologies}
+    best = max(shared, key=lambda other: (shared[other], other == number), default=None)
+    return best if best is not None and shared[best] else None
+
+
+def _sorted(topics: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(topics))
+
+
+def sentences(found: Upgrade) -> list[str]:
+    """The differences for people, a line each."""
+    lines = [line for change in found.subtopologies for line in _lines(change)]
+    if found.repartition_new:
+        lines.append(f"new repartition topics: {_listed(found.repartition_new)}")
+    if found.repartition_gone:
+        gone = _listed(found.repartition_gone)
+        lines.append(f"repartition topics that nobody reads any more, what is unread in them is lost: {gone}")
+    return lines or ["nothing that decides where tasks run or what they keep"]
+
+
+def _lines(change: SubtopologyChange) -> Iterable[str]:
+    here, tasks = f"subtopology {change.id}", f"tasks {change.id}_*"
+    if change.change is Change.GONE:
+        yield f"{here} is gone, and so are its {tasks}"
+    elif change.change is Change.NEW:
+        yield f"{here} is new, and so are its {tasks}"
+    if change.was is not None and change.was != change.id:
+        yield f"{here} was subtopology {change.was}: its tasks are not those that had the number before"
+    told = (
+        ("reads", change.reads if change.change is not Change.GONE else ()),
+        ("no longer reads", change.reads_no_longer if change.change is not Change.GONE else ()),
+        ("begins with empty stores, without changelogs so far:", change.begins_empty),
+        ("restores stores that another subtopology had:", change.restored),
+        ("loses the state of", change.loses),
+    )
+    yield from (f"{here} {what} {_listed(topics)}" for what, topics in told if topics)
+
+
+def _listed(topics: tuple[str, ...]) -> str:
+    more = f" and {len(topics) - _LISTED} more" if len(topics) > _LISTED else ""
+    return ", ".join(topics[:_LISTED]) + more

@@ -1,0 +1,110 @@
+"""From one topology to another: which tasks are new, gone or lose state, and what a rolling upgrade does."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology.upgrade import Change, Mixture, sentences, upgrade
+from tests.unit.assignors.streams.world import SHOP
+from tests.unit.coordinator.cli.in_process import bellwether
+
+ZERO, ONE = SHOP.subtopologies
+REPARTITION = SHOP.repartition_topics[0]
+TOTALS, SUMS = "shop-totals-changelog", "shop-sums-changelog"
+
+
+def with_parts(*subtopologies: Subtopology, patterns: tuple[tuple[int, str], ...] = ()) -> Topology:
+    return Topology("shop", subtopologies, "file", patterns=patterns)
+
+
+MORE_STORES = with_parts(ZERO, replace(ONE, changelogs=(TOTALS, SUMS)))
+RENAMED = with_parts(ZERO, replace(ONE, changelogs=(SUMS,)))
+ANOTHER_TOPIC = with_parts(replace(ZERO, sources=(*ZERO.sources, "returns")), ONE)
+SWAPPED = with_parts(replace(ONE, id=0), replace(ZERO, id=1))
+A_PART_MORE = with_parts(ZERO, ONE, Subtopology(2, ("users",), changelogs=("users",)))
+BY_PATTERN = with_parts(ZERO, ONE, patterns=((0, "orders-.*"),))
+IN_FRONT = with_parts(Subtopology(0, ("users",)), replace(ZERO, id=1), replace(ONE, id=2))
+
+
+@pytest.mark.parametrize(
+    ("new", "mixture"),
+    [
+        (replace(SHOP, source="learned"), Mixture.NOTHING_DIFFERS),
+        (MORE_STORES, Mixture.STORES),
+        (RENAMED, Mixture.STORES),
+        (ANOTHER_TOPIC, Mixture.SUBSCRIPTIONS),
+        (A_PART_MORE, Mixture.SUBSCRIPTIONS),
+        (BY_PATTERN, Mixture.SUBSCRIPTIONS),
+        (SWAPPED, Mixture.NUMBERS),
+    ],
+    ids=["alike", "a store more", "a store renamed", "a topic more", "a part more", "a pattern", "other numbers"],
+)
+def test_what_tells_members_of_two_versions_apart(new: Topology, mixture: Mixture) -> None:
+    assert upgrade(SHOP, new).mixture == upgrade(new, SHOP).mixture == mixture
+
+
+def test_a_store_more_begins_empty_and_nothing_is_lost() -> None:
+    (change,) = upgrade(SHOP, MORE_STORES).subtopologies
+    assert (change.id, change.change, change.begins_empty, change.loses) == (1, Change.CHANGED, (SUMS,), ())
+
+
+def test_a_renamed_store_loses_its_state() -> None:
+    (change,) = upgrade(SHOP, RENAMED).subtopologies
+    assert (change.begins_empty, change.loses) == ((SUMS,), (TOTALS,))
+    assert f"subtopology 1 loses the state of {TOTALS}" in sentences(upgrade(SHOP, RENAMED))
+
+
+def test_tasks_that_change_their_number_are_restored() -> None:
+    found = upgrade(SHOP, IN_FRONT)
+    assert [(c.id, c.was, c.change) for c in found.subtopologies] == [
+        (0, None, Change.CHANGED),
+        (1, 0, Change.CHANGED),
+        (2, 1, Change.NEW),
+    ]
+    assert found.subtopologies[2].restored == (TOTALS,)
+    assert not any(c.begins_empty or (c.loses and c.id == 2) for c in found.subtopologies)
+    assert "subtopology 2 was subtopology 1: its tasks are not those that had the number before" in sentences(found)
+
+
+def test_what_is_gone_is_named_with_its_repartition_topic() -> None:
+    found = upgrade(SHOP, with_parts(ZERO))
+    (change,) = found.subtopologies
+    assert (change.change, change.loses, found.repartition_gone) == (Change.GONE, (TOTALS,), (REPARTITION,))
+    assert "subtopology 1 is gone, and so are its tasks 1_*" in sentences(found)
+
+
+def test_nothing_differs() -> None:
+    assert upgrade(SHOP, SHOP).subtopologies == ()
+    assert sentences(upgrade(SHOP, SHOP)) == ["nothing that decides where tasks run or what they keep"]
+
+
+def files(folder: Path, *topologies: Topology) -> list[str]:
+    paths = [folder / f"{n}.yaml" for n in range(len(topologies))]
+    for path, topology in zip(paths, topologies, strict=True):
+        path.write_text(write_topology(topology))
+    return [str(path) for path in paths]
+
+
+def test_the_command_prints_the_differences_and_what_a_rolling_upgrade_does(tmp_path: Path) -> None:
+    done = bellwether("topology", "diff", *files(tmp_path, SHOP, SWAPPED))
+    assert done.returncode == Exit.DONE
+    assert "subtopology 0 was subtopology 1" in done.stdout
+    assert "A rolling upgrade: Do not roll" in done.stdout
+
+
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    done = bellwether("topology", "diff", *files(tmp_path, SHOP, MORE_STORES), "-o", "json")
+    found = json.loads(done.stdout)
+    assert (found["mixture"], found["subtopologies"][0]["begins_empty"]) == ("stores", [SUMS])
+
+
+def test_files_of_two_applications_are_not_compared(tmp_path: Path) -> None:
+    done = bellwether("topology", "diff", *files(tmp_path, SHOP, replace(SHOP, application_id="shop-2")))
+    assert done.returncode == Exit.INPUT
+    assert "The files are of two applications, shop and shop-2" in done.stderr

@@ -1,0 +1,107 @@
+"""A new topology file is read without a restart."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.source import UNCONFIRMED, TopologyKeeper
+from bellwether_kafka.coordinator.topology.watched_file import WatchedFile, topology_of_application
+from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
+from tests.unit.coordinator.topology.test_source import shown
+from tests.unit.coordinator.topology.test_upgrade import MORE_STORES, RENAMED, SWAPPED
+
+
+def written(path: Path, topology: Topology) -> Path:
+    """Another file in its place, as a deployment does it."""
+    beside = path.with_suffix(".new")
+    beside.write_text(write_topology(topology))
+    return beside.replace(path)
+
+
+def keeper(path: Path, given: Topology = SHOP) -> TopologyKeeper:
+    async def learner(application_id: str, members: Any, *_: object) -> Learned:
+        return learn(application_id, members, SHOP_COUNTS)
+
+    file = WatchedFile(path, partial(topology_of_application, path, "shop"))
+    return TopologyKeeper("shop", given, None, None, learn=learner, file=file)  # type: ignore[arg-type]  # not asked
+
+
+def test_a_file_is_read_once_each_time_it_changes(tmp_path: Path) -> None:
+    path = written(tmp_path / "shop.yaml", SHOP)
+    file = WatchedFile(path, partial(topology_of_application, path, "shop"))
+    assert file.newer() is None
+    written(tmp_path / "shop.yaml", MORE_STORES)
+    found = file.newer()
+    assert found is not None
+    assert found.digest == MORE_STORES.digest
+    assert file.newer() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Subtopologies: [", "it is no YAML"),
+        (write_topology(replace(SHOP, application_id="else")), "is of the application 'else', not of 'shop'"),
+        (write_topology(replace(SHOP, undecided=("shop-x-changelog",))), "cannot be led with"),
+    ],
+    ids=["not readable", "of another", "undecided"],
+)
+def test_a_file_that_cannot_be_used_is_logged_once_and_changes_nothing(text: str, reason: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "shop.yaml", SHOP)
+    file = WatchedFile(path, partial(topology_of_application, path, "shop"))
+    path.write_text(text)
+    with capture_logs() as logs:
+        assert file.newer() is None
+        assert file.newer() is None
+    (line,) = logs
+    assert reason in line["reason"]
+    assert "stays in force" in line["reason"]
+
+
+def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "shop.yaml", SHOP)
+    file = WatchedFile(path, partial(topology_of_application, path, "shop"))
+    path.unlink()
+    with capture_logs():
+        assert file.newer() is None
+    assert file.newer() is None
+    written(path, MORE_STORES)
+    assert file.newer() is not None
+
+
+def test_the_next_plan_is_made_by_the_new_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "shop.yaml", SHOP)
+    found = keeper(path)
+    written(path, MORE_STORES)
+    asyncio.run(found.refresh())
+    assert found.topology is not None
+    assert (found.topology.digest, found.mismatch) == (MORE_STORES.digest, "")
+
+
+def test_members_that_contradicted_the_old_file_are_asked_about_the_new_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "shop.yaml", RENAMED)
+    found = keeper(path, RENAMED)
+    asyncio.run(found.observe(shown()))
+    assert "has the changelog" in found.mismatch
+    written(path, SHOP)
+    asyncio.run(found.refresh())
+    assert found.mismatch, "nobody has shown yet that it is right"
+    asyncio.run(found.observe(shown()))
+    assert found.mismatch == ""
+
+
+def test_a_file_whose_tasks_have_other_numbers_waits_for_a_group_that_agrees(tmp_path: Path) -> None:
+    """Members of the old version would fail of its tasks, and nothing that they send shows their version."""
+    path = written(tmp_path / "shop.yaml", SHOP)
+    found = keeper(path)
+    written(path, SWAPPED)
+    asyncio.run(found.refresh())
+    assert found.mismatch == UNCONFIRMED
