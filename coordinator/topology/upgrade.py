@@ -29,7 +29,7 @@ class Mixture(StrEnum):
 
 
 ROLLING = {
-    Mixture.NOTHING_DIFFERS: ("Both versions run the same tasks with the same state: Bellwether leads both together."),
+    Mixture.NOTHING_DIFFERS: "Both versions run the same tasks with the same state: Bellwether leads both together.",
     Mixture.STORES: (
         "Both versions subscribe to the same topics and number their tasks alike, so that Bellwether leads both"
         " together if topology_attested is set. Install the new file first: it is read without a restart, and new"
@@ -44,7 +44,7 @@ ROLLING = {
     Mixture.NUMBERS: (
         "Do not roll: stop all members of the old version, install the new file, and start the new version."
         " Nothing that members send shows which version they run, but tasks of the same number are not the same: a"
-        " thread fails of a task of the other version, whoever leads. With the client tag bellwether.topology (the"
+        " thread fails of a task of the other version, under any leader. With the client tag bellwether.topology (the"
         " digest that topology show prints) Bellwether at least does not lead a mixture."
     ),
 }

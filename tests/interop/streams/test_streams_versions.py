@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
+from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
@@ -98,6 +99,45 @@ def test_a_version_with_a_new_store_is_rolled_out_under_its_topology(kafka: Kafk
         app.wait_counted(load.expected)
         assert strangers(kafka, old.application_id) == []
         assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+@pytest.mark.proof
+def test_a_version_that_reads_another_topic_is_rolled_out_under_a_java_leader(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Members of the two versions subscribe differently. The new file is installed before the deploy, without a
+    restart; we do not lead a mixture, and lead again when all members run the new version."""
+    old = application(kafka, "versions-topics", session_timeout_ms=SESSION_MS)
+    more = f"{old.topics[0]}-more"
+    kafka.create_topic(more, PARTITIONS)
+    new, group = replace(old, topics=(*old.topics, more)), old.application_id
+    options = {"adopt": "take-over", "evictions_max": 2, "stores": "persistent", **PATIENT_WITH_APPLICATIONS}
+    with (
+        led(kafka, old, tmp_path, **options) as lead,
+        StreamsApp(kafka, old) as app,
+        Load(kafka, old.topics[0], keys=200) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one")
+        app.add("two")
+        app.wait_settled(spread=1)
+        assert strangers(kafka, group) == []
+        before = generation_of(kafka, group)
+        (tmp_path / f"{group}.yaml").write_text(write_topology(topology_of(new)))
+        for name in ("one", "two"):
+            assert app.instances[name].stop() == 0, app.tell()
+            app.application = new
+            app.start(name)
+            wait_until(lambda: led_by_java(kafka, group, before), RETURN_S, app.tell)
+        wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), RETURN_S, app.tell)
+        load.produce(500)
+        app.wait_settled(spread=1)
+        app.wait_counted(load.expected, exactly_once=False)  # a removed leader reads again what it had not committed
+        assert [line["digest"] for line in lead.log("topology_file_read")] == [topology_of(new).digest]
+        reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
+        assert any(more in reason for reason in reasons), reasons
         assert failures(app) == []
 
 
