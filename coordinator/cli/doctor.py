@@ -2,28 +2,43 @@
 
 import asyncio
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 from rich.text import Text
 
+from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.look import connected, look_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
 from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, next_steps, worst
 from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.topology import topology_of_application
 
 LIMIT_S = 10.0
 NOBODY = "bellwether-doctor"  # a member id that no broker gives
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
 
-def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
-    facts = run_to_end(_facts(*settings_for(bootstrap, config, group), group))
+def doctor(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(help="The topology file of another version of the application: checks an upgrade to it."),
+    ] = None,
+    output: As = Output.TABLE,
+) -> None:
+    settings, configured = settings_for(bootstrap, config, group)
+    new = _new_topology(topology, settings, group) if topology is not None else None
+    facts = replace(run_to_end(_facts(settings, configured, group)), new_topology=new)
     checks = examine(facts)
     if output.is_document:
         print_document([asdict(check) for check in checks], output)
@@ -31,6 +46,14 @@ def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, out
         _draw(checks, next_steps(facts, checks))
     if worst(checks) is Verdict.FAIL:
         raise typer.Exit(Exit.UNEXPECTED)
+
+
+def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
+    streams = group_settings(settings, group).streams
+    try:
+        return topology_of_application(path, streams.application_id if streams is not None else group)
+    except TopologyError as error:
+        fail(str(error))
 
 
 async def _facts(settings: Settings, configured: bool, group: str) -> Facts:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
 from bellwether_kafka.coordinator.membership import (
     NOT_READ,
@@ -27,10 +28,12 @@ from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
+from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 4
+_COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
 # What a broker answers to a heartbeat of a member that does not exist, where Bellwether may use the group.
 ALLOWED = frozenset(
     {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
@@ -78,6 +81,7 @@ class Facts:
     streams: StreamsConfig | None = None
     ghosts: GhostOptions | None = None
     size_limit: SizeLimit = NOT_READ
+    new_topology: Topology | None = None
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
@@ -93,6 +97,7 @@ def examine(facts: Facts) -> tuple[Check, ...]:
     ]
     checks += [_brokers(facts), *_shown(facts), *_anomalies(facts), *_versions(facts), _racks(facts)]
     checks += [*_takeover(facts), *_adoption(facts), *_removals(facts), *_ghosts(facts), *_topology(facts)]
+    checks += _upgrade(facts)
     checks += [_plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing", "unknown"):
         return tuple(checks)
@@ -381,6 +386,21 @@ def _topology(facts: Facts) -> list[Check]:
         )
         return [Check("topology", Verdict.WARN, f"{said}from a file that is not attested.", remedy)]
     return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
+
+
+def _upgrade(facts: Facts) -> list[Check]:
+    """What a rolling upgrade to the version of a new topology file would do."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    if facts.new_topology is None:
+        return []
+    if decision is None or not decision.plan.application:
+        return [Check("upgrade", Verdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
+    found = upgrade(decision.plan.topology, facts.new_topology)
+    said = f"To the new topology: {'; '.join(sentences(found))}."
+    attested = facts.streams is not None and facts.streams.topology_attested
+    if found.mixture is Mixture.NOTHING_DIFFERS or (found.mixture is Mixture.STORES and attested):
+        return [Check("upgrade", Verdict.PASS, f"{said} {found.rolling}")]
+    return [Check("upgrade", Verdict.FAIL if found.mixture is Mixture.NUMBERS else Verdict.WARN, said, found.rolling)]
 
 
 def _racks(facts: Facts) -> Check:

@@ -9,6 +9,7 @@ CHANGELOG, REPARTITION = "-changelog", "-repartition"
 # Names that Streams gives, in which a changelog and a source topic of its subtopology are alike.
 TABLE = re.compile(r"(.+)-STATE-STORE-\d{10}")
 _BY_STREAMS = ("KSTREAM-", "KTABLE-", "COGROUPKSTREAM-")
+_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(THIS|OTHER|SHARED)-\d{10}-store|(.+)-(this|other|\w+-shared)-join-store")
 _SHORTEST = len("-s") + len(CHANGELOG)
 
 
@@ -29,3 +30,10 @@ def shorter_alike(store: str, stores: Collection[str]) -> str | None:
     parts = store.split("-")
     endings = ("-".join(parts[n:]) for n in range(1, len(parts)))
     return next((ending for ending in endings if ending in stores), None)
+
+
+def of_one_join(stores: Collection[str]) -> bool:
+    """Whether these are the stores of one join of two streams: of both sides, and what both share."""
+    found = [_JOIN.fullmatch(store) for store in stores]
+    parts = {match.groups() for match in found if match is not None}
+    return len(parts) == len(stores) and len({name for _, name, _ in parts}) == 1

@@ -10,7 +10,6 @@ from bellwether_kafka.coordinator.topology.learn import Learned
 
 _VERSION = "the text is of another version or configuration than the members"
 _USED = f", but it is in use: {_VERSION}, or it is of another application"
-_LEFT = " and left out: an earlier version or another application has left it"
 
 
 def serving(topology: Topology) -> Mapping[int, str]:
@@ -25,17 +24,16 @@ def combined(described: Described, learned: Learned) -> Learned:
     Raises TopologyError where the members run something else."""
     topology = described.topology.resolved(learned.topology.source_topics)
     _compare(topology, learned.topology)
-    odd = [t for t in (*learned.topology.changelogs, *learned.topology.undecided) if t not in topology.changelogs]
-    odd = sorted(t for t in odd if t not in topology.subtopology_of)
-    written = {t for t in odd if t in learned.topology.changelogs and t not in learned.by_size}
-    notes = (*described.notes, *(f"{t} is of no store in the text{_USED if t in written else _LEFT}" for t in odd))
+    known = {*topology.changelogs, *topology.source_topics, *learned.by_size}
+    written = [t for t in learned.topology.changelogs if t not in known]
+    notes = (*described.notes, *(f"{t} is of no store in the text{_USED}" for t in written))
     for number in sorted(learned.stateful):
         part = topology.find(number)
         if part is not None and not part.changelogs:
             raise TopologyError(
                 f"subtopology {number} keeps state, but no store of it in the text has a changelog: {_VERSION}"
             )
-    return replace(learned, topology=replace(described.topology, undecided=tuple(sorted(written))), notes=notes)
+    return replace(learned, topology=replace(described.topology, undecided=tuple(written)), notes=notes)
 
 
 def _compare(text: Topology, members: Topology) -> None:

@@ -3,7 +3,7 @@ and by offsets. Pure.
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.topology.changelog_names import (
     REPARTITION,
     TABLE,
     is_of_another_topic,
+    of_one_join,
     owner_by_name,
     shorter_alike,
 )
@@ -118,14 +119,18 @@ class Puzzle:
 
     def _doubt_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
         """Of several changelogs of one subtopology, those that nothing proves may be of stores that it had before."""
-        held = Counter(asked.placed.values())
-        unproven = [(t, n) for t, n in asked.placed.items() if n is not None and t not in known]
-        for topic, number in [(t, n) for t, n in unproven if held[n] > 1 and not self.proven(t, n, asked.placed)]:
+        together: dict[int, list[str]] = defaultdict(list)
+        for topic, number in asked.placed.items():
+            if number is not None:
+                together[number].append(self._store(topic))
+        several = {n for n, stores in together.items() if len(stores) > 1 and not of_one_join(stores)}
+        asked_for = [(t, n) for t, n in asked.placed.items() if n in several and t not in known]
+        for topic, number in [(t, n) for t, n in asked_for if not self.proven(t, n, asked.placed)]:
             del asked.placed[topic]
             asked.doubted[topic] = [number]
             asked.left[topic] = (
-                f"{topic} may be left over from an earlier version of the application: nothing shows yet that"
-                f" subtopology {number} writes to it"
+                f"{topic} may belong to subtopology {number}, or be left over from an earlier version of the"
+                " application: nothing shows yet that it is in use"
             )
 
     def proven(self, topic: str, number: int, placed: Places) -> bool:

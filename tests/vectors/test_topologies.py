@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import yaml
 
@@ -69,9 +70,20 @@ def parsed_with_topics(case: Recorded) -> Written:
 
 @once
 def learned(case: Recorded) -> Written:
-    """From what a Java leader would have assigned, and the topics. Raises TopologyError."""
+    """From what a Java leader would have assigned, and the topics, all of which grow. Raises TopologyError."""
+    return learned_from(case, busy=True)
+
+
+@once
+def learned_at_rest(case: Recorded) -> Written:
+    """The same where nothing is written."""
+    return learned_from(case, busy=False)
+
+
+def learned_from(case: Recorded, *, busy: bool) -> Written:
     counts = existing(case)
-    topology = learn(APPLICATION, running(case, counts), counts)
+    before, now = ({t: np.full(n, end, dtype=np.int64) for t, n in counts.items()} for end in (9, 10))
+    topology = learn(APPLICATION, running(case, counts), counts, now, earlier=before if busy else None)
     configs = {t: configs for t, (_, configs) in case.created.items()} | dict.fromkeys(case.serving, COMPACTED)
     found = with_existing(topology.topology, counts, configs)
     return Written.of(found.topology, (*topology.notes, *found.notes, *serving_candidates(found.topology, configs)))
@@ -256,3 +268,5 @@ def test_how_many_files_work_unedited() -> None:
     assert sum(unedited(case, parsed(case)) for case in cases) >= 16
     assert sum(unedited(case, parsed_with_topics(case)) for case in cases) >= 93
     assert sum(unedited(case, learned(case)) for case in cases) >= 87
+    assert sum(not learned(case).topology.undecided for case in cases) >= 90
+    assert sum(not learned_at_rest(case).topology.undecided for case in cases) >= 78

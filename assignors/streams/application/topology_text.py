@@ -25,7 +25,7 @@ from bellwether_kafka.assignors.streams.application.stores import (
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 from bellwether_kafka.assignors.streams.application.whole import check_whole
 
-CHANGELOG = "-changelog"
+CHANGELOG, REPARTITION = "-changelog", "-repartition"
 _COMPACT = (("cleanup.policy", "compact"),)
 _RETENTION = "<its retention in ms + 86400000>"
 _LISTED = "under StateChangelogTopics"
@@ -77,7 +77,21 @@ def parse_description(text: str, application_id: str, topics: Collection[str] | 
     patterns = tuple((part.number, pattern) for part in reading.parts for pattern in part.patterns)
     plain = tuple(InternalTopic(changelog, configs=_COMPACT) for changelog in reading.plain)
     topology = Topology(application_id, subtopologies, "description", internal_topics=plain, patterns=patterns)
-    return Described(topology, (*_general(reading, patterns=bool(patterns)), *reading.notes))
+    general = _general(reading, patterns=bool(patterns))
+    return Described(topology, (*general, *reading.notes, *_not_in_the_text(topology, topics or ())))
+
+
+def _not_in_the_text(topology: Topology, topics: Collection[str]) -> Iterable[str]:
+    """Internal topics that are there and that no subtopology of the text has: a text that is cut off behind a whole
+    subtopology may lack them."""
+    prefix, named = f"{topology.application_id}-", {*topology.topics}
+    strange = sorted(t for t in topics if t.startswith(prefix) and t.endswith((CHANGELOG, REPARTITION)))
+    strange = [t for t in strange if t not in named]
+    if strange:
+        yield (
+            f"the text has no store or repartition topic of {', '.join(strange)}: an earlier version or another"
+            " application has left them, or the text is cut off"
+        )
 
 
 def _find_internal(reading: _Reading) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
@@ -18,9 +19,12 @@ from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.topology.upgrade import upgrade
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.membership.takeover_scenes import ids
+from tests.unit.coordinator.topology.test_upgrade import ANOTHER_TOPIC, MORE_STORES, SWAPPED
 from tests.unit.coordinator.web.test_picture import decided, member
 
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
@@ -90,6 +94,30 @@ def test_a_topology_is_as_good_as_who_vouches_for_it() -> None:
     learned = check(application(None), "topology")
     assert (learned.verdict, "topology learn" in learned.remedy) == (Verdict.WARN, True)
     assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
+
+
+@pytest.mark.parametrize(
+    ("new", "attested", "verdict"),
+    [
+        (SHOP_TOPOLOGY, False, Verdict.PASS),
+        (MORE_STORES, True, Verdict.PASS),
+        (MORE_STORES, False, Verdict.WARN),
+        (ANOTHER_TOPIC, True, Verdict.WARN),
+        (SWAPPED, True, Verdict.FAIL),
+    ],
+    ids=["alike", "stores", "stores that nobody attests", "other topics", "other numbers"],
+)
+def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: Verdict) -> None:
+    streams = replace(SHOP, topology_attested=attested)
+    found = check(replace(application(streams), new_topology=new), "upgrade")
+    assert found.verdict is verdict
+    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{found.said} {found.remedy}"
+
+
+def test_without_a_present_topology_the_files_are_to_be_compared() -> None:
+    found = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
+    assert (found.verdict, "topology diff OLD NEW" in found.remedy) == (Verdict.WARN, True)
+    assert not [one for one in examine(application(SHOP)) if one.name == "upgrade"], "nobody asked"
 
 
 def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:

@@ -47,7 +47,7 @@ def test_the_text_says_where_stores_belong_that_members_cannot() -> None:
     found = combined(described(), learned)
     assert found.topology.digest == TRUE.digest
     assert found.topology.undecided == ()
-    assert any(note.startswith(f"{LEFT} is of no store in the text and left out") for note in found.notes)
+    assert any(f"the text has no store or repartition topic of {LEFT}" in note for note in found.notes)
 
 
 def test_what_grows_and_is_in_no_text_is_undecided_and_named() -> None:

@@ -102,7 +102,7 @@ def test_of_two_changelogs_of_one_subtopology_nothing_is_taken_that_nothing_prov
     assert found.topology.changelogs == ()
     assert found.topology.undecided == (OLD, NEW)
     for topic in (OLD, NEW):
-        assert any(note.startswith(f"{topic} may be left over from an earlier version") for note in found.notes)
+        assert any(note.startswith(f"{topic} may belong to subtopology 0, or be left over") for note in found.notes)
 
 
 def test_a_changelog_that_grows_is_in_use_and_the_other_one_stays_open() -> None:
@@ -136,6 +136,15 @@ def test_copies_on_their_way_show_nothing(read: int) -> None:
 def test_directories_that_a_process_has_no_task_of_show_nothing() -> None:
     """Its earlier version may have written them, with the store that it had then."""
     assert found_with_both(copies(900_000, standbys=0)).topology.undecided == (OLD, NEW)
+
+
+def test_the_stores_of_one_join_are_no_leftovers_of_each_other() -> None:
+    pair = [f"app-KSTREAM-JOIN{side}-000000000{n}-store-changelog" for side, n in (("THIS", 4), ("OTHER", 5))]
+    true = Topology("app", (Subtopology(0, ("t", "u"), changelogs=tuple(sorted(pair))),), "file")
+    counts = {"t": 4, "u": 4} | dict.fromkeys(pair, 4)
+    assert learned(true, counts).topology.digest == true.digest
+    older = pair[0].replace("4-store", "2-store")
+    assert {*learned(true, counts, older).topology.undecided} == {*pair, older}
 
 
 def test_two_tables_of_one_topic_are_one_and_a_leftover() -> None:
