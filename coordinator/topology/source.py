@@ -139,18 +139,23 @@ class TopologyKeeper:
         except TopologyError as error:
             log.info("topology_not_learned", application=self._application_id, reason=str(error))
             return
-        learned = self._learned = found.topology
+        learned, before = found.topology, (self._learned, self.mismatch)
+        self._learned = learned
         self.witnesses = ids
         self._earlier = found.ends if earlier is None else earlier
         if self._given is None:  # only then is there something to do about what could not be told
             notes = list(found.notes)
             self._doubted, self.mismatch = False, ""
+            if (learned, "") == before:  # what is open is looked at again and again
+                return
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
         self.mismatch = contradiction(
             self._given, learned, doubted=self._doubted, by_size=found.by_size, stateful=found.stateful
         )
         self._doubted = self._doubted and bool(self.mismatch)
+        if (learned, self.mismatch) == before:
+            return
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
         else:
