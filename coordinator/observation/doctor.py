@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
 from bellwether_kafka.coordinator.membership import (
@@ -390,12 +391,12 @@ def _topology(facts: Facts) -> list[Check]:
 
 def _upgrade(facts: Facts) -> list[Check]:
     """What a rolling upgrade to the version of a new topology file would do."""
-    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    plan = facts.seen.shadow.decision.plan if facts.seen.shadow is not None else None
     if facts.new_topology is None:
         return []
-    if decision is None or not decision.plan.application:
+    if not isinstance(plan, TaskPlan):
         return [Check("upgrade", Verdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
-    found = upgrade(decision.plan.topology, facts.new_topology)
+    found = upgrade(plan.topology, facts.new_topology)
     said = f"To the new topology: {'; '.join(sentences(found))}."
     attested = facts.streams is not None and facts.streams.topology_attested
     if found.mixture is Mixture.NOTHING_DIFFERS or (found.mixture is Mixture.STORES and attested):
