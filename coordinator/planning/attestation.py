@@ -10,7 +10,9 @@ A process with a persistent state directory keeps its id over restarts. Others c
 is taken for a restarted one when another has gone, a little earlier or later.
 
 An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
-know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
+know, and would die again after every restart. A process that restarts again and again is therefore left to Java, unless
+others live on with tasks of every subtopology: then the topology is theirs, and what ends the process is its own, such
+as a record that it cannot process.
 Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back under other member
 ids in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
 """
@@ -47,7 +49,7 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
         if tag != expected:
             return f"process {process} attests the topology {tag}, the configured one is {expected}", asked.arrivals
     excused = {memory.threads[m].process_id for m in asked.world.removed if m in memory.threads}
-    arrivals, restarted = _compare(asked, decoded, process_map, excused)
+    arrivals, restarted = _compare(asked, topology, decoded, process_map, excused)
     present = [p.process_id for p in process_map.processes]
     if topology.source in (LEARNED, GUESSED):
         ids = asked.witnesses | {m.member_id for m in memory.plan.members}
@@ -70,7 +72,11 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
 
 
 def _compare(
-    asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap, excused: Collection[ProcessId]
+    asked: TaskRequest,
+    topology: Topology,
+    decoded: DecodedStreams,
+    process_map: ProcessMap,
+    excused: Collection[ProcessId],
 ) -> tuple[Arrivals, list[ProcessId]]:
     """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
     memory, arrivals, now_ms = asked.memory, asked.arrivals, asked.now_ms
@@ -85,8 +91,18 @@ def _compare(
     came |= dict.fromkeys(fresh - known, now_ms)
     went |= dict.fromkeys(known - present, now_ms)
     replaced = sorted(came) if went else []
-    begun = fresh - _counting_on(asked, decoded, process_map)
+    proven = _lived_with(asked, decoded, topology) >= {s.id for s in topology.subtopologies}
+    begun = set() if proven else fresh - _counting_on(asked, decoded, process_map)
     return Arrivals(came, went, _restarts(arrivals, present, begun, known, now_ms)), [*restarted, *replaced]
+
+
+def _lived_with(asked: TaskRequest, decoded: DecodedStreams, topology: Topology) -> set[int]:
+    """Subtopologies of which a thread of the last plan has a partition as it comes again: it did not die of them."""
+    planned = {m.member_id for m in asked.memory.plan.members}
+    columns, owners = decoded.columns, topology.subtopology_of
+    owned = zip(columns.owned_member.tolist(), columns.owned_topic.tolist(), strict=True)
+    topics = {t for row, t in set(owned) if decoded.members[row].member_id in planned}
+    return {owners[name] for t in topics if (name := columns.topic_names[t]) in owners}
 
 
 def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap) -> set[ProcessId]:
