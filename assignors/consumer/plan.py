@@ -147,6 +147,9 @@ class PartitionPlan:
                 owner, found = int(stage.owner[item]), stage.stage
         return found
 
+    def disbelieved(self, item: int) -> tuple[str, ...]:
+        return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.group.refused.of([item]))
+
     def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:
         return f"by {self.placed_by(item, '', stages)}"
 

@@ -46,6 +46,7 @@ from bellwether_kafka.assignors.shared.model import (
     Members,
     MemberView,
     Plan,
+    Refused,
 )
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins

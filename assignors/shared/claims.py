@@ -5,7 +5,7 @@ still consumes is pending for others. So claims are compared with the group's ge
 delivered (docs/reference/assignors.md#claims-that-are-not-believed).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray, distinct
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Refused
 
 # A consumer counts itself to a generation from its JoinGroup on. Where the next rebalance begins before it gets that
 # plan, it joins again with what it had before. So often it may say so before it is taken for a member that keeps what
@@ -74,13 +74,12 @@ class Delivered:
 @dataclass(frozen=True, slots=True, eq=False)
 class Believed:
     """`kept` and `asked` are parallel to the claims: which are believed, and the plans in a row that will have asked
-    for the partition if this plan does. `generation` is per member, NO_GENERATION in place of what cannot be true.
-    `refused` says by member what is not believed."""
+    for the partition if this plan does. `generation` is per member, NO_GENERATION in place of what cannot be true."""
 
     kept: BoolArray
     asked: IntArray
     generation: IntArray
-    refused: Mapping[int, str]
+    refused: Refused
 
 
 def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation: int, resting: bool) -> Believed:
@@ -92,7 +91,8 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
     if kind is ClaimKind.NOTHING:
         kept = np.zeros(len(member), dtype=np.bool_)
         dateless = np.full_like(claims.generation, NO_GENERATION)
-        return Believed(kept, np.zeros(len(member), dtype=np.int32), dateless, _named(member, ~kept, IGNORED))
+        refused = Refused(member, flat, _named(member, ~kept, IGNORED))
+        return Believed(kept, np.zeros(len(member), dtype=np.int32), dateless, refused)
     possible = age < limit
     if delivered.generation >= limit:
         kept = _counted_anew(member, flat, age, possible, delivered, kind)
@@ -103,8 +103,8 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
     dated = np.where(true, claims.generation, NO_GENERATION).astype(np.int32)
     again = delivered.holder[flat] == member
     asked = np.where(again, delivered.asked[flat], 0).astype(np.int32) + np.int32(1)
-    refused = _named(member, ~kept & possible, UNGIVEN) | _named(member, ~kept & ~possible, AHEAD)
-    return Believed(kept, asked, dated, refused)
+    reasons = _named(member, ~kept & possible, UNGIVEN) | _named(member, ~kept & ~possible, AHEAD)
+    return Believed(kept, asked, dated, Refused(member[~kept], flat[~kept], reasons))
 
 
 def _counted_anew(

@@ -179,6 +179,9 @@ class GroupPlan(Protocol):
     def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
         """The stage that put the item where it is."""
 
+    def disbelieved(self, item: int) -> tuple[str, ...]:
+        """What members say of having the item although it cannot be true: sentence parts, the member first."""
+
     def why_moved(self, item: int, stages: Sequence[StageReport]) -> str: ...
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         """Owners that could have the item: the planned one first, then the one before."""

@@ -213,6 +213,25 @@ class Members(Sequence[MemberView]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Refused:
+    """Claims that the leader does not believe: `member` (row) and `flat` run in parallel; `reasons` say by member what
+    is not believed."""
+
+    member: LongArray
+    flat: LongArray
+    reasons: Mapping[int, str]
+
+    @classmethod
+    def none(cls) -> "Refused":
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), {})
+
+    def of(self, flats: Sequence[int]) -> tuple[tuple[int, str], ...]:
+        """The members that claim one of these partitions, and what is not believed of them."""
+        rows = sorted(set(self.member[np.isin(self.flat, flats)].tolist()))
+        return tuple((row, self.reasons[row]) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
     """A group in one rebalance, without the sidecar's own member (it is a member on the wire and never in a view).
 
@@ -224,9 +243,9 @@ class GroupView:
     userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
     claims and memory come to (`claims.current_owner`) once they have been computed, so that this is done once.
 
-    Claims are only those that the leader believes; `refused` says by member index what it does not. `claim_asked` is
-    parallel to `claims`: in how many plans in a row its member will have been asked to give the partition up, if this
-    plan does; 0 where the member did not join again itself.
+    Claims are only those that the leader believes; `refused` are the others. `claim_asked` is parallel to `claims`: in
+    how many plans in a row its member will have been asked to give the partition up, if this plan does; 0 where the
+    member did not join again itself.
     """
 
     group_id: str
@@ -244,7 +263,7 @@ class GroupView:
     remembered_generation: int = NO_GENERATION
     current: IntArray | None = None
     claim_asked: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    refused: Mapping[int, str] = field(default_factory=dict)
+    refused: Refused = field(default_factory=Refused.none)
 
     @property
     def size(self) -> int:
@@ -254,7 +273,7 @@ class GroupView:
     def doubts(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """What is not believed, and the members that say it."""
         rows: dict[str, list[int]] = {}
-        for member, reason in self.refused.items():
+        for member, reason in self.refused.reasons.items():
             rows.setdefault(reason, []).append(member)
         return tuple((reason, tuple(sorted(members))) for reason, members in sorted(rows.items()))
 

@@ -226,6 +226,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         memory=sending.remember(
             decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims, destinations
         ),
+        refused=inputs.claims.refused,
     )
     return shared.Decision(
         raw=work.raw,

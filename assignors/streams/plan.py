@@ -34,9 +34,9 @@ NAMES_SHOWN = 4
 class TaskPlan:
     """`tasks` and `view` give the coordinates; `target` and `threads` say where everything goes. `temporary` are (row
     of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is the process that runs
-    it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`. `memory` is to be
-    remembered once SyncGroup has succeeded, not before. `shutdown`: members get the order to stop; nothing is planned.
-    See `GroupPlan`.
+    it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`, and of `refused`.
+    `memory` is to be remembered once SyncGroup has succeeded, not before. `shutdown`: members get the order to stop;
+    nothing is planned. See `GroupPlan`.
     """
 
     topology: Topology
@@ -53,6 +53,7 @@ class TaskPlan:
     report_at_ms: shared.LongArray
     joined: tuple[shared.RawMember, ...]
     memory: StreamsMemory
+    refused: shared.Refused
     shutdown: bool = False
 
     words = TASKS
@@ -202,6 +203,10 @@ class TaskPlan:
                 found = "" if owner == shared.NOBODY else stage.stage
                 owner = int(stage.owner[task])
         return found
+
+    def disbelieved(self, item: int) -> tuple[str, ...]:
+        flats = np.flatnonzero(self.item_of == item)
+        return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.refused.of(flats.tolist()))
 
     def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - the interface of all plans
         return "handed out when its owner has given it up" if self.withheld[item] else "handed out now"

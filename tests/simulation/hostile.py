@@ -93,6 +93,8 @@ def believe_everything() -> None:
 
     def gullible(claims: shared.Claims, *_: object, **__: object) -> Believed:
         everything = np.ones(len(claims.member), dtype=np.bool_)
-        return Believed(everything, np.ones(len(claims.member), dtype=np.int32), claims.generation, {})
+        return Believed(
+            everything, np.ones(len(claims.member), dtype=np.int32), claims.generation, shared.Refused.none()
+        )
 
     shared.believe = gullible

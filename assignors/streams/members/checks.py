@@ -148,7 +148,7 @@ def state_warnings(claims: ThreadClaims, decoded: DecodedStreams, trouble: str |
     """Unknown lags, false claims, members that did not come back."""
     ids = [m.member_id for m in decoded.members]
     lines = [f"lags are not known, tasks stay where they are: {trouble}"] if trouble else []
-    lines += [f"member {ids[m]} {what}" for m, what in list(claims.refused.items())[:_LISTED]]
+    lines += [f"member {ids[m]} {what}" for m, what in list(claims.refused.reasons.items())[:_LISTED]]
     silent = [ids[m] for m in np.flatnonzero(claims.silent)[:_LISTED].tolist()]
     if silent and not decoded.raw.resting:
         lines.append(f"did not join again, taken to hold what they were given: {', '.join(silent)}")

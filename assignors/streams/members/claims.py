@@ -8,7 +8,6 @@ plan, it joins again with what it had before, and runs it (the Java leader belie
 ignores generations: docs/reference/streams.md#reading-the-members).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from bellwether_kafka.assignors.shared import (
     Delivered,
     IntArray,
     LongArray,
+    Refused,
     believe,
     digest,
     distinct,
@@ -35,7 +35,7 @@ _UNCLAIMED = -2
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadClaims:
     """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
-    speak in this rebalance; `refused` says by member what is not believed. `asked` is per flat partition: in how many
+    speak in this rebalance; `refused` are those that are not believed. `asked` is per flat partition: in how many
     plans in a row its claimant will have been asked to give it up, if this plan does; 0 where it did not speak."""
 
     member: LongArray
@@ -43,7 +43,7 @@ class ThreadClaims:
     generation: IntArray
     silent: BoolArray
     asked: IntArray
-    refused: Mapping[int, str] = field(default_factory=dict)
+    refused: Refused = field(default_factory=Refused.none)
 
     def tasks(self, tasks: TaskMap) -> IntArray:
         """The task behind each claim, NOBODY for partitions that no task reads."""

@@ -162,7 +162,7 @@ def contradictions(
     speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
     if memory.led:
         speaks &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
-    speaks[list(claims.refused)] = False
+    speaks[list(claims.refused.reasons)] = False
     running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
     member, task = reports.member[running], reports.task[running]
     infos, table = decoded.infos, tasks.table

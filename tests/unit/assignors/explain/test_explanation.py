@@ -1,7 +1,7 @@
 """Explanations agree with the decision they explain."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
@@ -31,10 +32,14 @@ def member(name: str, rack: str | None, topics: tuple[str, ...] = ("orders", "us
 
 
 def decided(
-    *members: RawMember, policy: str = "kafka", memory: Memory | None = None, generation: int = 1
+    *members: RawMember,
+    policy: str = "kafka",
+    memory: Memory | None = None,
+    generation: int = 1,
+    protocol: str = "range",
 ) -> Decision[PartitionPlan]:
     cluster = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]], "users": [["az1"], ["az2"]]})
-    raw = RawGroup("g", generation, "range", members, frozenset())
+    raw = RawGroup("g", generation, protocol, members, frozenset())
     return decide(raw, cluster, memory or Memory.empty(), Policy(policy), now_ms=5)
 
 
@@ -162,3 +167,27 @@ def test_alternatives_say_that_a_lag_is_not_known() -> None:
     decision = led(group(*TWO), ends=EndOffsets.failed("no answer"))
     verdicts = [a.verdict for a in explain(decision, 4).alternatives if not a.chosen]
     assert verdicts == ["It has a lag that is not known."]
+
+
+def owning(generation: int) -> bytes:
+    """The subscription of a member that says it has the first partition since this generation."""
+    first = (TopicPartition("orders", 0),)
+    return ConsumerProtocolSubscription(3, ("orders", "users"), None, first, generation).encode()
+
+
+def test_a_claim_that_is_not_believed_is_named_where_it_was_made() -> None:
+    """A member said that it had what it was never given; only a warning of the whole decision said so."""
+    a, b = (RawMember(name, None, owning(generation)) for name, generation in (("a", 0), ("b", 7)))
+    found = decided(a, b, protocol="cooperative-sticky")
+    said = explain(found, 0).sentence
+    assert said.endswith("Not believed: b claims partitions in a generation that the group has not reached.")
+    assert "Not believed" not in explain(found, 1).sentence
+
+
+def test_a_thread_that_is_not_believed_is_named_by_the_explanation_of_its_task() -> None:
+    first = led(group(*TWO))
+    a, b = (thread.after(first) for thread in TWO)
+    held = a.owned[0]
+    again = led(group(a, replace(b, owned=(*b.owned, held)), generation=2), memory=first.plan.memory)
+    tasks = [explain(again, task).sentence for task in range(again.plan.view.tasks.size)]
+    assert ["Not believed: b claims partitions that it was never given" in text for text in tasks].count(True) == 1
