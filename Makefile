@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak soak-troubled trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
 
 setup: $(STAMP)
 
@@ -208,6 +208,9 @@ faults: setup  ## what goes wrong around a sidecar on three real brokers, into d
 
 soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
 	$(BIN)/python -m tests.measure.soak $(if $(HOURS),--hours $(HOURS))
+
+soak-troubled: setup  ## slow, idle, paused, failing, restoring and rarely committing members on a real broker, for HOURS=1 or ten minutes
+	$(BIN)/python -m tests.measure.soak.troubled $(if $(HOURS),--hours $(HOURS))
 
 trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
 	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))

@@ -1,14 +1,13 @@
 """A task assignor of somebody else (KIP-924's API in Python) decides for a live Kafka Streams application; and when it
 fails, nobody loses a task."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
+from tests.interop.support.plugins import install
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, failures, led, strangers, telling
 from tests.interop.support.streams_load import Load
@@ -30,22 +29,11 @@ class Moody(StateFirst):
 pytestmark = pytest.mark.timeout(400)
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution with the plug-in, for processes that are started from here."""
-    info = folder / "moody-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\nmoody = moody_plugin:Moody\n")
-    (folder / "moody_plugin.py").write_text(EXAMPLE.read_text() + MOODY)
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    )
-
-
 def test_a_plug_in_decides_and_when_it_fails_everybody_keeps_what_it_has(
     kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "plugins", monkeypatch)
+    found = install(tmp_path / "plugins", {"moody": "Moody"}, EXAMPLE.read_text() + MOODY)
+    monkeypatch.setenv("PYTHONPATH", found)
     common = application(kafka, "lead-plugin", session_timeout_ms=6_000)
     with (
         led(kafka, common, tmp_path, policy="moody") as lead,

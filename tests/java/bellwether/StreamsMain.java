@@ -77,9 +77,10 @@ import org.rocksdb.Options;
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
  * every thread throw at its next record, "fail-and-stay" as well, but the process lives on, "hog" takes memory until
  * there is none. The end of input and SIGTERM close the instance; it leaves the group then if `app.leave` is true. Each
- * store takes `app.close.ms` to close, whenever it is closed. When the instance fails, the process ends with 3.
- * `app.marks` is the number of marks (64). With `app.even` the number at the end of a key decides its mark and the
- * partition of either repartition topic, so that partitions take turns if keys do.
+ * store takes `app.close.ms` to close, whenever it is closed, and each subtopology `app.slow.ms` for each record. When
+ * the instance fails, the process ends with 3, or with `app.replaces` gets another thread. `app.marks` is the number
+ * of marks (64). With `app.even` the number at the end of a key decides its mark and the partition of either
+ * repartition topic, so that partitions take turns if keys do.
  */
 public final class StreamsMain {
     private static final Duration WINDOW = Duration.ofSeconds(10);
@@ -92,6 +93,7 @@ public final class StreamsMain {
     private static volatile boolean failing;
     private static volatile boolean staying;
     private static long closeMs;
+    private static long slowMs;
     private static boolean even;
 
     private StreamsMain() {}
@@ -116,9 +118,11 @@ public final class StreamsMain {
             return;
         }
         closeMs = Long.parseLong(settings.getOrDefault("app.close.ms", "0"));
+        slowMs = Long.parseLong(settings.getOrDefault("app.slow.ms", "0"));
         if (closeMs > 0) {
             properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, SlowToClose.class);
         }
+        boolean replaces = Boolean.parseBoolean(settings.get("app.replaces"));
         KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
         streams.setStateListener((to, from) -> {
             Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
@@ -129,7 +133,8 @@ public final class StreamsMain {
         streams.setUncaughtExceptionHandler(error -> {
             Report.line("error", "\"text\":" + Report.quoted(String.valueOf(error)));
             error.printStackTrace(System.err);
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            return replaces ? StreamThreadExceptionResponse.REPLACE_THREAD
+                : StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         RestoreWatch restores = new RestoreWatch();
         streams.setGlobalStateRestoreListener(restores);
@@ -226,6 +231,14 @@ public final class StreamsMain {
             .repartition((even ? through.withStreamPartitioner(new InTurn()) : through).withName(name))
             .processValues(Meter::new)
             .groupByKey(Grouped.with(Serdes.String(), Serdes.String()));
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException hurried) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private static int number(String key) {
@@ -437,6 +450,9 @@ public final class StreamsMain {
             if (failing) {
                 throw new IllegalStateException("told to fail");
             }
+            if (slowMs > 0) {
+                sleep(slowMs);
+            }
             progress.add();
             context().forward(entry);
         }
@@ -457,11 +473,7 @@ public final class StreamsMain {
         @Override
         public void close(String store, Options options) {
             Report.line("store-closes", "\"store\":" + Report.quoted(store));
-            try {
-                Thread.sleep(closeMs);
-            } catch (InterruptedException hurried) {
-                Thread.currentThread().interrupt();
-            }
+            sleep(closeMs);
         }
     }
 
