@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, 
 
 STANDSTILL_MS = 300_000
 RHYTHMS = 3  # so many usual intervals between commits may pass
-INTERVALS_KEPT = 8
+KEPT_MS = 7_200_000  # many members that commit one after another may have many short intervals before a long one
 UNREAD_MIN = 2  # one record position may be a transaction marker, which is never read
 NOTHING_COMMITTED = -1
 
@@ -24,17 +24,19 @@ class Rhythm:
     """How often a group commits, as far as looks have shown it."""
 
     last_ms: int | None = None
-    _intervals: list[int] = field(default_factory=list)
+    _intervals: list[tuple[int, int]] = field(default_factory=list)  # (length, end), each longer than those after it
 
     @property
     def usual_ms(self) -> int | None:
-        """The longest of the last intervals between commits, None where there have not been two commits."""
-        return max(self._intervals, default=None)
+        """The longest interval between commits of late, None where there have not been two commits."""
+        return self._intervals[0][0] if self._intervals else None
 
     def committed(self, now_ms: int) -> None:
         """The group has committed since the last look. A pause without input is no interval: see `rested`."""
         if self.last_ms is not None:
-            self._intervals = [*self._intervals, now_ms - self.last_ms][-INTERVALS_KEPT:]
+            length = now_ms - self.last_ms
+            longer = [one for one in self._intervals if one[0] > length and now_ms - one[1] <= KEPT_MS]
+            self._intervals = [*longer, (length, now_ms)]
         self.last_ms = now_ms
 
     def rested(self) -> None:
@@ -53,6 +55,7 @@ class Standstill:
         self._begun_ms = 0  # since when nothing has been committed, for all that is known
         self._worked_before = False  # it committed, not long before the last plan for changed members
         self._changed_ms: int | None = None  # when that plan was made, None once the group has committed by it
+        self._looked = True  # since that plan
 
     @property
     def unproven(self) -> bool:
@@ -70,10 +73,12 @@ class Standstill:
             self._committed = self._first_end = None
         if not changed:
             return
-        last = self.rhythm.last_ms
+        last, usual = self.rhythm.last_ms, self.rhythm.usual_ms
         if self._changed_ms is None:
-            self._worked_before = last is not None and now_ms - last <= self.patience_ms
+            # After a single commit nobody knows when the next one is due.
+            self._worked_before = last is not None and usual is not None and now_ms - last <= self.patience_ms
         self._changed_ms = self._begun_ms = now_ms
+        self._looked = False
 
     def unknown(self, now_ms: int) -> None:
         """A broker has not answered: what happened meanwhile is not known."""
@@ -91,9 +96,11 @@ class Standstill:
             self._first_end = ends
             self._begun_ms = max(self._begun_ms, now_ms) if self._changed_ms is None else self._begun_ms
             return None
+        first, self._looked = not self._looked, True
         if (committed != before).any():
             self.rhythm.committed(now_ms)
-            self._begun_ms, self._changed_ms = now_ms, None
+            if not first:  # the first look after a plan also shows what was committed before it
+                self._begun_ms, self._changed_ms = now_ms, None
             return None
         waiting = self.waiting(committed, ends)
         if not waiting.any():

@@ -75,6 +75,34 @@ def test_a_group_that_has_worked_by_the_plan_and_stops_later_raises_an_alert() -
     assert all(isinstance(verdict, Alert) for verdict in verdicts)
 
 
+def test_what_was_committed_before_the_plan_and_is_seen_after_it_is_no_work_by_it() -> None:
+    """The last instance of a rolling restart commits as it closes, and the next look is a little later."""
+    group = Group()
+    group.done += 10
+    said = group.changed().work(2 * STANDSTILL_MS)
+    assert isinstance(said[0][1], HandBack)
+
+
+def test_a_group_that_has_been_seen_to_commit_once_is_not_handed_back() -> None:
+    """It may commit every hour: it was handed back for a member that came after the first commit."""
+    group = Group(10 * STANDSTILL_MS)
+    group.watch = Standstill()
+    group.watch.planned(group.now_ms, changed=True, same_topics=True)
+    group.work(10 * STANDSTILL_MS, 9 * STANDSTILL_MS)
+    said = group.changed().work(10 * STANDSTILL_MS)
+    assert not [verdict for _, verdict in said if isinstance(verdict, HandBack)]
+
+
+def test_many_short_intervals_are_not_the_rhythm_where_a_long_one_follows() -> None:
+    """Twelve members that commit one after the other, and then half an hour later again."""
+    group = Group()
+    for _ in range(3):
+        group.work(12 * LOOK_MS, LOOK_MS)
+        group.work(1_800_000)
+    group.work(12 * LOOK_MS, LOOK_MS)
+    assert group.changed().work(1_800_000) == []
+
+
 def test_state_that_may_be_restored_raises_an_alert() -> None:
     (_, verdict) = Group().changed().work(STANDSTILL_MS + LOOK_MS, restoring=True)[0]
     assert isinstance(verdict, Alert)
