@@ -125,6 +125,8 @@ class TaskPlanner:
         self._arrivals = self._next_arrivals = Arrivals()
         self._watched: WatchState | None = None
         self._prober.forget()
+        if self.world.work is not None:
+            self.world.work.forget()
 
     def made(self, raw: RawGroup) -> Made:
         made = streams.make(self.world, raw, self.memory, self._arrivals)
@@ -148,6 +150,8 @@ class TaskPlanner:
     def delivered(self, decision: Decision[TaskPlan]) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.plan.memory, self._next_arrivals
         self._prober.planned(ProbingFacts.of(decision, ordered=self.world.evacuation is not None))
+        if self.world.work is not None:
+            self.world.work.planned(decision)
         self.follow(decision)
 
     def follow(self, decision: Decision[TaskPlan]) -> None:

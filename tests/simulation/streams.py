@@ -115,6 +115,10 @@ class Thread(Member):
         self.of.restore()
         return self.next_rebalance_ms == NEVER_MS and all(self.of.state.get(t, RECORDS) >= RECORDS for t in self.active)
 
+    def count_anew(self) -> None:
+        """Of its JoinGroups, as a new process of Java's does."""
+        self._unique = 0
+
     # ---- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:

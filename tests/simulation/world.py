@@ -24,6 +24,7 @@ from tests.simulation.streams import EPOCH_MS, STREAMS, Process
 
 if TYPE_CHECKING:
     from tests.simulation.absences import Evacuation, Guards
+    from tests.simulation.working import Work
 
 TOPIC = "t"
 SIDECAR = "bw"
@@ -61,6 +62,7 @@ class World:
         self.checks = Checks(self)
         self.guards: Guards | None = None  # beside every process, in worlds that are about that
         self.evacuation: Evacuation | None = None
+        self.work: Work | None = None
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
         self.crowd = crowd
