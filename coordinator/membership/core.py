@@ -30,6 +30,7 @@ class Leadership:
     members: tuple[JoinedMember, ...] = ()
     assignments: tuple[tuple[str, bytes], ...] = ()
     returned: bool = False  # a static return: this generation's assignment is not of Bellwether's making
+    outdated: bool = False  # the broker knows another generation than the one that Bellwether leads
     must_lead: bool = False  # the broker counts Bellwether as the leader, and has sent it nothing
     removed: tuple[str, ...] = ()  # leaders that made way for Bellwether, until a plan of Bellwether's is delivered
     withheld: bool = False  # partitions of this generation's plan, for the next one

@@ -43,6 +43,8 @@ class CurrentRole:
             return Obstacle(NotLeading.JOINING, core.reason)
         if core.session_expired:
             return Obstacle(NotLeading.UNREACHABLE, "no broker has answered for a session timeout")
+        if core.leadership.outdated:
+            return Obstacle(NotLeading.JOINING, core.reason)
         alone = core.alone and not core.sighting.others and not core.leadership.must_lead
         return self._alone() if alone else None
 

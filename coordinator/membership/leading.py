@@ -129,7 +129,7 @@ class Leading:
         self.joining.admitted(answer)
         core.leadership.members = answer.members
         core.sighting.heard(others=not core.alone)
-        core.leadership.returned = core.leadership.must_lead = False
+        core.leadership.returned = core.leadership.must_lead = core.leadership.outdated = False
         core.attempts = 0
         core.session.alive_at = core.now
         core.set_timer(Timer.HEARTBEAT, core.config.heartbeat_interval_ms)

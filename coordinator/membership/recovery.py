@@ -86,6 +86,7 @@ class Recovery:
             case Action.FIND:
                 self._lost_node(kind)
             case Action.REJOIN:
+                self.core.leadership.outdated = code == Code.ILLEGAL_GENERATION
                 self.rejoin(f"{kind.name} was answered with {name_of(code)}")
             case Action.LOST:
                 self.leaving.lost(f"{kind.name} was answered with {name_of(code)}")

@@ -20,7 +20,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     stable,
 )
 
-DENIED, UNKNOWN, FENCED = 30, 25, 82
+DENIED, UNKNOWN, FENCED, ILLEGAL_GENERATION = 30, 25, 82, 22
 R = NotLeading
 NOT_CLASSIC = "Group orders is not a classic group."
 
@@ -46,6 +46,7 @@ def given_back() -> Play:
         (Play(), R.STARTING),
         (Play().found(), R.STARTING),
         (Play().joining(), R.JOINING),
+        (Play().deciding().planned().synced(ILLEGAL_GENERATION), R.JOINING),
         (Play().deciding(), None),
         (Play().deciding().planned(), None),
         (Play().stable(), None),
