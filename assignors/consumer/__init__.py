@@ -10,6 +10,7 @@ from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import (
     BUILT_IN,
     LOAD_AWARE,
+    OF_ANY_PROTOCOL,
     POLICIES,
     STICKY_MIN_CHURN,
     Policy,

@@ -38,6 +38,7 @@ POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, TOPIC_BALANCE)
 SOFT: Mapping[str, tuple[PolicyStage, ...]] = MappingProxyType(
     {RACK_FIRST: (Locality(),), TOPIC_BALANCE: (TopicBalance(),)}
 )
+OF_ANY_PROTOCOL = (STICKY_MIN_CHURN, RACK_FIRST)  # these plan alike whatever the protocol is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,13 @@ class Policy:
             return (PlacementStage(self.load), *self.stages)
         calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
         return (*calm, *SOFT.get(self.name, ()), *self.stages)
+
+    def leads(self, protocol: str) -> bool:
+        """Whether it can plan for a group that speaks this protocol."""
+        try:
+            return bool(self.chain(protocol))
+        except UnknownNameError:
+            return False
 
     def cooperative(self, protocol: str) -> bool:
         """Whether members under this protocol keep consuming while they rebalance."""

@@ -60,7 +60,8 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
     async with connected(settings.properties) as sources:
         seen = await look_twice(observer_for(settings, group, sources), caught_up=True)
         found = group_settings(settings, group)
-        application = leader.configured(settings, group).application
+        leading = leader.configured(settings, group)
+        application = leading.application
         config = found.membership(settings.instance_id)
         config = application.membership(config) if application is not None else config
         if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
@@ -72,7 +73,8 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
         )
         version = sources.transport.broker_version
         ghosts = found.ghost_options
-        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams, ghosts, size_limit)
+        own = (found.streams, ghosts, size_limit)
+        return Facts(seen, config, found.mode, error, racks, limits, version, *own, policy=leading.policy)
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:

@@ -26,6 +26,8 @@ from bellwether_kafka.coordinator.membership.config import (
     NOT_READ,
     STOCK_PROTOCOLS,
     STREAMS_PROTOCOL,
+    STREAMS_SESSION_MS_MAX,
+    STREAMS_SESSION_MS_MIN,
     Adopt,
     HandBack,
     MembershipConfig,

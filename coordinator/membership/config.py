@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.membership.role import Obstacle
 # a name too many costs nothing. The order is Bellwether's vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
 CLIENT_ID = "bellwether"  # Bellwether's, unless "client.id" says otherwise
+STREAMS_SESSION_MS_MIN, STREAMS_SESSION_MS_MAX = 6_000, 10_000  # its commits may have to wait for Bellwether so long
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 
 

@@ -5,9 +5,10 @@ what only a leader needs is not applicable.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, Policy
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
@@ -15,6 +16,8 @@ from bellwether_kafka.coordinator.membership import (
     NOT_READ,
     PROVEN_FROM,
     STREAMS_PROTOCOL,
+    STREAMS_SESSION_MS_MAX,
+    STREAMS_SESSION_MS_MIN,
     Code,
     GroupState,
     MembershipConfig,
@@ -23,18 +26,20 @@ from bellwether_kafka.coordinator.membership import (
     check_timing,
     name_of,
 )
+from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
+from bellwether_kafka.coordinator.observation.spoken_versions import spoken_versions
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
-from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 4
 _COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
+BY_KAFKA = Policy()
 # What a broker answers to a heartbeat of a member that does not exist, where Bellwether may use the group.
 ALLOWED = frozenset(
     {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
@@ -46,6 +51,10 @@ OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
     *("adoption", "versions", "topology", "plan", "not visible", "removals"),
 )
+
+
+# Only kinds of their own can lead these.
+KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
 
 
 class Verdict(StrEnum):
@@ -69,8 +78,8 @@ class Check:
 class Facts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
     whether Bellwether may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be
-    read. `broker_version` is () where it is not known; `streams` what is configured of an application; `ghosts` what
-    may be removed from the group, None for nothing."""
+    read. `broker_version` is () where it is not known; `streams` what is configured of an application, `policy` of
+    plain consumers; `ghosts` what may be removed from the group, None for nothing."""
 
     seen: Observation
     config: MembershipConfig
@@ -83,6 +92,7 @@ class Facts:
     ghosts: GhostOptions | None = None
     size_limit: SizeLimit = NOT_READ
     new_topology: Topology | None = None
+    policy: Policy = BY_KAFKA
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
@@ -144,7 +154,7 @@ def _without_members(facts: Facts) -> list[Check]:
         "No member is in the group. Consumers that assign themselves partitions (assign()) could not commit beside a"
         " member, so Bellwether stays out until members have joined."
     )
-    remedy = 'If all its consumers subscribe, set subscribes = true; if they use assign(), keep mode = "observe".'
+    remedy = 'If all its consumers subscribe, set mode = "lead" and subscribes = true; else keep mode = "observe".'
     return [Check("subscribes", Verdict.WARN, said, remedy)]
 
 
@@ -175,9 +185,25 @@ def _protocol(facts: Facts) -> Check:
         )
     if name not in offered:
         said = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
-        remedy = f'Add {name} to protocols of the group (kind = "streams" for an application).'
-        return Check("protocols", Verdict.FAIL, said, remedy)
+        return Check("protocols", Verdict.FAIL, said, _way_to(facts, name))
+    if facts.streams is None and not facts.policy.leads(name):
+        said = f"The members use {name}, for which the policy {facts.policy.name} has no assignor."
+        return Check("protocols", Verdict.FAIL, said, _way_to(facts, name))
     return Check("protocols", Verdict.PASS, f"The members use {name}, which Bellwether offers.")
+
+
+def _way_to(facts: Facts, protocol: str) -> str:
+    """The settings under which a group that speaks this protocol can be led."""
+    kind = KIND_OF_PROTOCOL.get(protocol)
+    if kind is not None:
+        return f'Set kind = "{kind}" for the group, and remove protocols if it is set.'
+    if facts.streams is not None:
+        return 'Its members are plain consumers: set kind = "consumer", and remove what is only for applications.'
+    listed_ = ", ".join(map(for_toml, dict.fromkeys((protocol, *facts.config.protocols))))
+    if facts.policy.leads(protocol):
+        return f"Set protocols = [{listed_}] for the group."
+    policies = " or ".join(map(for_toml, OF_ANY_PROTOCOL))
+    return f"Set protocols = [{listed_}] and policy = {policies} for the group, which lead under any protocol."
 
 
 def _slot(facts: Facts) -> Check:
@@ -206,9 +232,17 @@ def _session(facts: Facts) -> Check:
         return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
     if not low <= session <= high:
         said = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
-        remedy = f"Set session_timeout_ms between these, or change {SESSION_MIN} and {SESSION_MAX}."
-        return Check("session timeout", Verdict.FAIL, said, remedy)
+        return Check("session timeout", Verdict.FAIL, said, _session_remedy(facts, max(low, min(session, high))))
     return Check("session timeout", Verdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
+
+
+def _session_remedy(facts: Facts, nearest: int) -> str:
+    """The nearest value that brokers allow, unless the other settings do not."""
+    fits = check_timing(replace(facts.config, session_timeout_ms=nearest)) is None
+    if fits and (not facts.config.streams or STREAMS_SESSION_MS_MIN <= nearest <= STREAMS_SESSION_MS_MAX):
+        return f"Set session_timeout_ms = {nearest} for the group."
+    brokers = SESSION_MIN if nearest > facts.config.session_timeout_ms else SESSION_MAX
+    return f"Change {brokers} of the brokers to {facts.config.session_timeout_ms}: other settings need this session."
 
 
 def _size(facts: Facts) -> Check:
@@ -293,7 +327,8 @@ def _waits(facts: Facts) -> list[Check]:
         " unless set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each"
         " restores its state."
     )
-    remedy = 'Set mode = "assist", or "lead" without ghosts = false; or run instances under bellwether guard.'
+    removing = "Remove ghosts = false" if facts.mode == "lead" else 'Set mode = "assist"'
+    remedy = f"{removing} for the group, or run its instances under bellwether guard."
     return [Check("exactly once", Verdict.WARN, said, remedy)]
 
 
@@ -304,9 +339,10 @@ def _proofs(facts: Facts) -> list[Check]:
     vouched = facts.ghosts is not None and facts.ghosts.client_ids_unique
     if odd and not vouched:
         said = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
+        with_mode = 'mode = "assist" and ' if facts.mode == "observe" else ""
         remedy = (
             "Run its instances under bellwether guard, empty each before a restart (bellwether evacuate), or set"
-            " client_ids_unique = true if no two live members on a host share a client id."
+            f" {with_mode}client_ids_unique = true if no two live members on a host share a client id."
         )
         return [Check("ghosts", Verdict.WARN, said, remedy)]
     return [Check("ghosts", Verdict.PASS, "Ghosts of restarted processes can be proven.")]
@@ -345,37 +381,17 @@ def _versions(facts: Facts) -> list[Check]:
     """Versions that members speak, where their bytes are at hand."""
     if facts.seen.shadow is None:
         return []
-    others, protocol = facts.seen.shadow.decision.raw.others, facts.seen.protocol
-    known = {m.member_id: version for m in others if (version := _spoken(m.metadata, protocol)) is not None}
-    if not known:
+    streams = facts.seen.protocol == STREAMS_PROTOCOL
+    found = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
+    if found is None:
         return []
-    what, highest = "subscriptions", messages.CONSUMER_VERSION_MAX
-    if protocol == STREAMS_PROTOCOL:
-        what, highest = "subscription data of Streams", messages.STREAMS_VERSION_MAX
-    newer = [member for member, version in known.items() if version > highest]
-    if newer:
-        said = f"{listed(newer)} send {what} newer than Bellwether knows."
-        return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
-    spoken = sorted({*known.values()})
-    versions = ", ".join(f"v{version}" for version in spoken)
-    more = "; all get answers in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
-    return [Check("versions", Verdict.PASS, f"Members send {what} {versions}{more}.")]
-
-
-def _spoken(metadata: bytes, protocol: str) -> int | None:
-    """The version of a member's own protocol; None where its bytes cannot be read, which is said of members."""
-    try:
-        said = messages.ConsumerProtocolSubscription.decode(metadata)
-        streams = protocol == STREAMS_PROTOCOL
-        return messages.SubscriptionInfo.decode(said.user_data or b"").version if streams else said.version
-    except RemoteProtocolError:
-        return None
+    return [Check("versions", Verdict.WARN if found.remedy else Verdict.PASS, found.said, found.remedy)]
 
 
 def _topology(facts: Facts) -> list[Check]:
     """Of an application: where its topology comes from, and who attests it. Without one there is no plan."""
     decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
-    if decision is None or not decision.plan.application:
+    if decision is None or not decision.plan.application or facts.seen.protocol != STREAMS_PROTOCOL:
         return []
     config, said = facts.streams, f"{decision.plan.application}, "
     if config is None or config.topology is None:
@@ -383,7 +399,8 @@ def _topology(facts: Facts) -> list[Check]:
         return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]
     if not config.topology_attested:
         remedy = (
-            "Set topology_attested where the file is deployed with the application; else Java leads after restarts."
+            "Set topology_attested = true where the file is deployed with the application; else Java leads after"
+            " restarts."
         )
         return [Check("topology", Verdict.WARN, f"{said}from a file that is not attested.", remedy)]
     return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
@@ -435,13 +452,18 @@ def _plan(facts: Facts) -> Check:
         return Check("plan", Verdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
     if not seen.members:
         return Check("plan", Verdict.PASS, "There is no member to plan for yet.")
-    remedy = "For an application check its topology (bellwether topology learn) and its settings; else try again."
-    return Check("plan", Verdict.FAIL, _sentence(seen.trouble or "no plan could be made"), remedy)
+    return Check("plan", Verdict.FAIL, _sentence(seen.trouble or "no plan could be made"), _plan_remedy(seen))
+
+
+def _plan_remedy(seen: Observation) -> str:
+    if seen.protocol == STREAMS_PROTOCOL:
+        return "Check the application's topology (bellwether topology learn) and its settings."
+    return "Do what the reason says, or ask again when the brokers answer."
 
 
 def _unseen(facts: Facts) -> Check:
     """What no client can see from outside, said rather than guessed."""
-    if facts.seen.protocol == "stream":
+    if facts.seen.protocol == STREAMS_PROTOCOL:
         said = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
         return Check("not visible", Verdict.WARN, said, "Configure them for the group as the application has them.")
     said = "Protocol names that members offer beside the chosen one are not visible."

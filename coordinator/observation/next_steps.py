@@ -5,8 +5,8 @@ Pure.
 
 from collections.abc import Iterator, Sequence
 
-from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict
+from bellwether_kafka.coordinator.names import for_shell, for_toml
+from bellwether_kafka.coordinator.observation.doctor import KIND_OF_PROTOCOL, Check, Facts, Verdict
 
 STEPS_MAX = 3
 
@@ -30,6 +30,8 @@ def _leading_on(facts: Facts) -> Iterator[str]:
     if leads_on:
         yield f"See what Bellwether would change: bellwether plan {for_shell(seen.group_id)}"
     if leads_on and not seen.sidecars and facts.mode != "lead":
-        yield 'Have it led: write mode = "lead" for the group, and start bellwether run.'
+        kind = KIND_OF_PROTOCOL.get(seen.protocol)
+        entry = [f"name = {for_toml(seen.group_id)}", 'mode = "lead"', *([f'kind = "{kind}"'] if kind else [])]
+        yield f"Have it led: give it a [[groups]] with {', '.join(entry)}, and start bellwether run."
     yield f"Watch it: bellwether describe {for_shell(seen.group_id)} --watch"
     yield "Watch all groups: bellwether top"

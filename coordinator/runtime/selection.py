@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import UnknownNameError, Weights, load_plugins
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 
@@ -99,6 +100,9 @@ def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
             for protocol in group.protocols:
                 policies[group.called].chain(protocol)
         except UnknownNameError as error:
-            text = f"The setting protocols of group {group.called} cannot be used: {error}."
+            text = (
+                f"The setting protocols of group {group.called} cannot be used: {error}. Set policy ="
+                f" {' or '.join(map(for_toml, OF_ANY_PROTOCOL))} for the group, which lead under any protocol."
+            )
             raise UnknownNameError(text) from None
     return policies

@@ -39,11 +39,16 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.kafka import flattened
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, NotLeading, Obstacle
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    STREAMS_SESSION_MS_MAX,
+    STREAMS_SESSION_MS_MIN,
+    NotLeading,
+    Obstacle,
+)
 from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
-SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
 ONLY_PROTOCOL = {
     "streams": (STREAMS_PROTOCOL, "a Streams application"),
     "stateful": (STATEFUL_PROTOCOL, "stateful members"),
@@ -212,10 +217,10 @@ def trouble_for(kind: str, protocols: tuple[str, ...], session_timeout_ms: int) 
     only, whom = ONLY_PROTOCOL.get(kind, (None, ""))
     if only is not None and protocols != (only,):
         return f'protocols must be ["{only}"] for {whom}; remove the setting'
-    if kind == "streams" and not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
+    if kind == "streams" and not STREAMS_SESSION_MS_MIN <= session_timeout_ms <= STREAMS_SESSION_MS_MAX:
         return (
-            f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX} for a Streams application, because its"
-            " commits, and so its transactions, may have to wait for Bellwether that long"
+            f"session_timeout_ms must be {STREAMS_SESSION_MS_MIN} to {STREAMS_SESSION_MS_MAX} for a Streams"
+            " application, because its commits, and so its transactions, may have to wait for Bellwether that long"
         )
     return None
 

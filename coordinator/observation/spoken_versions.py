@@ -1,0 +1,64 @@
+"""Versions of the messages that members send, and what follows from them for members of their kind. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bellwether_kafka.assignors.shared import RawMember
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.protocol import messages
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """`remedy` is "" where every member is understood."""
+
+    said: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What follows from the versions that members of one kind speak."""
+
+    what: str
+    highest: int
+    mixed: str
+    newer: str
+
+
+OF_CONSUMERS = _Words(
+    what="subscriptions",
+    highest=messages.CONSUMER_VERSION_MAX,
+    mixed="; each gets an assignment that all versions can read",
+    newer="They get their share by the fields that Bellwether knows; upgrade Bellwether.",
+)
+OF_STREAMS = _Words(
+    what="subscription data of Streams",
+    highest=messages.STREAMS_VERSION_MAX,
+    mixed="; all get answers in the lowest, as in a rolling upgrade",
+    newer="They keep what they have; upgrade Bellwether.",
+)
+
+
+def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> Spoken | None:
+    """None where no member's bytes can be read."""
+    known = {m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None}
+    if not known:
+        return None
+    words = OF_STREAMS if streams else OF_CONSUMERS
+    newer = [member for member, version in known.items() if version > words.highest]
+    if newer:
+        return Spoken(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
+    versions = sorted({*known.values()})
+    shown = ", ".join(f"v{version}" for version in versions)
+    return Spoken(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
+
+
+def _version(metadata: bytes, *, streams: bool) -> int | None:
+    """Of a member's own protocol; None where its bytes cannot be read, which is said of members."""
+    try:
+        said = messages.ConsumerProtocolSubscription.decode(metadata)
+        return messages.SubscriptionInfo.decode(said.user_data or b"").version if streams else said.version
+    except RemoteProtocolError:
+        return None
