@@ -59,6 +59,8 @@ def _followed(entry: Entry, advice: str) -> Iterator[Entry]:
     value = r'(?:"[^"]*"|\[[^\]]*\]|true|false|\d+)'
     written = re.findall(rf'"?([a-z_.]+)"? = ({value}(?: or {value})*)', advice)
     removed = re.findall(r"[Rr]emove ([a-z_]+)(?: = \w+)?", advice)
+    if not written and not removed:
+        return
     ways = [[(name, way) for way in re.findall(value, values)] for name, values in written if name not in removed]
     for chosen in product(*ways):
         kept = {name: value for name, value in entry.items() if name not in removed}
