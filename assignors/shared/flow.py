@@ -12,7 +12,8 @@ improve. Two steps follow, both exact:
 
 OR-tools' min-cost flow was measured on the network of classes, racks and processes (2 cores, 3 racks): 50 processes x
 500 tasks 0.5 ms, 2,000 x 100,000 16 ms, 2,000 x 1,000,000 97 ms, for 125 MB of packages (it needs pandas) and 70 ms of
-import. After step 1 the network has a dozen nodes, which `assignors.mincost` solves in 0.1 ms: nothing is left to buy.
+import. After step 1 the network has a dozen nodes, which `assignors.shared.mincost` solves in 0.1 ms: nothing is left
+to buy.
 
 Ties: among placements of equal cost the one that puts more tasks into the racks of their owners, then onto the owners
 themselves where there is room; and the owners' own placement whenever it costs no more.

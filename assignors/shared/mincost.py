@@ -1,7 +1,7 @@
 """A small exact solver for minimum-cost flow: successive shortest paths with potentials, many paths per search.
 
-Meant for the collapsed networks of `assignors.flow`, with tens to some thousands of nodes. It can also finish a flow
-that is already nearly right: give it the flow and potentials under which that flow costs least, and only what is
+Meant for the collapsed networks of `assignors.shared.flow`, with tens to some thousands of nodes. It can also finish a
+flow that is already nearly right: give it the flow and potentials under which that flow costs least, and only what is
 missing is searched for.
 """
 

@@ -1,6 +1,6 @@
 """Replays recorded groups under other policies: what would they have cost? Pure Python over `decide`.
 
-`pipeline.history` runs it on Spark and on one machine.
+`pipeline.records.history` runs it on Spark and on one machine.
 
 A recording is a group's snapshots in order. Each policy lives through all of them with a memory of its own: what
 members own in a rebalance is what that policy gave them in the rebalance before, not what the recorded leader gave

@@ -1,6 +1,7 @@
 """The whole path on embedded brokers: join an empty group, lead real consumers through a join and a leave, stop.
 
-librdkafka's mock is no real broker (see `coordinator.embedded`); what it cannot show is in test_membership_broker.
+librdkafka's mock is no real broker (see `tests/measure/demo/embedded_brokers.py`); what it cannot show is in
+test_membership_broker.
 """
 
 import threading

@@ -1,5 +1,5 @@
 """What `explain` says of a task, against a plan that is made without the stage it names. The same for consumers is in
-tests/unit/assignors/explain/test_explain.py."""
+tests/unit/assignors/explain/test_explanation.py."""
 
 from dataclasses import replace
 

@@ -62,3 +62,51 @@ def test_files_that_pages_name_exist() -> None:
         if not (ROOT / path).exists()
     ]
     assert not gone, "\n".join(gone)
+
+
+# ---- what pages, docstrings and comments name in backticks --------------------------------------------------------
+
+TESTED = re.compile(r"`(?:[\w/]+\.py::)?(test_\w+)`")
+TEST_FILE = re.compile(r"(?<!`)\b(test_\w+\.py)\b")
+DOTTED = re.compile(r"`(?:bellwether_kafka\.)?((?:assignors|coordinator|pipeline|protocol)(?:\.(?!py`)\w+)+)`")
+DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+
+
+@cache
+def defined() -> frozenset[str]:
+    """Functions, classes and modules of the tests."""
+    tests = list((ROOT / "tests").rglob("*.py"))
+    names = {name for path in tests for name in DEFINED.findall(path.read_text(encoding="utf-8"))}
+    return frozenset(names | {path.stem for path in tests})
+
+
+def leads_somewhere(dotted: str) -> bool:
+    """Whether it is a package or module of the product, or a name in one."""
+    *parents, last = dotted.split(".")
+    whole = ROOT.joinpath(*parents, last)
+    if whole.is_dir() or whole.with_suffix(".py").is_file():
+        return True
+    of = ROOT.joinpath(*parents)
+    home = of.with_suffix(".py") if of.with_suffix(".py").is_file() else of / "__init__.py"
+    if home.is_file():
+        known = rf"^\s*(?:(?:async )?def|class) {last}\b|^\s*{last}\b *[:=,]|import .*\b{last}\b"
+        return re.search(known, home.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    return len(parents) > 2 and leads_somewhere(".".join(parents))  # a method of a class
+
+
+def gone(text: str) -> Iterator[str]:
+    yield from (name for name in TESTED.findall(text) if name not in defined())
+    yield from (name for name in TEST_FILE.findall(text) if name.removesuffix(".py") not in defined())
+    yield from (name for name in DOTTED.findall(text) if not leads_somewhere(name))
+
+
+def test_tests_and_modules_that_are_named_exist() -> None:
+    named = [path for path in files() if path.name not in ("CHANGELOG.md", "test_docs_kinds.py")]
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in named for name in gone(path.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+def test_a_test_or_module_that_does_not_exist_is_found() -> None:
+    right = "`test_citations.py`, `test_every_citation_leads_to_a_heading`, `coordinator.control.controller.Controller`"
+    assert list(gone(f"{right}, `assignors.shared`, `bellwether_kafka.protocol.primitives`")) == []
+    assert len(list(gone("`test_nothing_like_it`, see test_nowhere.py, `assignors.consumer.decision`"))) == 3

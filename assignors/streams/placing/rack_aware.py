@@ -2,8 +2,8 @@
 
 Active tasks cost their source partitions without a replica in the process's rack, standbys their changelog partitions;
 a task that leaves the placement just made costs the non-overlap cost on top. Actives are placed at the least possible
-cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs of processes in Java's order and with
-Java's choice among equal exchanges, so that their cost is equal too.
+cost (`assignors.shared.flow`), equal to Java's. Standbys are exchanged between pairs of processes in Java's order and
+with Java's choice among equal exchanges, so that their cost is equal too.
 """
 
 from dataclasses import dataclass

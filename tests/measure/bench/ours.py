@@ -1,4 +1,4 @@
-"""Runs our leader's whole work on a scenario: `assignors.decide.decide`, from subscription bytes to assignment bytes.
+"""Runs our leader's whole work on a scenario: `assignors.consumer.decide`, from subscription bytes to assignment bytes.
 
 The whole is timed as the product calls it, with what the JVM does not do (validation, warnings, the report of every
 stage). Scores and memory are not in it: the product makes them after SyncGroup. Reading and writing bytes are timed
