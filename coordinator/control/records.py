@@ -110,8 +110,8 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOrder:
-    """One order on placement. `item` and `where` are written as in `assignors.shared.rules`; an item has one pin. `until`
-    is EXPIRY but for evacuations of members."""
+    """One order on placement. `item` and `where` are written as in `assignors.shared.rules`; an item has one pin.
+    `until` is EXPIRY but for evacuations of members."""
 
     kind: PlacementKind
     target: str

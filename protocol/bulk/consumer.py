@@ -1,5 +1,5 @@
-"""The codec of `protocol.messages.consumer` for whole groups: columns instead of objects, because a leader reads thousands
-of subscriptions with up to a million owned partitions in every rebalance.
+"""The codec of `protocol.messages.consumer` for whole groups: columns instead of objects, because a leader reads
+thousands of subscriptions with up to a million owned partitions in every rebalance.
 
 Same bytes, same values, same errors as the dataclasses (tests/properties holds them together), only faster.
 """
