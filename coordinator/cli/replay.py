@@ -38,13 +38,16 @@ def history(
     config: Config = None,
     bootstrap: Bootstrap = None,
     topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
-    registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
+    registry_url: Annotated[
+        str | None, typer.Option(help="The Schema Registry, if events are framed for it; else the file's.")
+    ] = None,
     output: As = Output.TABLE,
 ) -> None:
     try:
+        settings = settings_without_group(bootstrap, config)
+        registry_url = registry_url or (settings.events.registry_url if settings.events is not None else None)
         ids = records.registered(registry_url, topic, records.SchemaSet.load()) if registry_url else {}
-        properties = settings_without_group(bootstrap, config).properties
-        values = recorded(librdkafka_properties(properties), topic, TIMEOUT_S, ids)
+        values = recorded(librdkafka_properties(settings.properties), topic, TIMEOUT_S, ids)
         count = (records.write_json_lines if file.suffix == ".jsonl" else records.write_history)(file, values)
     except (HistoryUnreadError, records.RegistryError) as error:
         fail(str(error))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,7 @@ from bellwether_kafka.coordinator.cli.look import (
     who_assigns,
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document, say
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import (
     OF_ASSIGNMENT,
@@ -206,25 +207,34 @@ async def _top(
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
     async with connected(settings.properties) as sources:
         observers: dict[str, GroupObserver] = {}
+        silent: dict[str, str] = {}
 
         async def look(wanted: str) -> list[Row]:
             for name in names or await _listed(sources):
                 if name not in observers and wanted in name:
                     found, _ = settings_for(bootstrap, config, name)
                     observers[name] = observer_for(found, name, sources)
-            rows = await _look([one for name, one in observers.items() if wanted in name], urls)
+            rows = await _look([one for name, one in observers.items() if wanted in name], urls, silent)
             if names and rows and all(row.type in ("missing", "unknown") for row in rows):
                 fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
             return rows
 
         if interval_s is None:
             _print(view.rows(await look(view.wanted)), view, output)
+            for sentence in unanswered(silent):
+                say(sentence, err=True)
         elif output.is_document or not sys.stdout.isatty():
             while True:
                 _print(view.rows(await look(view.wanted)), view, output, one_of_many=True)
                 await asyncio.sleep(interval_s)
         else:
-            await Screen(view, wide=output is Output.WIDE).run(look, interval_s)
+            await Screen(view, wide=output is Output.WIDE, silent=silent).run(look, interval_s)
+
+
+def unanswered(silent: Mapping[str, str]) -> list[str]:
+    """Which pages say nothing of their groups, and why."""
+    said = "so what it leads is not shown; check --url."
+    return [f"{url} does not answer ({why}), {said}" for url, why in silent.items()]
 
 
 def _print(rows: Sequence[Row], view: View, output: Output, *, one_of_many: bool = False) -> None:
@@ -260,8 +270,9 @@ def keys_of(on_key: Callable[[str], None]) -> Iterator[bool]:
 class Screen:
     """The live table. Keys change the order and what is shown at once, from the last look."""
 
-    def __init__(self, view: View, *, wide: bool) -> None:
+    def __init__(self, view: View, *, wide: bool, silent: Mapping[str, str] | None = None) -> None:
         self._view, self._wide = view, wide
+        self._silent: Mapping[str, str] = {} if silent is None else silent
         self._rows: list[Row] = []
         self._ended = asyncio.Event()
         self._live = Live(console=Console(), screen=True, auto_refresh=False)
@@ -283,7 +294,8 @@ class Screen:
 
     def _draw(self, below: str) -> None:
         rows = self._view.rows(self._rows)
-        self._live.update(Group(_table(rows, self._view, wide=self._wide), Text(below, "dim")), refresh=True)
+        said = [Text(sentence, "yellow") for sentence in unanswered(self._silent)]
+        self._live.update(Group(_table(rows, self._view, wide=self._wide), *said, Text(below, "dim")), refresh=True)
 
 
 async def _listed(sources: Sources) -> list[str]:
@@ -291,8 +303,11 @@ async def _listed(sources: Sources) -> list[str]:
     return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
 
 
-async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list[Row]:
-    reports = await asyncio.to_thread(_reports, urls)
+async def _look(
+    observers: Sequence[GroupObserver], urls: Sequence[str], silent: dict[str, str] | None = None
+) -> list[Row]:
+    """`silent` is given the pages that did not answer, and why."""
+    reports = await asyncio.to_thread(_reports, urls, {} if silent is None else silent)
     turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def look(one: GroupObserver) -> Observation:
@@ -303,16 +318,17 @@ async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list
     return [row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))]
 
 
-def _reports(urls: Sequence[str]) -> SidecarReports:
-    """What the pages say that answer; one that does not is as good as none."""
+def _reports(urls: Sequence[str], silent: dict[str, str]) -> SidecarReports:
+    """What the pages say that answer; the others are `silent`, by what was wrong."""
+    silent.clear()
     groups: list[Any] = []
     lines: list[Any] = []
     for url in urls:
         try:
             groups += _fetched(f"{url.rstrip('/')}/api/groups")
             lines += _fetched(f"{url.rstrip('/')}/decisions")
-        except (OSError, ValueError):
-            continue
+        except (OSError, HTTPException, ValueError) as error:
+            silent[url] = str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
     return SidecarReports.of(groups, lines)
 
 

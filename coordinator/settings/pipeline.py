@@ -13,8 +13,11 @@ currency = "USD"
 """
 
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bellwether_kafka.coordinator.names import keep_secret
 
 TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
 Positive = Annotated[int, Field(gt=0)]
@@ -32,6 +35,15 @@ class EventSettings(_Table):
     sample_interval_ms: Annotated[int, Field(ge=1_000)] = 30_000
     registry_url: str | None = Field(default=None, pattern=r"^https?://")
     queue_max: Positive = 256
+
+    @field_validator("registry_url")
+    @classmethod
+    def _keeps_its_password(cls, value: str | None) -> str | None:
+        """It may be part of the address, and is shown nowhere."""
+        for password in (urlsplit(value).password or "",) if value else ():
+            keep_secret(password)
+            keep_secret(unquote(password))
+        return value
 
 
 class WeightSettings(_Table):

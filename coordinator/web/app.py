@@ -32,6 +32,7 @@ PAGE = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     **{f"/{name}": (name, SCRIPT) for name in SCRIPTS},
 }
+NO_GROUP = b"This process has no group of that name.\n"
 KNOWN = (
     b"There are /, /metrics, /livez, /readyz, /decisions, /api/overview, /api/overview/NAME, /api/groups and"
     b" /api/groups/NAME.\n"
@@ -143,7 +144,8 @@ class Web:
         return Answer(HTTPStatus.OK, kind, encode(self._registry))
 
     def _rows(self, group: str) -> Answer:
-        return _json([values_of_row(row) for row in self._overview(group)])
+        rows = [values_of_row(row) for row in self._overview(group)]
+        return _json(rows) if rows or not group else Answer(HTTPStatus.NOT_FOUND, PLAIN, NO_GROUP)
 
     def _group(self, name: str) -> Answer:
         shown = self._picture(name) or self._observed(name)

@@ -112,7 +112,7 @@ def _role(now: GroupNow) -> NotLeading | None:
 
 def _why(now: GroupNow) -> str:
     role = now.status.role
-    return f"{role.detail}. {role.remedy}" if role is not None else ""
+    return f"{role.detail.rstrip('.')}. {role.remedy}" if role is not None else ""
 
 
 def _nobody_reads(now: GroupNow) -> bool:

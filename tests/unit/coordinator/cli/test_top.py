@@ -6,7 +6,17 @@ import pytest
 
 from bellwether_kafka.coordinator.cli.look import BROKER, CONSUMERS, MEMBER, NOBODY, US
 from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.top import ESCAPE, Order, Row, SidecarReports, View, keys_of, row_of
+from bellwether_kafka.coordinator.cli.top import (
+    ESCAPE,
+    Order,
+    Row,
+    SidecarReports,
+    View,
+    _reports,
+    keys_of,
+    row_of,
+    unanswered,
+)
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.unit.coordinator.observation.test_offset_history import history, sample
@@ -138,3 +148,11 @@ def test_without_a_terminal_no_keys_are_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with keys_of(lambda _: None) as has_keys:
         assert not has_keys
+
+
+def test_a_page_that_does_not_answer_is_named() -> None:
+    """It ended with 0 and without a word."""
+    silent: dict[str, str] = {"of the last refresh": "x"}
+    assert _reports(["http://127.0.0.1:1"], silent) == SidecarReports()
+    (sentence,) = unanswered(silent)
+    assert sentence.startswith("http://127.0.0.1:1 does not answer ([Errno 111] Connection refused), so")

@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.guard.settings import broker_settings
 from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership.config import check_timing
+from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.settings.errors import SettingsError
 from bellwether_kafka.coordinator.settings.process import Settings, load
@@ -298,3 +299,11 @@ def test_service_links_of_kubernetes_are_no_settings(service: str) -> None:
 def test_a_variable_that_only_looks_like_a_service_link_is_judged_as_before() -> None:
     with pytest.raises(SettingsError, match="BELLWETHER_METRICS_PORT is no setting"):
         load(environ={"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092", "BELLWETHER_METRICS_PORT": "9790"})
+
+
+def test_the_password_of_a_registry_is_shown_nowhere(tmp_path: Path) -> None:
+    rest = '[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "orders"\n'
+    events = '[events]\ntopic = "e"\nregistry_url = "https://user:hush%2F4713@registry:8081"\n'
+    assert from_toml(tmp_path, rest + events).events is not None
+    for text in ("cannot reach https://user:hush%2F4713@registry", "401 for hush/4713"):
+        assert "4713" not in without_secrets(text)

@@ -79,7 +79,7 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
         ("GET /parts.js", 200, "export function make"),
         ("GET /page.css", 200, "color-scheme"),
         ("GET /api/overview", 200, "[]"),
-        ("GET /api/overview/a%2Fb", 200, "[]"),
+        ("GET /api/overview/a%2Fb", 404, "no group of that name"),
         ("GET /page.html", 404, "There are"),
         ("GET /../cli.py", 404, "There are"),
         ("POST /metrics", 405, "Only GET"),
