@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from bellwether_kafka.bounded import json_of, read_file
 from bellwether_kafka.coordinator.observation.lag import is_seldom
 from bellwether_kafka.coordinator.observation.offset_history import AGE_MS_MAX, WAITS_KEPT, OffsetHistory
 
@@ -82,13 +83,10 @@ class Rhythms:
         """By group, with when it was learned; nothing where there is no such file, or none that can be read."""
         if self._path is None:
             return {}
-        with suppress(OSError, ValueError, AttributeError, RecursionError):
-            with self._path.open("rb") as file:
-                text = file.read(BYTES_MAX + 1)
-            if len(text) <= BYTES_MAX:
-                oldest_ms = self._clock() * 1000 - KEPT_MS
-                found = {group: _entry(value) for group, value in json.loads(text).items()}
-                return {group: entry for group, entry in found.items() if entry[0] and entry[1] >= oldest_ms}
+        with suppress(OSError, ValueError, AttributeError):
+            oldest_ms = self._clock() * 1000 - KEPT_MS
+            found = {group: _entry(value) for group, value in json_of(read_file(self._path, BYTES_MAX)).items()}
+            return {group: entry for group, entry in found.items() if entry[0] and entry[1] >= oldest_ms}
         return {}
 
 
