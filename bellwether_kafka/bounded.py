@@ -241,13 +241,22 @@ def fetched(
     secure = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
     opener = urllib.request.build_opener(secure, *([Here()] if headers else []))
     request = urllib.request.Request(url, body, dict(headers or {}))  # noqa: S310 - checked above
-    with opener.open(request, timeout=timeout_s) as answer:
-        chunks, left, until = [], bytes_max, time.monotonic() + timeout_s
-        while chunk := answer.read1(min(left + 1, CHUNK_BYTES)):
-            left -= len(chunk)
-            if left < 0:
-                raise OutsideReadError(f"its answer has more than {bytes_max:,} bytes", url)
-            if time.monotonic() > until:
-                raise OutsideReadError(f"its answer took more than {timeout_s:g} s", url)
-            chunks.append(chunk)
-        return b"".join(chunks)
+    try:
+        with opener.open(request, timeout=timeout_s) as answer:
+            return _body(answer, bytes_max, time.monotonic() + timeout_s, url)
+    except TimeoutError:
+        raise OutsideReadError(f"its answer took more than {timeout_s:g} s", url) from None
+
+
+def _body(answer: Any, bytes_max: int, until: float, url: str) -> bytes:
+    """Raises TimeoutError after `until`, by `time.monotonic`."""
+    chunks: list[bytes] = []
+    left = bytes_max
+    while chunk := answer.read1(min(left + 1, CHUNK_BYTES)):
+        left -= len(chunk)
+        if left < 0:
+            raise OutsideReadError(f"its answer has more than {bytes_max:,} bytes", url)
+        if time.monotonic() > until:
+            raise TimeoutError
+        chunks.append(chunk)
+    return b"".join(chunks)
