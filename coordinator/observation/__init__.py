@@ -39,6 +39,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     anomalies_of_plan,
     as_document,
     group_values,
+    known_cross_rack,
     values_of,
 )
 from bellwether_kafka.coordinator.observation.observer import (

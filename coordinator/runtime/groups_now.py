@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from bellwether_kafka.coordinator.observation import Observation, Rebalances
+from bellwether_kafka.coordinator.observation import Observation, Rebalances, known_cross_rack
 from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, Rounds
 
 BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
@@ -49,7 +49,7 @@ def _planned(now: GroupNow, rounds: Rounds) -> GroupNow:
         assigned_by=BELLWETHER,
         items=len(newest.plan.owner),
         unowned=cost.unowned,
-        cross_rack=cost.cross_rack,
+        cross_rack=known_cross_rack(newest.plan, newest.plan.owner, cost),
         anomalies=rounds.anomalies(now.status.group),
     )
 

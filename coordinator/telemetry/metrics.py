@@ -13,7 +13,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
-from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, Observation, anomalies_of_plan
+from bellwether_kafka.coordinator.observation import (
+    Anomaly,
+    AnomalyKind,
+    Observation,
+    anomalies_of_plan,
+    known_cross_rack,
+)
 from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
 
 REASONS_MAX = 30
@@ -226,9 +232,10 @@ class Metrics:
         self.members.labels(group).set(placed)
         self.degraded.labels(group).set(degraded + len(decision.raw.others) - placed)
         self.unowned.labels(group).set(decision.cost.unowned)
+        crossing = known_cross_rack(plan, plan.owner, decision.cost)
         values = {
             "owned": int(np.count_nonzero(plan.owner != NOBODY)),
-            "cross_rack": decision.cost.cross_rack,
+            "cross_rack": UNKNOWN if crossing is None else crossing,
             "spread": decision.cost.spread,
             "withheld": int(np.count_nonzero(plan.withheld)),
         }

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Labels, Metrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.unit.coordinator.web.test_observed import SKEWED
+from tests.unit.coordinator.web.test_observed import RACKLESS, SKEWED
 
 
 def decided() -> Decision[PartitionPlan]:
@@ -46,6 +46,14 @@ def test_what_brokers_show_of_a_group_to_lead_has_the_same_series() -> None:
     assert value(metrics, "cross_rack_partitions") == shadow.current.cross_rack > 0
     assert value(metrics, "partition_spread") == shadow.current.spread
     assert math.isnan(value(metrics, "pending_partitions") or 0)
+
+
+def test_what_is_read_across_racks_is_not_zero_where_no_rack_is_known() -> None:
+    assert RACKLESS.shadow is not None
+    metrics = Metrics()
+    metrics.record(replace(RACKLESS.shadow.decision, raw=replace(RACKLESS.shadow.decision.raw, group_id="g")))
+    assert math.isnan(value(metrics, "cross_rack_partitions") or 0)
+    assert value(metrics, "unowned_partitions") == 0
 
 
 def test_of_a_group_in_a_rebalance_only_members_are_known() -> None:
