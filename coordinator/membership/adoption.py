@@ -71,6 +71,8 @@ class Approach:
     def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
         self.core.takeovers.failed(takeover.leader, takeover.room)
+        if takeover.disturbs and self._attempt.evictions:
+            self.core.takeovers.came_to_nothing(self._attempt, takeover.evicted, failed.reason)
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
         self._give_back(failed.reason)

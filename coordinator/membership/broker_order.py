@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
+from math import inf
 
 from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.primitives import java_string_hash
@@ -38,6 +40,7 @@ class Table:
     buckets: int
 
 
+@lru_cache(maxsize=16_384)
 def spread_hash(member_id: str) -> int:
     """h ^ h >>> 16 of String.hashCode, unsigned."""
     value = java_string_hash(member_id)
@@ -93,6 +96,41 @@ def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> boo
     return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
 
 
+def comes_behind(members: Iterable[str], own: str, known: Iterable[Table]) -> int:
+    """How many members come before an id that is new, in that of the tables in which most do."""
+    others = [m for m in members if m != own]
+    return max((len(rivals(others, own, table)) for table in known), default=0)
+
+
+def passable(members: Iterable[str], table: Table) -> list[str]:
+    """Members before which a new id can come, in the table's order."""
+    found = {*members}.difference(unavoidable(members, table))
+    return sorted(found, key=lambda m: _key(spread_hash(m), table))
+
+
+def chance(members: Sequence[str], known: Iterable[Table], behind: int) -> float:
+    """The probability that at most `behind` of the members that a random new id can pass come before it, in each of the
+    tables."""
+    limits: dict[int, float] = {}
+    for table in known:
+        limits[table.buckets] = min(limits.get(table.buckets, inf), _first_taken(members, table, behind))
+    fits, before = {0: 1.0}, 1  # by bucket: the share of its ids
+    for size, limit in sorted(limits.items()):
+        buckets = ((bucket, share) for below, share in fits.items() for bucket in range(below, size, before))
+        fits = {bucket: min(share, limit - bucket) for bucket, share in buckets if bucket < limit}
+        before = size
+    return sum(fits.values()) / before
+
+
+def _first_taken(members: Sequence[str], table: Table, behind: int) -> float:
+    """The place in the table of the first member that a random new id has to pass; signed hashes divide a bucket."""
+    others = passable(members, table)
+    if behind >= len(others):
+        return float(table.buckets)
+    bucket, *signed = _key(spread_hash(others[behind]), table)
+    return bucket + sum((value + SIGN) / (2 * SIGN) for value in signed)
+
+
 @dataclass(slots=True)
 class Listing:
     """A group's members as the broker lists them, the tables that would list them so, and who would lead next. `own` is
@@ -109,8 +147,15 @@ class Listing:
 
     def puts_first(self, member_id: str, coming: Sequence[int]) -> bool:
         """Whether this id of Bellwether's would be the first, when so many members have come."""
+        return sorts_first(*self._with(member_id, coming))
+
+    def puts_behind(self, member_id: str, coming: Sequence[int]) -> int:
+        """How many members would come before this id of Bellwether's then."""
+        return comes_behind(*self._with(member_id, coming))
+
+    def _with(self, member_id: str, coming: Sequence[int]) -> tuple[list[str], str, list[Table]]:
         others = [m.member_id for m in self.members if not self.is_ours(m)]
-        return sorts_first(others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)])
+        return others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)]
 
     def ahead(self, own: str, leader: str, *, another_comes: bool) -> tuple[str, ...]:
         """Who would lead before Bellwether once the leader is gone."""
@@ -130,12 +175,12 @@ class Listing:
     def are_back(self, removed: Iterable[str], members: tuple[DescribedMember, ...]) -> bool:
         """For each of these a new member of the same client is there; any new one where it was never described."""
         before = {m.member_id: m for m in self.members}
-        new = Counter(_client(m) for m in members if m.member_id not in before and not self.is_ours(m))
-        gone = Counter(_client(before[member_id]) for member_id in removed if member_id in before)
+        new = Counter(client_of(m) for m in members if m.member_id not in before and not self.is_ours(m))
+        gone = Counter(client_of(before[member_id]) for member_id in removed if member_id in before)
         return new.total() > 0 and gone <= new
 
 
-def _client(member: DescribedMember) -> tuple[str, str, str | None]:
+def client_of(member: DescribedMember) -> tuple[str, str, str | None]:
     """What a client keeps when it comes back under another member id."""
     return (member.client_id, member.client_host, member.instance_id)
 

@@ -26,7 +26,13 @@ class Change:
 
 
 def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
-    """Whether a member could change without a rebalance: only static ones can."""
+    """Whether a member could change without a rebalance: only static ones can.
+
+    A member shows topics and rack in its JoinGroup alone. In a group at rest the broker answers a JoinGroup with the
+    generation as it is where the member names its id and its bytes have not changed; other bytes, or a new id without
+    an instance id, begin a rebalance. Only a static member that comes back without an id replaces itself, whatever its
+    bytes (GroupMetadataManager of Kafka 4: classicGroupJoinExistingMember and
+    updateStaticMemberThenRebalanceOrCompleteJoin)."""
     return any(m.instance_id is not None and m.member_id != own_member_id for m in planned)
 
 

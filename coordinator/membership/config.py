@@ -18,6 +18,9 @@ Mode = Literal["observe", "assist", "lead"]  # what a process may do to a group:
 Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes Bellwether's
 HandBack = Literal["leave", "alert"]
 
+# A JoinGroup and a DescribeGroups, one after the other, take about half of it on one machine.
+TRY_MS = 7
+
 
 @dataclass(frozen=True, slots=True)
 class SizeLimit:
@@ -98,6 +101,7 @@ class MembershipConfig:
     # roll_ms_max), and while the removed leader comes back.
     takeover_guard: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
+    takeovers_in_vain_max: int = 1  # that disturb the same members and come to nothing
     # The leader, and another where it would lead next; never half of the group (`table_growth`).
     evictions_max: int = 2
     size_limit: SizeLimit = NOT_READ  # temporary members of a take-over must leave room
@@ -112,6 +116,12 @@ class MembershipConfig:
     def streams(self) -> bool:
         """The group is a Kafka Streams application: one protocol, and userData in whatever Bellwether sends."""
         return self.protocols == (STREAMS_PROTOCOL,)
+
+    @property
+    def tries_max(self) -> int | None:
+        """How many member ids a take-over can try for certain while members wait. None where it tries them before it
+        disturbs any: without an instance id."""
+        return None if self.instance_id is None else self.roll_ms_max // TRY_MS
 
     @property
     def lingers_ms(self) -> int | None:

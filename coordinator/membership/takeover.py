@@ -40,6 +40,7 @@ from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, Mem
 from bellwether_kafka.coordinator.membership.errors import Code, name_of
 from bellwether_kafka.coordinator.membership.own_joins import OwnJoins, PendingIds, TemporaryMembers
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
+from bellwether_kafka.coordinator.membership.table_growth import CHOOSY
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
@@ -49,6 +50,7 @@ COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is o
 EVICTED = "another member takes the lead"
 # Steps in which the broker has no member of Bellwether's but temporary ones.
 NOT_IN_YET = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING, Step.GROWING, Step.SHRINKING)
+AT_REST = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # of these no member notices anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,11 @@ class Takeover:
         """So many members were too many for the broker; None where it has taken all."""
         refused = self._temporary.refused == Code.GROUP_MAX_SIZE_REACHED
         return len(self._listing.members) + self._temporary.wanted if refused else None
+
+    @property
+    def disturbs(self) -> bool:
+        """Members have noticed the attempt, or are about to."""
+        return self._step not in AT_REST
 
     @property
     def joined(self) -> bool:
@@ -324,8 +331,14 @@ class Takeover:
         return None
 
     def _is_good(self, member_id: str) -> bool:
+        """While members wait for it, an id behind few enough members is better in time than none."""
         # With Bellwether, and with Bellwether and a barrier that comes into the rebalance.
-        return self._listing.puts_first(member_id, (1, 2) if self._reopens() else (1,))
+        coming = (1, 2) if self._reopens() else (1,)
+        if self._listing.puts_first(member_id, coming):
+            return True
+        choosy_until = self._limit - (1 - CHOOSY) * self._config.roll_ms_max / 1000
+        late = self._config.instance_id is not None and self._now > choosy_until
+        return late and self._listing.puts_behind(member_id, coming) < self._evictions
 
     def _no_id(self) -> Failed:
         return Failed(f"none of {self.tries} member ids sorts first")

@@ -8,9 +8,11 @@ take-over    come into a group at rest, remove its leader once, with another whe
              any absence that outlasts the session
 """
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from bellwether_kafka.coordinator.membership.broker_order import Table, tables
+from bellwether_kafka.coordinator.membership.broker_order import Table, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
@@ -40,12 +42,40 @@ class TakeoverAttempt:
     temporary: int = 0
 
 
+@dataclass(slots=True)
+class InVain:
+    """Attempts that have disturbed the same members and came to nothing, `times` so far; `reason` is that of the last.
+    The members change when one goes or another comes, but not when one comes back that an attempt has removed."""
+
+    times: int = 0
+    reason: str = ""
+    _clients: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)  # before the last attempt
+    _left_alone: frozenset[str] = frozenset()  # ids of the members that it has not removed, or that are back
+
+    def once_more(self, members: Iterable[DescribedMember], removed: Iterable[str], reason: str) -> None:
+        before = tuple(members)
+        self.times += 1
+        self.reason = reason
+        self._clients = Counter(map(client_of, before))
+        self._left_alone = frozenset(m.member_id for m in before).difference(removed)
+
+    def seen(self, members: Iterable[DescribedMember]) -> None:
+        """The members of a group at rest, without Bellwether's."""
+        others = tuple(members)
+        present = frozenset(m.member_id for m in others)
+        if self._left_alone <= present and Counter(map(client_of, others)) <= self._clients:
+            self._left_alone = present
+        else:
+            self.times = 0
+
+
 class TakeoverPolicy:
     """Looks at what is described of a group that others lead, and says when to try. Remembers who led."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
         self._tried_at: list[float] = []
+        self._in_vain = InVain()
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
         self._fragile: DescribedMember | None = None  # of the group when it was last at rest
@@ -75,6 +105,8 @@ class TakeoverPolicy:
         known = tables([m.member_id for m in answer.members])
         if answer.state == GroupState.STABLE:
             self._fragile = _fails_beside_us(answer)
+            ours = subscription(self._config.topics, streams=self._config.streams)
+            self._in_vain.seen(m for m in answer.members if m.metadata != ours)
         if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
             return TakeoverAttempt(0, answer.members, known)
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
@@ -87,7 +119,8 @@ class TakeoverPolicy:
 
     def _forecast(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> Forecast:
         ids = [m.member_id for m in answer.members]
-        return forecast(ids, known, self.leader, self._config.evictions_max, self._size_max)
+        config = self._config
+        return forecast(ids, known, self.leader, config.evictions_max, self._size_max, config.tries_max)
 
     @property
     def _size_max(self) -> int | None:
@@ -118,12 +151,18 @@ class TakeoverPolicy:
         if room is not None:
             self._room = min(room, self._size_max or room)
 
+    def came_to_nothing(self, attempt: TakeoverAttempt, removed: Iterable[str], reason: str) -> None:
+        """Although members have noticed it: they are not disturbed again."""
+        self._in_vain.once_more(attempt.listing, removed, reason)
+
     def succeeded(self) -> None:
         self.leader = ""
+        self._in_vain = InVain()
 
     def asked_for(self) -> None:
         """An operator has ended an order that kept it out: what was tried before then was another matter."""
         self._tried_at.clear()
+        self._in_vain = InVain()
 
     def next_attempt(self, now: float) -> float | None:
         """When one may be made again, where too many have been made; None where none is in the way."""
@@ -134,6 +173,12 @@ class TakeoverPolicy:
     def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> Obstacle | None:
         if self._config.takeover_guard is not None:
             return self._config.takeover_guard
+        if self._in_vain.times >= self._config.takeovers_in_vain_max:
+            sentence = (
+                f"an attempt has disturbed these members and came to nothing ({self._in_vain.reason}), so there is no"
+                " other (takeovers_in_vain_max); restart one of them, or order leave and resume"
+            )
+            return Obstacle(NotLeading.BLOCKED, sentence)
         if self.next_attempt(now) is not None:
             sentence = f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max)"
             return Obstacle(NotLeading.SET_BACK, sentence)
@@ -171,6 +216,11 @@ def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
     if foreseen.begins:
         return ""
     leader, ahead = foreseen.leader, foreseen.with_leader
+    if len(ahead) < foreseen.allowed:
+        return (
+            f"in {foreseen.fails:.0%} of such take-overs no member id that sorts first would be found among the"
+            f" {foreseen.tries} that can be tried within roll_ms_max; raise roll_ms_max, or restart the members"
+        )
     remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"
     if size_limit.members is None:
         remedy = f"{size_limit.unknown}, so their table is not made to grow; {size_limit.remedy}, or {remedy}"

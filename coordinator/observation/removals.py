@@ -31,11 +31,13 @@ class FirstSlot:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """`leader` is "" where it is not known. `removed` are removed with it, after `temporary` members of Bellwether's
+    """`leader` is "" where it is not known. `removed` are removed with it, and one of `perhaps` where no member id of
+    Bellwether's that sorts first is found in time, after `temporary` members of Bellwether's
     have made the table grow. Without `begins` no member is disturbed, and `reason` says why, with the remedy."""
 
     leader: str
     removed: dict[str, str]
+    perhaps: dict[str, str]
     temporary: int
     begins: bool
     reason: str
@@ -48,7 +50,11 @@ class Removals:
         else:
             who = f"{self.leader} leads" if self.leader else UNKNOWN_LEADER
             more = "".join(f", and with it {member} ({cost})" for member, cost in self.removed.items())
-            yield f"{who}; a take-over removes the leader{more or ', and no other member'}."
+            more = more or ", and no other member" * (not self.perhaps)
+            yield f"{who}; a take-over removes the leader{more}."
+            if self.perhaps:
+                also = _named(self.perhaps)
+                yield f"Where no member id of Bellwether's sorts first in time, it removes one more: {also}."
             if self.temporary:
                 yield f"First {self.temporary} temporary members of Bellwether's make the broker's table grow."
         slots = [
@@ -67,12 +73,13 @@ def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit)
     at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.sidecars
     if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_guard is not None:
         return None
-    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members)
+    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, config.tries_max)
     costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
     slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
     return Removals(
         leader=foreseen.leader,
         removed={m: costs[m] for m in foreseen.with_leader},
+        perhaps={m: costs[m] for m in foreseen.perhaps} if foreseen.begins else {},
         temporary=foreseen.chosen.temporary if foreseen.begins else 0,
         begins=foreseen.begins,
         reason=blocked(foreseen, size_limit),

@@ -80,6 +80,7 @@ class GroupSettings(StreamsSettings):
     followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
     rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
     takeover_attempts_max: int = Field(default=DEFAULTS.takeover_attempts_max, ge=1)
+    takeovers_in_vain_max: int = Field(default=DEFAULTS.takeovers_in_vain_max, ge=1)
     evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
     roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
     hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max

@@ -119,6 +119,7 @@ class World:
             leave_on_stop=self.rng.random() < 0.5,
             linger_ms=None,
             takeover_attempts_max=1_000,
+            takeovers_in_vain_max=1_000,
         )
         size_max = random.Random(f"size of {self.seed}").choice((None, SIZE_MAX, SIZE_MAX))
         made = replace(made, size_limit=SizeLimit(size_max))

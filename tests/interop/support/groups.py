@@ -24,9 +24,10 @@ PATIENT: Mapping[str, int] = {
     "roll_ms_max": 10_000,
     "hold_ms_max": 10_000,
     "takeover_attempts_max": 20,
+    "takeovers_in_vain_max": 20,
 }
 # Sessions of applications end early, and so does the time for all this; but one may try again.
-PATIENT_WITH_APPLICATIONS = {"takeover_attempts_max": PATIENT["takeover_attempts_max"]}
+PATIENT_WITH_APPLICATIONS = {name: PATIENT[name] for name in ("takeover_attempts_max", "takeovers_in_vain_max")}
 CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
 
 

@@ -20,7 +20,7 @@ def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
 
 
 GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
-LEADER, OTHER, THIRD, FOURTH, FIFTH = (ids(bucket, 1)[0] for bucket in (3, 7, 11, 13, 14))
+LEADER, OTHER, THIRD, FOURTH, FIFTH = (ids(bucket, 1)[0] for bucket in (5, 7, 11, 13, 14))
 FRONT = ids(16, 1)[0]  # in the first bucket of a table of 16 buckets, and of none that is larger
 ALWAYS_FRONT = ids(0, 1)[0]
 

@@ -1,5 +1,7 @@
 """Stories of a take-over on its way to a member id that sorts first."""
 
+import pytest
+
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
@@ -11,10 +13,12 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     BAD,
     COOPERATIVE,
     FENCED,
+    FIVE,
     GOOD,
     GROUP,
     GROUP_MAX_SIZE_REACHED,
     LEADER,
+    OTHER,
     WORSE,
     answered,
     client,
@@ -22,6 +26,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     evictions,
     given,
     ids,
+    in_order,
     parked,
     rehearsed,
     stable,
@@ -83,6 +88,19 @@ def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
 
 
 # ---- with an instance id ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("waited_s", "will_do"), [(0.0, False), (1.2, True)])
+def test_after_a_while_an_id_will_do_behind_a_member_that_may_be_removed(waited_s: float, *, will_do: bool) -> None:
+    """The group waits for the id, and in large ones an id that sorts first is rare."""
+    second = ids(6, 1, prefix="bellwether")[0]
+    play = given(rehearsed(members=FIVE, instance_id="bellwether"), "barrier").later(waited_s)
+    us = client(second, "bw", "bellwether")
+    play.wake().described("PreparingRebalance", *in_order(*FIVE, us, buckets=16))
+    assert play.kinds() == (["Evict"] if will_do else ["Join"])
+    if will_do:
+        answered(play, OTHER, member_id=second).synced()
+        assert play.sent(c.Evict).member_ids == (OTHER, LEADER)
 
 
 def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:

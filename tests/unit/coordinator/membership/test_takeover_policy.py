@@ -18,14 +18,17 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover_scenes import (
+    GOOD,
     GROUP,
     LEADER,
     OTHER,
     THIRD,
+    answered,
     client,
     dynamic_until_named,
     evicted,
     ids,
+    in_order,
     rehearsed,
     seeing,
     stable,
@@ -140,7 +143,7 @@ def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those
 
 @pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])
 def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.DescribedMember, ...]) -> None:
-    play = dynamic_until_named()
+    play = dynamic_until_named(takeovers_in_vain_max=2)
     evicted(play, 29)
     play.left()
     for _ in range(20):
@@ -152,6 +155,70 @@ def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.
         if any(isinstance(x, c.Describe) for x in play.last):
             stable(play, *people)
     assert play.sent(c.Decide).generation == REHEARSAL
+
+
+# ---- nobody is disturbed twice ---------------------------------------------------------------------------------------
+
+BACK = client(ids(9, 1)[0], "leader")
+NEWCOMER = ids(10, 1)[0]
+
+
+def in_vain() -> Play:
+    """The leader has been removed, and another one leads again; the leader is back under another id."""
+    play = evicted(dynamic_until_named(readopt_ms=10, readopt_ms_max=10))
+    play.described("PreparingRebalance", client(GOOD, "bw"), *GROUP[1:], BACK)
+    answered(play, OTHER, generation=6)
+    assert play.state is State.LEAVING
+    return play.left()
+
+
+def looks(play: Play, *members: e.DescribedMember) -> Play:
+    """Until a plan is rehearsed, which begins an attempt, or a while has passed."""
+    for _ in range(20):
+        if any(isinstance(x, c.FindCoordinator) for x in play.last):
+            play.found()
+        elif any(isinstance(x, c.Describe) for x in play.last):
+            stable(play, *in_order(*members, buckets=16))
+        elif begins(play):
+            break
+        else:
+            play.wake()
+    return play
+
+
+def begins(play: Play) -> bool:
+    return any(isinstance(x, c.Decide) for x in play.last)
+
+
+def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again() -> None:
+    """In a trial two of four groups ended blocked after their members had been disturbed twice."""
+    play = looks(in_vain(), *GROUP[1:], BACK)
+    assert not begins(play)
+    role = play.machine.role
+    assert role.reason is NotLeading.BLOCKED
+    assert f"came to nothing ({OTHER} leads the group" in role.detail
+    assert "restart one of them, or order leave and resume" in role.detail
+
+
+def test_a_removed_leader_that_is_back_late_is_no_other_member() -> None:
+    play = looks(in_vain(), *GROUP[1:])
+    assert not begins(looks(play, *GROUP[1:], BACK))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [(GROUP[1], BACK), (GROUP[1], client(NEWCOMER, "third"), BACK), (*GROUP[1:], BACK, client(NEWCOMER, "new"))],
+    ids=["one has gone", "one has been restarted", "another has come"],
+)
+def test_other_members_may_be_disturbed(members: tuple[e.DescribedMember, ...]) -> None:
+    assert begins(looks(looks(in_vain(), *GROUP[1:], BACK), *members))
+
+
+def test_an_operator_may_ask_for_another_attempt() -> None:
+    play = looks(in_vain(), *GROUP[1:], BACK)
+    play.tell(e.OrdersStand("ann has ordered leave", ""))
+    play.tell(e.OrdersStand("", ""))
+    assert begins(looks(play, *GROUP[1:], BACK))
 
 
 # ---- the rehearsal ---------------------------------------------------------------------------------------------------
