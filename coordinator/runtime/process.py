@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observ
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
-from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
@@ -129,6 +129,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         if settings.http_address:
             await server.start(settings.http_address)
         watching = asyncio.create_task(turning.run())
+        spare_collections()
         with _reloading(reload):
             return await service.run()
     except HttpAddressError as error:

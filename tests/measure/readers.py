@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 
 from rich.console import Console
 
+from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
 from bellwether_kafka.coordinator.web import HttpServer
 from tests.unit.coordinator.web.large import LARGE, application
 
@@ -94,6 +95,7 @@ def probes(port: int, until: float, to: Connection) -> None:
 async def measure(readers: int, silent: int, seconds: float) -> tuple[float, float, int, tuple[int, int, float]]:
     """(lateness of this loop, of a bare loop, answers, (probes, failed ones, the slowest))."""
     server = HttpServer(application())
+    spare_collections()
     port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
     start, until = multiprocessing.get_context("spawn"), time.monotonic() + seconds
     ends = []

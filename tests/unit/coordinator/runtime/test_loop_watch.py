@@ -1,9 +1,12 @@
 """How late an event loop is, as other threads see it."""
 
 import asyncio
+import subprocess
+import sys
 import time
 
 from bellwether_kafka.coordinator.runtime.loop_watch import STUCK_S, LoopWatch
+from tests.paths import ROOT
 
 
 class Clock:
@@ -46,3 +49,17 @@ def test_a_call_that_blocks_the_loop_is_seen() -> None:
         return watch.lateness_s()
 
     assert asyncio.run(story()) > 0.2
+
+
+def test_collections_do_not_visit_what_was_there_at_the_start() -> None:
+    """In a process of its own: what is frozen stays so."""
+    program = """
+import gc
+from bellwether_kafka.coordinator.runtime import process
+process.spare_collections()
+print(len(gc.get_objects()), gc.get_freeze_count())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    visited, spared = map(int, done.stdout.split())
+    assert spared > 20_000
+    assert visited < spared / 20
