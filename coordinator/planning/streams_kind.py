@@ -201,6 +201,7 @@ class StreamsKind:
         the application wants, of which it dies. And not after a reset of the application: what comes next may be
         another version, which must not find the topics of the old one.
         """
+        await self._topologies.refresh()
         topology = self._topologies.topology if self.config.topology_attested else None
         if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
