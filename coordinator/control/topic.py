@@ -54,8 +54,8 @@ class SilentTopicError(ControlTopicError):
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
     """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
-    admin = AdminClient({**properties, **QUIET})
     try:
+        admin = AdminClient({**properties, **QUIET})
         if not _exists(admin, topic):
             _create(admin, topic)
     except KafkaException as failed:
@@ -72,8 +72,8 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
 
 def require_topic(properties: Mapping[str, str], topic: str) -> None:
     """For commands, which create nothing. Raises ControlTopicError where it is not there."""
-    admin = AdminClient({**properties, **QUIET})
     try:
+        admin = AdminClient({**properties, **QUIET})
         if _exists(admin, topic):
             return
     except KafkaException as failed:

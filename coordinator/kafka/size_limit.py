@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.coordinator.kafka.acls import DENIED
 from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.protocol.primitives import whole_number
 
 GROUP_SIZE_MAX = "group.max.size"
 NO_RIGHT = SizeLimit(
@@ -57,5 +58,4 @@ def _answer(asked: "Future[dict[str, object]]", limit_s: float) -> int | KafkaEr
         return cast("KafkaError", error.args[0])
     except TimeoutError:
         return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - librdkafka's own errors begin with an underscore
-    value = str(getattr(found, "value", ""))
-    return int(value) if value.isdecimal() else None
+    return whole_number(str(getattr(found, "value", "")))

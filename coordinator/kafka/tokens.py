@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from bellwether_kafka.bounded import fetched, json_of
+from bellwether_kafka.coordinator.names import keep_secret
 from bellwether_kafka.protocol.primitives import whole_number
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -93,6 +94,7 @@ class TokenKeeper:
             ) from (error)
 
     def _kept(self, fresh: Token) -> Token:
+        keep_secret(fresh.value)
         self._token = fresh
         self._renew_in(min(RENEW_S_MAX, max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE)))
         return fresh
@@ -290,6 +292,8 @@ def aws_login() -> tuple[Any, str]:
         raise TokenError(
             "sasl.mechanism AWS_MSK_IAM finds no credentials of AWS; give the process a role, a profile or keys."
         )
+    keep_secret(found.secret_key)
+    keep_secret(found.token or "")
     return found, region
 
 

@@ -11,4 +11,10 @@ from bellwether_kafka.coordinator.names.languages import (
     for_toml,
     for_url,
 )
-from bellwether_kafka.coordinator.names.secrets import HIDDEN, SECRETS, keep_secret, without_secrets
+from bellwether_kafka.coordinator.names.secrets import (
+    HIDDEN,
+    SECRETS,
+    keep_secret,
+    without_kept_secrets,
+    without_secrets,
+)

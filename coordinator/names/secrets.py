@@ -3,10 +3,17 @@
 Whatever reads a secret from a setting, a file or a variable hands it over once; whatever prints text for people asks.
 """
 
+import json
 import re
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
 SHORTEST = 4  # characters; hiding shorter text would hide parts of ordinary words
+LINE_SHORTEST = (
+    16  # of a line of a secret of several lines; headers of PEM files are shorter words or begin with dashes
+)
+KEPT_MAX = 1_024  # ways to write secrets; tokens are renewed for as long as the process runs, and the oldest go
 
 SECRETS = (
     "password",
@@ -24,19 +31,45 @@ _ASSIGNED = re.compile(
     rf"""((?:{"|".join(map(re.escape, SECRETS))})[\w.-]*['"]?\s*[:=]\s*)('[^']*'|"[^"]*")""", re.IGNORECASE
 )
 
-_secrets: set[str] = set()
+# The password in an address, whoever has written it: https://user:password@host.
+_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/?#:@'\"]*:)[^\s/?#'\"]+(?=@)", re.IGNORECASE)
+
+_secrets: dict[str, bytes] = {}  # each way to write one, and its bytes
 
 
 def keep_secret(value: str) -> None:
-    """From now on this value is hidden in every output of the process. Text of less than SHORTEST characters is not
-    kept: it is no secret worth the name, and parts of it are everywhere."""
-    if len(value.strip()) >= SHORTEST:
-        _secrets.add(value.strip())
+    """From now on this value is hidden in every output of the process, also as JSON, Python or an address writes it,
+    and a line of it alone. Text of less than SHORTEST characters is not kept: it is no secret worth the name, and parts
+    of it are everywhere."""
+    for text in _written(value.strip()):
+        if len(text) >= SHORTEST:
+            _secrets.pop(text, None)
+            _secrets[text] = text.encode("utf-8", "surrogateescape")
+    while len(_secrets) > KEPT_MAX:
+        del _secrets[next(iter(_secrets))]
 
 
 def without_secrets(text: str) -> str:
-    """The text with HIDDEN in place of every value that is to be kept secret, the longest first, and of values in
-    quotes that have the name of a secret."""
+    """The text with HIDDEN in place of every value that is to be kept secret, the longest first, of values in quotes
+    that have the name of a secret, and of passwords in addresses."""
     for value in sorted((one for one in _secrets if one in text), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return _ASSIGNED.sub(rf"\g<1>{HIDDEN}", text)
+    return _IN_ADDRESS.sub(rf"\g<1>{HIDDEN}", _ASSIGNED.sub(rf"\g<1>{HIDDEN}", text))
+
+
+def without_kept_secrets(data: bytes) -> bytes:
+    """The same for a whole page as it is sent, by values alone: to look for names in megabytes takes too long."""
+    for value in sorted((one for one in tuple(_secrets.values()) if one in data), key=len, reverse=True):
+        data = data.replace(value, HIDDEN.encode())
+    return data
+
+
+def _written(value: str) -> Iterator[str]:
+    """The value, and how languages write it that escape characters."""
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= LINE_SHORTEST and line[0] != "-")

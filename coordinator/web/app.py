@@ -7,7 +7,7 @@ with its own script and style and asks nobody else for anything.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, cast
@@ -15,6 +15,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from bellwether_kafka.coordinator.names import without_kept_secrets
 from bellwether_kafka.coordinator.observation import values_of
 from bellwether_kafka.coordinator.web.answers import SENT_MAX, Answers, BusyError
 from bellwether_kafka.coordinator.web.observed import Present
@@ -111,7 +112,11 @@ class Web:
             await _send(scope, send, BUSY)
 
     def answer(self, method: str, path: str, accept: str = "") -> Answer:
-        """What a request gets."""
+        """What a request gets. Reasons hold errors of libraries, and these may hold a secret."""
+        answer = self._answer(method, path, accept)
+        return replace(answer, body=without_kept_secrets(answer.body))
+
+    def _answer(self, method: str, path: str, accept: str) -> Answer:
         if method not in READS:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
         if path in PAGE:

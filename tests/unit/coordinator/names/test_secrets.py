@@ -1,0 +1,59 @@
+"""Secrets are hidden by value, however a language writes them, and passwords in addresses by their place."""
+
+import base64
+import json
+from urllib.parse import quote, quote_plus, urlencode
+
+import pytest
+
+from bellwether_kafka.coordinator.names import HIDDEN, keep_secret, without_kept_secrets, without_secrets
+from bellwether_kafka.coordinator.names.secrets import KEPT_MAX
+
+HARD = 'pl"ant\\ed &/é#1'
+BODY = [base64.b64encode(bytes(range(number, number + 48))).decode() for number in (0, 48)]
+PEM = "\n".join(("-----BEGIN PRIVATE KEY-----", *BODY, "-----END PRIVATE KEY-----"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        HARD,
+        json.dumps({"text": HARD}),
+        json.dumps({"text": HARD}, ensure_ascii=False),
+        repr({"text": HARD}),
+        f"http://host/?{urlencode({'token': HARD})}",
+        quote(HARD, safe=""),
+        quote_plus(HARD),
+    ],
+)
+def test_a_secret_is_hidden_in_whatever_language_it_is_written(written: str) -> None:
+    keep_secret(HARD)
+    for shown in (without_secrets(written), without_kept_secrets(written.encode()).decode()):
+        assert "ant" not in shown, shown
+        assert HIDDEN in shown
+
+
+def test_a_line_of_a_key_is_hidden_and_what_every_key_begins_with_is_not() -> None:
+    keep_secret(PEM)
+    assert without_secrets(f"error near {BODY[1]}: bad base64") == f"error near {HIDDEN}: bad base64"
+    assert without_secrets("expected -----BEGIN PRIVATE KEY-----") == "expected -----BEGIN PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://user:pw@host:8081/x refused", f"http://user:{HIDDEN}@host:8081/x refused"),
+        ("url='https://:s3cr3t@h'", f"url='https://:{HIDDEN}@h'"),
+        ("SASL_SSL://broker:9092 and a@b", "SASL_SSL://broker:9092 and a@b"),
+        ("http://host:8081/a@b", "http://host:8081/a@b"),
+    ],
+)
+def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def test_renewed_tokens_do_not_pile_up() -> None:
+    for number in range(KEPT_MAX + 1):
+        keep_secret(f"token-{number:08}")
+    assert without_secrets("token-00000000") == "token-00000000"
+    assert without_secrets(f"token-{KEPT_MAX:08}") == HIDDEN
