@@ -55,15 +55,17 @@ class Troubles:
     done: Counter[str] = field(default_factory=Counter)
 
     def run(self, until: float, said: Said) -> None:
+        heard = 0
         while time.monotonic() < until:
             time.sleep(self.dice.uniform(*PAUSE_S))
             trouble = self.dice.choice((self.paused, self.poisoned, self.restoring, self.quiet, self.restarted))
             self.done[trouble.__name__] += 1
-            before = len(alerts(self.lead))
             said(f"{trouble.__name__}: {trouble()}")
             self._revive()
-            for alert in alerts(self.lead)[before:]:
+            told = alerts(self.lead)
+            for alert in told[heard:]:
                 said(alert)
+            heard = len(told)
 
     def paused(self) -> str:
         """Within its session, or beyond it."""
