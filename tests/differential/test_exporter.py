@@ -2,10 +2,13 @@
 them and more versions: `python -m tests.measure.exported_topologies`."""
 
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from tests.differential.exported import (
@@ -17,7 +20,9 @@ from tests.differential.exported import (
     exported_corpus,
     random_topologies,
 )
-from tests.interop.support.jvm import Java
+from tests.get_started_pages import fenced
+from tests.interop.support.jvm import SOURCES, Java
+from tests.paths import ROOT
 from tests.vectors.topologies import Recorded, recorded
 
 RANDOM = 40
@@ -68,6 +73,22 @@ def test_the_command_line_writes_the_file_and_checks_it(jvm: Java, factory: str,
     assert (stale.returncode, "is stale: line" in stale.stderr) == (1, True)
     wrong = ran(jvm, EXPORTER, "bellwether.ExporterCheck")
     assert (wrong.returncode, "Usage: TopologyExporter CLASS::METHOD" in wrong.stderr) == (2, True)
+
+
+def test_the_example_of_the_guide_is_exported_as_the_guide_shows_it(jvm: Java, tmp_path: Path) -> None:
+    page = (ROOT / "docs/guides/export-a-topology.md").read_text()
+    source = (SOURCES / "bellwether/Shop.java").read_text()
+    blocks = fenced(page)
+    (method, *_) = [block.text for block in blocks if block.language == "java"]
+    assert textwrap.indent(method, "    ", str.strip) in source
+    (tmp_path / "app.properties").write_text(next(block.text for block in blocks if block.language == "properties"))
+    file = tmp_path / "topology.yaml"
+    done = ran(jvm, EXPORTER, "bellwether.Shop::topology", str(tmp_path / "app.properties"), str(file))
+    assert done.returncode == 0, done.stderr
+    shown = CliRunner().invoke(app, ["topology", "show", str(file)]).stdout
+    texts = [block.text for block in blocks if block.language == "text"]
+    assert texts[0] == shown
+    assert texts[1] in file.read_text()
 
 
 def ran(jvm: Java, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

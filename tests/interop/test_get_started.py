@@ -31,7 +31,7 @@ from tests.interop.support.members import Flock, partitions_of, wait_until
 from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.reader import Reader, executable, following, with_examples_replaced
 from tests.interop.support.rounds import rounds
-from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp
+from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp, write_properties
 from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
 from tests.interop.support.terminal import Terminal
@@ -242,15 +242,24 @@ def decide_changelogs(file: Path, application: Application) -> None:
 
 def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_path: Path) -> None:
     page = "lead-a-streams-application"
-    with running_wordcount(kafka, "one", "two", leaves=True) as app, following(kafka, page, tmp_path) as reader:
+    classes = {"app.jar:topology-exporter.jar": java().classpath, "com.example.WordCount": "bellwether.StreamsExport"}
+    with (
+        running_wordcount(kafka, "one", "two", leaves=True) as app,
+        following(kafka, page, tmp_path, classes) as reader,
+    ):
         app_without_rival(kafka, app)
+        write_properties(app.application, tmp_path / "app.properties")
         reader.paste_in_both("export")
+        shown = reader.paste("TopologyExporter")
+        assert f"application {WORDCOUNT}" in shown
+        exported = (tmp_path / "topology.yaml").read_text()
         shown = reader.paste("topology learn")
+        assert f"application {WORDCOUNT}" in shown
         if "undecided" in shown:
             decide_changelogs(tmp_path / "topology.yaml", app.application)
             shown = reader.first.run("bellwether topology show topology.yaml")[1]
-        assert f"application {WORDCOUNT}" in shown
-        assert "undecided" not in shown
+            assert "undecided" not in shown
+        (tmp_path / "topology.yaml").write_text(exported)
         reader.write("bellwether.toml", 'kind = "streams"')
         checks = reader.paste("bellwether doctor")
         assert not re.search(r"^fail ", checks, re.MULTILINE), checks

@@ -164,7 +164,7 @@ def leading(cluster: KafkaCluster, led: Sequence[tuple[Application, str]]) -> It
         own = {app.application_id: settings_of(app, Path(folder), policy=policy, **options) for app, policy in led}
         with Bellwether(cluster, tuple(own), own=own) as process:
             for group in own:
-                wait_until(partial(_stable, cluster, group), LIMIT_S, process.tail)
+                wait_until(partial(stable, cluster, group), LIMIT_S, process.tail)
             yield process
 
 
@@ -172,7 +172,7 @@ def last_words(said: Sequence[dict[str, Any]]) -> str:
     return json.dumps(said[-5:])
 
 
-def _stable(cluster: KafkaCluster, group: str) -> bool:
+def stable(cluster: KafkaCluster, group: str) -> bool:
     return describe(cluster.bootstrap, group).state == "Stable"
 
 
@@ -241,7 +241,7 @@ def main() -> int:
     found: list[FirstStart] = []
     with ExitStack() as stack:
         sink = stack.enter_context(options.json.open("w")) if options.json else sys.stderr
-        clusters = [stack.enter_context(_broker(delay_ms)) for delay_ms in DELAYS_MS]
+        clusters = [stack.enter_context(broker(delay_ms)) for delay_ms in DELAYS_MS]
         starts = stack.enter_context(Starts())
         list(one_round(clusters[0], starts, 0, SIZES[:1]))  # until the JVM is warm
         for run, cluster in product(range(1, options.runs + 1), clusters):
@@ -252,7 +252,7 @@ def main() -> int:
     return 0
 
 
-def _broker(delay_ms: int) -> KafkaCluster:
+def broker(delay_ms: int) -> KafkaCluster:
     """One node: what is measured is how leaders wait, not how brokers spread metadata."""
     return KafkaCluster(nodes=1, initial_rebalance_delay_ms=delay_ms, heap_mb=384)
 

@@ -33,7 +33,7 @@ from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_readme import SHOWN
 
 BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}
-TOOLS = {"export", "bellwether", "curl", "grep", "sh"}
+TOOLS = {"export", "bellwether", "curl", "grep", "java", "sh"}
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
 
 every_page = pytest.mark.parametrize("page", PAGES)

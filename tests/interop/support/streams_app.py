@@ -119,6 +119,23 @@ def describe(application: Application) -> str:
     return str(json.loads(done.stdout)["text"])
 
 
+def export(application: Application, file: Path) -> Path:
+    """Writes the topology file of this application by the exporter's command line, as its developers would; no broker.
+    Its properties are beside it."""
+    properties = write_properties(application, file.with_suffix(".properties"))
+    words = "bellwether.StreamsExport::topology", str(properties), str(file)
+    command = java().command("bellwether.topology.TopologyExporter", *words, options=OPTIONS)
+    subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=True)
+    return file
+
+
+def write_properties(application: Application, file: Path) -> Path:
+    """The properties of an instance but for its addresses."""
+    arguments = application.arguments("127.0.0.1:1", Path("unused"))
+    file.write_text("\n".join(_pairs(arguments)))
+    return file
+
+
 class Instance:
     """One instance over all its lives: what it was told, what it said, what it runs now."""
 
