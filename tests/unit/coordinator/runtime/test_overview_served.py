@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_each_group_has_its_lag_and_a_curve_of_it(tmp_path: Path) -> None:
             assert row["lag"] > 0
             assert row["curve"]["values"][-1] >= row["lag"]
             assert rows(run, f"/{row['group']}")[0]["group"] == row["group"]
-        assert rows(run, "/nothing") == []
+        with pytest.raises(HTTPError, match="404"):
+            rows(run, "/nothing")
 
 
 @pytest.mark.slow
