@@ -90,9 +90,9 @@ def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
     return [tp for tp, owner in owners.items() if owner.fields.get("rack") != RACKS[tp[1] % len(RACKS)]]
 
 
-def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[GroupMember]:
+def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "", *, leader_too: bool = False) -> list[GroupMember]:
     """The members that keep Bellwether from a take-over: others than the leader where nobody can pass them, and the
-    leader where it is not of this kind.
+    leader where it is not of this kind; `leader_too`: or where nobody can pass it, as it is unknown at first.
 
     Member ids are the broker's, and one in sixteen stands there (see `succession`).
     """
@@ -100,7 +100,8 @@ def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[Gro
     leader = last_round(kafka, group).leader
     table = Table(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
-    return [members[member_id] for member_id in {*unavoidable(members, table)} - {leader} | wrong]
+    may_stay = set() if leader_too else {leader}
+    return [members[member_id] for member_id in {*unavoidable(members, table)} - may_stay | wrong]
 
 
 def until_unrivalled(
@@ -109,11 +110,14 @@ def until_unrivalled(
     settle: Callable[[], object],
     restart: Callable[[GroupMember], object],
     leader_kind: str = "",
+    *,
+    leader_too: bool = False,
 ) -> None:
-    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it, and with
+    `leader_too` not even the leader."""
     for _ in range(CHANGES_MAX):
         settle()
-        ahead = unpassed(kafka, group, leader_kind)
+        ahead = unpassed(kafka, group, leader_kind, leader_too=leader_too)
         if not ahead:
             return
         for member in ahead:
@@ -127,6 +131,8 @@ def without_rival(
     group: str,
     expected: frozenset[TopicPartition],
     leader_kind: str = "",
+    *,
+    leader_too: bool = False,
 ) -> None:
     """`until_unrivalled` of plain consumers, which are at rest then."""
     named = {member.name: member for member in members}
@@ -143,4 +149,4 @@ def without_rival(
         named[member.client_id].stop()
         named[member.client_id].start()
 
-    until_unrivalled(kafka, group, settle, restart, leader_kind)
+    until_unrivalled(kafka, group, settle, restart, leader_kind, leader_too=leader_too)
