@@ -1,0 +1,93 @@
+"""What is known of a group does not depend on whether this process has led a rebalance of it: after a restart in which
+nothing is planned, and while others lead, the page and the series have members, lag and what nobody has."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.rounds import rounds
+
+pytestmark = pytest.mark.broker
+
+LIMIT_S = 60.0
+
+
+class Page:
+    """What a process says over HTTP; nothing while it does not answer."""
+
+    def __init__(self, address: str, group: str) -> None:
+        self._address, self._group = address, group
+
+    def get(self, path: str) -> Any:
+        text = self.text(path)
+        return json.loads(text) if text else None
+
+    def text(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://{self._address}{path}", timeout=30) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def row(self) -> Mapping[str, Any]:
+        found = self.get(f"/api/overview/{self._group}")
+        return found[0] if found else {}
+
+    def series(self) -> dict[str, float]:
+        """Values by name of what has no label but the group."""
+        pattern = rf'^bellwether_(\w+)\{{group="{self._group}"\}} (\S+)$'
+        return {name: float(value) for name, value in re.findall(pattern, self.text("/metrics"), re.MULTILINE)}
+
+    def held(self) -> set[str]:
+        found = self.get(f"/api/groups/{self._group}") or {"holders": []}
+        return {item["name"] for holder in found["holders"] for item in holder["items"]}
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    lease = PortLease()
+    yield f"{LOOPBACK}:{lease.port}"
+    lease.release()
+
+
+@pytest.mark.smoke
+@pytest.mark.timeout(600)
+def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> None:
+    group = "seen-after-restart"
+    kafka.create_topic(group, 6, rf=3)
+    unhurried = {"session_timeout_ms": 60_000}  # the restart has so long
+    with (
+        served() as address,
+        Flock(kafka.bootstrap) as flock,
+        Bellwether(kafka, [group], options=unhurried, http_address=address) as process,
+    ):
+        page, names = Page(address, group), {f"{group}-{partition}" for partition in range(6)}
+        members = [flock.member("confluent", group, [group], ["range"], rack="az1") for _ in range(2)]
+        wait_settled(members, partitions_of({group: 6}))
+        wait_until(lambda: page.held() == names, LIMIT_S, process.tail)
+        before = rounds(kafka, group)
+        process.stop()
+        process.start()
+        wait_until(lambda: page.row().get("leading") is True, LIMIT_S, process.tail)
+        wait_until(lambda: page.held() == names, LIMIT_S, lambda: str(page.get(f"/api/groups/{group}")))
+        row = page.row()
+        assert (row["assigned_by"], row["members"], row["unowned"], row["type"]) == ("Bellwether", 2, 0, "classic")
+        series = page.series()
+        assert (series["members"], series["unowned_partitions"], series["group_leading"]) == (2, 0, 1)
+        assert {"lag_records", "lag_unknown_partitions", "lag_timestamp_seconds"} <= series.keys()
+        assert rounds(kafka, group) == before, "nothing was planned"
+        assert not page.get("/decisions")
+
+        kafka.add_partitions(group, 9)
+        wait_until(lambda: bool(page.get("/decisions")), LIMIT_S, process.tail)
+        assert page.get("/decisions")[-1]["cause"] == f"topic {group} went from 6 to 9 partitions"
+        wait_until(lambda: len(page.held()) == 9, LIMIT_S, process.tail)
+        assert page.series()["members"] == 2
