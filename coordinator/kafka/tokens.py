@@ -7,7 +7,6 @@ an endpoint while an old one still holds. Nothing of a token is ever in a messag
 """
 
 import base64
-import http.client
 import json
 import re
 import threading
@@ -200,7 +199,8 @@ def _oidc(properties: Mapping[str, str]) -> TokenSource:
 
 
 def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
-    import urllib.error  # noqa: PLC0415 - as in `fetched`
+    import http.client  # noqa: PLC0415 - as in `fetched`: a guard beside an application has no room for it
+    import urllib.error  # noqa: PLC0415
 
     form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
     login = f"{properties[CLIENT_ID]}:{properties[CLIENT_SECRET]}".encode()

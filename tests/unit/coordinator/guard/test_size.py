@@ -13,7 +13,18 @@ from tests.patience import PATIENCE
 
 START_S = 0.3
 RESIDENT_KB_MAX = 40_000
-TOO_LARGE = ("numpy", "confluent_kafka", "pydantic", "typer", "structlog", "rich", "fastavro", "yaml")
+TOO_LARGE = (
+    "numpy",
+    "confluent_kafka",
+    "pydantic",
+    "typer",
+    "structlog",
+    "rich",
+    "fastavro",
+    "yaml",
+    "http.client",
+    "email",
+)
 # Everything that a guard runs, before its process starts and behind that.
 BEFORE, BEHIND = "bellwether_kafka.coordinator.cli", "bellwether_kafka.coordinator.guard.attend"
 
