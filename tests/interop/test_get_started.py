@@ -242,7 +242,10 @@ def decide_changelogs(file: Path, application: Application) -> None:
 
 def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_path: Path) -> None:
     page = "lead-a-streams-application"
-    classes = {"app.jar:lib/*:topology-exporter.jar": java().classpath, "com.example.WordCount": "bellwether.StreamsExport"}
+    classes = {
+        "app.jar:lib/*:topology-exporter.jar": java().classpath,
+        "com.example.WordCount": "bellwether.StreamsExport",
+    }
     with (
         running_wordcount(kafka, "one", "two", leaves=True) as app,
         following(kafka, page, tmp_path, classes) as reader,
