@@ -93,7 +93,7 @@ class TokenKeeper:
             ) from (error)
 
     def _kept(self, fresh: Token) -> Token:
-        keep_secret(fresh.value)
+        keep_secret(fresh.value, renewed=True)
         self._token = fresh
         self._renew_in(min(RENEW_S_MAX, max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE)))
         return fresh
@@ -292,8 +292,8 @@ def aws_login() -> tuple[Any, str]:
         raise TokenError(
             "sasl.mechanism AWS_MSK_IAM finds no credentials of AWS; give the process a role, a profile or keys."
         )
-    keep_secret(found.secret_key)
-    keep_secret(found.token or "")
+    keep_secret(found.secret_key, renewed=True)
+    keep_secret(found.token or "", renewed=True)
     return found, region
 
 

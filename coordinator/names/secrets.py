@@ -13,7 +13,7 @@ SHORTEST = 4  # characters; hiding shorter text would hide parts of ordinary wor
 LINE_SHORTEST = (
     16  # of a line of a secret of several lines; headers of PEM files are shorter words or begin with dashes
 )
-KEPT_MAX = 1_024  # ways to write secrets; tokens are renewed for as long as the process runs, and the oldest go
+RENEWED_MAX = 32  # ways to write tokens, which are renewed for as long as the process runs; the oldest have ended
 
 SECRETS = (
     "password",
@@ -31,35 +31,39 @@ _ASSIGNED = re.compile(
     rf"""((?:{"|".join(map(re.escape, SECRETS))})[\w.-]*['"]?\s*[:=]\s*)('[^']*'|"[^"]*")""", re.IGNORECASE
 )
 
-# The password in an address, whoever has written it: https://user:password@host.
+# A password within an address, as in https://user:password@host.
 _IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/?#:@'\"]*:)[^\s/?#'\"]+(?=@)", re.IGNORECASE)
 
-_secrets: dict[str, bytes] = {}  # each way to write one, and its bytes
+# Each way to write a secret, and its bytes: of those that hold for as long as the process, and of those that end.
+_lasting: dict[str, bytes] = {}
+_renewed: dict[str, bytes] = {}
 
 
-def keep_secret(value: str) -> None:
+def keep_secret(value: str, *, renewed: bool = False) -> None:
     """From now on this value is hidden in every output of the process, also as JSON, Python or an address writes it,
     and a line of it alone. Text of less than SHORTEST characters is not kept: it is no secret worth the name, and parts
-    of it are everywhere."""
+    of it are everywhere. `renewed`: another one will take its place, and the oldest of these are forgotten."""
+    kept = _renewed if renewed else _lasting
     for text in _written(value.strip()):
         if len(text) >= SHORTEST:
-            _secrets.pop(text, None)
-            _secrets[text] = text.encode("utf-8", "surrogateescape")
-    while len(_secrets) > KEPT_MAX:
-        del _secrets[next(iter(_secrets))]
+            kept.pop(text, None)
+            kept[text] = text.encode("utf-8", "surrogateescape")
+    while len(_renewed) > RENEWED_MAX:
+        del _renewed[next(iter(_renewed))]
 
 
 def without_secrets(text: str) -> str:
     """The text with HIDDEN in place of every value that is to be kept secret, the longest first, of values in quotes
     that have the name of a secret, and of passwords in addresses."""
-    for value in sorted((one for one in _secrets if one in text), key=len, reverse=True):
+    for value in sorted((one for one in (*_lasting, *_renewed) if one in text), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return _IN_ADDRESS.sub(rf"\g<1>{HIDDEN}", _ASSIGNED.sub(rf"\g<1>{HIDDEN}", text))
 
 
 def without_kept_secrets(data: bytes) -> bytes:
     """The same for a whole page as it is sent, by values alone: to look for names in megabytes takes too long."""
-    for value in sorted((one for one in tuple(_secrets.values()) if one in data), key=len, reverse=True):
+    kept = (*_lasting.values(), *_renewed.values())
+    for value in sorted((one for one in kept if one in data), key=len, reverse=True):
         data = data.replace(value, HIDDEN.encode())
     return data
 

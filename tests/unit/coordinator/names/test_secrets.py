@@ -7,7 +7,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import pytest
 
 from bellwether_kafka.coordinator.names import HIDDEN, keep_secret, without_kept_secrets, without_secrets
-from bellwether_kafka.coordinator.names.secrets import KEPT_MAX
+from bellwether_kafka.coordinator.names.secrets import RENEWED_MAX
 
 HARD = 'pl"ant\\ed &/é#1'
 BODY = [base64.b64encode(bytes(range(number, number + 48))).decode() for number in (0, 48)]
@@ -52,8 +52,10 @@ def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
 
 
-def test_renewed_tokens_do_not_pile_up() -> None:
-    for number in range(KEPT_MAX + 1):
-        keep_secret(f"token-{number:08}")
+def test_renewed_tokens_do_not_pile_up_and_drive_nothing_else_out() -> None:
+    keep_secret("a-password-of-the-settings")
+    for number in range(RENEWED_MAX + 1):
+        keep_secret(f"token-{number:08}", renewed=True)
     assert without_secrets("token-00000000") == "token-00000000"
-    assert without_secrets(f"token-{KEPT_MAX:08}") == HIDDEN
+    assert without_secrets(f"token-{RENEWED_MAX:08}") == HIDDEN
+    assert without_secrets("a-password-of-the-settings") == HIDDEN
