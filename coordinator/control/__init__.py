@@ -35,7 +35,7 @@ _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes", "state_file"),
+    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
     "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "SilentTopicError", "TopicDesk", "read_all"),
 }
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         LocalProcess,
         local_processes,
         state_file,
+        write_state,
     )
     from bellwether_kafka.coordinator.control.topic import (
         ControlTopic,

@@ -67,11 +67,8 @@ class HandBackFile:
         which the log says."""
         kept = {**self.read(), record.key: record}
         text = json.dumps({key: each.to_json() for key, each in kept.items()})
-        aside = self._path.with_suffix(f".{os.getpid()}")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            aside.write_text(text, encoding="utf-8")
-            aside.replace(self._path)
+            write_state(self._path, text)
         except OSError as error:
             log.warning("hand_back_not_kept", reason=str(error), remedy="set control_topic, or XDG_STATE_HOME")
 
@@ -80,6 +77,14 @@ def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
     """Where what concerns one set of brokers is kept."""
     name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
     return (folder or state_folder()) / f"{kind}-{name}.json"
+
+
+def write_state(path: Path, text: str) -> None:
+    """Writes a state file whole or not at all: another process may read it meanwhile. Raises OSError."""
+    aside = path.with_suffix(f".{os.getpid()}")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
 
 
 def state_folder() -> Path:

@@ -6,7 +6,6 @@ What was learned is in a small file, of which a loss costs no more than that.
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.bounded import json_of, read_file
+from bellwether_kafka.coordinator.control import write_state
 from bellwether_kafka.coordinator.observation.lag import is_seldom
 from bellwether_kafka.coordinator.observation.offset_history import AGE_MS_MAX, WAITS_KEPT, OffsetHistory
 
@@ -74,10 +74,7 @@ class Rhythms:
         at_ms = int(self._clock() * 1000)
         kept = {**self._read(), **{group: (waits, at_ms) for group, waits in changed.items()}}
         text = json.dumps({group: {"waits_ms": w, "at_ms": at} for group, (w, at) in kept.items() if w})
-        aside = path.with_suffix(f".{os.getpid()}")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
+        write_state(path, text)
 
     def _read(self) -> dict[str, tuple[Waits, int]]:
         """By group, with when it was learned; nothing where there is no such file, or none that can be read."""
