@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from confluent_kafka.admin import AdminClient
@@ -18,8 +19,20 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLOCK_SLACK_MS = 2_000  # clocks are not read at the same moment, and drift
 ASK_AGAIN_MS = 600_000  # whether a topic is compacted
-JUDGED_AT_ONCE = 1_000  # partitions that take less time than the way to a thread and back
+COMPUTED_AT_ONCE = 1_000  # partitions that take less time than the way to a thread and back
 TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones that matter
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def computed(partitions: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the work returns, which is in proportion to the partitions. A million take seconds, and heartbeats of groups
+    that Bellwether leads must not wait: so the work on many runs in a thread."""
+    if partitions <= COMPUTED_AT_ONCE:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 class LagLooks:
@@ -65,22 +78,10 @@ class LagLooks:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. `memberless`: no member was in the group
         just before. One look at a time. Raises OffsetsError."""
         async with self._looking:
-            return await self._look(offsets, admin, counts, owners, limit_s, memberless=memberless)
-
-    async def _look(
-        self,
-        offsets: OffsetReader,
-        admin: AdminClient,
-        counts: Counts,
-        owners: Mapping[TopicPartition, str] | None,
-        limit_s: float,
-        *,
-        memberless: bool,
-    ) -> GroupLag:
-        found = await self._read(offsets, admin, counts, owners, limit_s)
-        commits = self._commits or MemberlessCommits(found.at_ms)
-        self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None
-        return of_memberless(found, self._commits)
+            found = await self._read(offsets, admin, counts, owners, limit_s)
+            commits = self._commits or MemberlessCommits(found.at_ms)
+            self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None
+            return of_memberless(found, self._commits)
 
     async def _read(
         self,
@@ -94,10 +95,7 @@ class LagLooks:
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
         sample = await self._starts.beside(offsets, sample, limit_s)
         self._forget_other_times(sample.at_ms)
-        if sum(counts.values()) <= JUDGED_AT_ONCE:
-            self._history, found = _judged(self._history, sample, owners)
-        else:  # A million partitions take seconds, and heartbeats of groups that Bellwether leads must not wait.
-            self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
+        self._history, found = await computed(sum(counts.values()), _judged, self._history, sample, owners)
         self._rhythms.learned(self._group_id, self._history)
         held_back = await self._stable_ends.held_back(offsets, found, limit_s)
         return replace(found, notes=(*held_back, *_deleted(found), *await self._notes(found, admin, limit_s)))

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import structlog
@@ -26,7 +25,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
-from bellwether_kafka.coordinator.observation.lag_looks import JUDGED_AT_ONCE, LagLooks
+from bellwether_kafka.coordinator.observation.lag_looks import LagLooks, computed
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
@@ -229,10 +228,8 @@ class GroupObserver:
         of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
         found = self._anomalies.get(of)
         if found is None:
-            judge = partial(anomalies_of, seen, at_rest=described.owners is not None)
-            # A million partitions take a second, and heartbeats of groups that Bellwether leads must not wait.
-            small = sum(counts.values()) <= JUDGED_AT_ONCE
-            found = self._anomalies.put(of, judge() if small else await asyncio.to_thread(judge))
+            at_rest = described.owners is not None
+            found = self._anomalies.put(of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest))
         return replace(seen, anomalies=found)
 
     async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> Described:
@@ -317,9 +314,7 @@ class GroupObserver:
         missing = [topic for topic in topics if topic not in counts]
         notes = tuple(f"{topic} does not exist or may not be described: its lag is not known" for topic in missing)
         seen = replace(seen, lag_notes=notes)
-        if sum(counts.values()) <= JUDGED_AT_ONCE:
-            return seen.with_lag(found)
-        return await asyncio.to_thread(seen.with_lag, found)
+        return await computed(sum(counts.values()), seen.with_lag, found)
 
     async def _topics(self, seen: Observation, described: Described) -> list[str]:
         """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
