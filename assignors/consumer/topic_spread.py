@@ -21,7 +21,7 @@ def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, befor
     for row in group.sets_in_use.tolist():
         members = np.flatnonzero(group.topic_set == row)
         if len(members) > 1 and left:
-            left = _among(members, cluster, found, before, left)
+            left = _among(members, group.size, cluster, found, before, left)
     return found
 
 
@@ -41,11 +41,10 @@ def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float
     return float((shares**2).sum() - even.sum())
 
 
-def _among(members: LongArray, cluster: ClusterView, owner: IntArray, before: IntArray, left: int) -> int:
-    """Swaps in `owner`; returns how many of `left` swaps may still be made."""
-    place = np.full(int(owner.max(initial=NOBODY)) + 2, NOBODY, dtype=np.int64)  # the last one is for NOBODY
-    known = members[members < len(place) - 1]
-    place[known] = np.flatnonzero(members < len(place) - 1)
+def _among(members: LongArray, size: int, cluster: ClusterView, owner: IntArray, before: IntArray, left: int) -> int:
+    """Swaps in `owner`; returns how many of `left` swaps may still be made. The group has `size` members."""
+    place = np.full(size + 1, NOBODY, dtype=np.int64)  # the last one is for NOBODY
+    place[members] = np.arange(len(members))
     held = np.flatnonzero(place[owner] != NOBODY)
     topics, topic = np.unique(cluster.topic_of()[held], return_inverse=True)
     shares = np.zeros((len(members), len(topics)), dtype=np.int64)

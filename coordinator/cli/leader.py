@@ -61,7 +61,9 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     found = group_settings(settings, group)
     by = policy or (found.streams.policy if found.streams is not None else found.policy)
     known = group_weights(settings, ()) if by == LOAD_AWARE else None
-    return configured(settings, group, policy, weights=known[1] if known else None, rules=standing(settings, group))
+    return configured(
+        settings, group, policy, weights=known[1] if known else None, rules=rules_in_force(settings, group)
+    )
 
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
@@ -80,7 +82,7 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
     return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
-def standing(settings: Settings, group: str, desk: Callable[..., TopicDesk] = TopicDesk) -> tuple[Rule, ...]:
+def rules_in_force(settings: Settings, group: str, desk: Callable[..., TopicDesk] = TopicDesk) -> tuple[Rule, ...]:
     """The placement orders in force: from the control topic that is named, else from that of the order commands."""
     try:
         records = desk(librdkafka_properties(settings.properties), settings.control_topic or DEFAULT_TOPIC).read()

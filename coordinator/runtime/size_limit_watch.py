@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
 
 # A broker that was busy or away is asked again soon; a right may be granted at any time, and the question costs little.
 AGAIN_S, AGAIN_S_MAX = 5.0, 300.0
@@ -23,7 +23,7 @@ class SizeLimitWatch:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.limit = SizeLimit()
+        self.limit = NOT_READ
         self._ask = ask
         self._changed = changed
         self._sleep = sleep

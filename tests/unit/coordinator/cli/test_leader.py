@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared.plugins import UnknownNameError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
-from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_of, standing
+from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_in_force, rules_of
 from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError
 from bellwether_kafka.coordinator.settings.process import Settings, load
@@ -89,9 +89,9 @@ def test_where_no_topic_is_named_orders_are_those_of_the_order_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rule = Rule("pin", "orders-0", "rack:az1")
-    assert [one.item for one in standing(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk))] == [rule.item]
+    assert [one.item for one in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk))] == [rule.item]
     named = settings(tmp_path, 'name = "g"').model_copy(update={"control_topic": "other"})
-    assert standing(named, "g", cast("Any", Desk)) == ()
+    assert rules_in_force(named, "g", cast("Any", Desk)) == ()
     assert "are left out: There is no control topic 'other'." in capsys.readouterr().err
 
 
@@ -99,7 +99,7 @@ def test_where_nobody_has_ever_ordered_anything_nothing_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
-    assert standing(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk)) == ()
+    assert rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk)) == ()
     assert capsys.readouterr().err == ""
 
 
