@@ -5,7 +5,8 @@ another one and Streams names stores itself. Pure.
 import re
 from collections.abc import Collection
 
-CHANGELOG, REPARTITION = "-changelog", "-repartition"
+from bellwether_kafka.assignors.streams.application import CHANGELOG
+
 # Names that Streams gives, in which a changelog and a source topic of its subtopology are alike.
 TABLE = re.compile(r"(.+)-STATE-STORE-\d{10}")
 _BY_STREAMS = ("KSTREAM-", "KTABLE-", "COGROUPKSTREAM-")

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import (
+    CHANGELOG,
     LEARNED,
     Subtopology,
     Topology,
     TopologyError,
 )
 from bellwether_kafka.assignors.streams.members import assignment_info
-from bellwether_kafka.coordinator.topology.changelog_names import (
-    CHANGELOG,
-)
 from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places
 from bellwether_kafka.coordinator.topology.puzzle import NONE_SERVES, Puzzle, grown, internal
 from bellwether_kafka.protocol import messages

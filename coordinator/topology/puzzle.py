@@ -8,10 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.streams.application import TopologyError, named_internal
+from bellwether_kafka.assignors.streams.application import CHANGELOG, REPARTITION, TopologyError, named_internal
 from bellwether_kafka.coordinator.topology.changelog_names import (
-    CHANGELOG,
-    REPARTITION,
     TABLE,
     is_of_another_topic,
     of_one_join,

@@ -11,10 +11,14 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray, LongArray
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, Subtopology
+from bellwether_kafka.assignors.streams.application import (
+    CHANGELOG,
+    AssignmentConfigs,
+    ProcessView,
+    StreamsView,
+    Subtopology,
+)
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
-
-_STORE_SUFFIX = "-changelog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class TaskInfo:
     def state_store_names(self) -> tuple[str, ...]:
         """Stores with a changelog topic of their own, which carries their name. Others cannot be seen from outside."""
         own = sorted(set(self._subtopology.changelogs) - set(self._subtopology.sources))
-        return tuple(t.removeprefix(f"{self._application_id}-").removesuffix(_STORE_SUFFIX) for t in own)
+        return tuple(t.removeprefix(f"{self._application_id}-").removesuffix(CHANGELOG) for t in own)
 
     @property
     def topic_partitions(self) -> tuple[TaskTopicPartition, ...]:

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.application.model import (
 )
 from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
-from bellwether_kafka.assignors.streams.application.stores import named_internal
+from bellwether_kafka.assignors.streams.application.stores import CHANGELOG, REPARTITION, named_internal
 from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,

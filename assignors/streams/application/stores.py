@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from bellwether_kafka.assignors.streams.application.description import Node, Part
 
+CHANGELOG, REPARTITION = "-changelog", "-repartition"  # what the names of internal topics end with
 _NUMBER = r"-\d{10}"
 _INTERNAL = re.compile(
     rf".+-repartition|.+-subscription-(registration|response)-topic"

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from bellwether_kafka.assignors.streams.application.description import Part, read_description
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.stores import (
+    CHANGELOG,
+    REPARTITION,
     StoreKind,
     is_table,
     joined,
@@ -25,7 +27,6 @@ from bellwether_kafka.assignors.streams.application.stores import (
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 from bellwether_kafka.assignors.streams.application.whole import check_whole
 
-CHANGELOG, REPARTITION = "-changelog", "-repartition"
 _COMPACT = (("cleanup.policy", "compact"),)
 _RETENTION = "<its retention in ms + 86400000>"
 _LISTED = "under StateChangelogTopics"
