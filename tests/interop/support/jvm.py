@@ -153,7 +153,7 @@ def java(release: Release = CURRENT) -> Java:
 
     Raises MissingToolError without a JDK, or without Maven while the jars are still to be fetched.
     """
-    executable, compiler = _tool("java"), _tool("javac")
+    executable, compiler = tool("java"), tool("javac")
     base = CACHE / release.home
     with file_lock(base / ".lock"):
         jars = _jars(base, release)
@@ -161,7 +161,7 @@ def java(release: Release = CURRENT) -> Java:
     return Java(executable, os.pathsep.join([str(classes), str(jars / "*")]))
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     beside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
     found = beside or shutil.which(name)
@@ -176,7 +176,7 @@ def _jars(base: Path, release: Release) -> Path:
     wanted = _digest([SOURCES / release.pom])
     if stamp.exists() and stamp.read_text() == wanted and _complete(jars, release):
         return jars
-    maven = _tool("mvn")
+    maven = tool("mvn")
     shutil.rmtree(jars, ignore_errors=True)
     command = [
         maven,

@@ -2,10 +2,12 @@ package bellwether.topology;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +26,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
@@ -46,6 +49,8 @@ public final class TopologyExporter {
         "rack.aware.assignment.strategy", "rack.aware.assignment.tags", "rack.aware.assignment.traffic_cost",
         "rack.aware.assignment.non_overlap_cost"};
     private static final int DIGEST_CHARS = 32;
+    private static final String DIGEST = "Digest: ";
+    private static final String SUBTOPOLOGY = "  - SubtopologyId: ";
 
     private final Object builder;
     private final StreamsConfig config;
@@ -95,44 +100,100 @@ public final class TopologyExporter {
     }
 
     /** The command line. Ends with 1 where --check finds a stale file, with 2 where it is called wrongly. */
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        System.exit(run(arguments, System.out, System.err));
+    }
+
+    /** Runs the command line and returns its status. What the application itself throws is shown as it is. */
+    static int run(String[] arguments, PrintStream out, PrintStream err) {
         boolean check = arguments.length == 4 && arguments[3].equals("--check");
         String[] factory = arguments.length == 3 || check ? arguments[0].split("::") : new String[0];
         if (factory.length != 2) {
-            end(2, USAGE);
+            err.println(USAGE);
+            return 2;
         }
-        Properties properties = new Properties();
-        try (InputStream input = Files.newInputStream(Paths.get(arguments[1]))) {
-            properties.load(input);
-        }
-        Object made = made(Class.forName(factory[0]), factory[1], properties);
-        Topology topology = made instanceof StreamsBuilder ? ((StreamsBuilder) made).build(properties) : (Topology) made;
         Path file = Paths.get(arguments[2]);
-        if (!check) {
-            write(topology, properties, file);
-            return;
-        }
         try {
-            assertCurrent(topology, properties, file);
+            Properties properties = loaded(Paths.get(arguments[1]));
+            Object made = made(factory[0], factory[1], properties);
+            Topology topology = made instanceof StreamsBuilder ? ((StreamsBuilder) made).build(properties) : (Topology) made;
+            if (check) {
+                assertCurrent(topology, properties, file);
+            } else {
+                write(topology, properties, file);
+            }
+            out.println(summary(file, check ? "is current" : "is written"));
+            return 0;
         } catch (AssertionError stale) {
-            end(1, stale.getMessage());
+            err.println(stale.getMessage());
+            return 1;
+        } catch (UsageException mistake) {
+            err.println(mistake.getMessage());
+        } catch (ConfigException setting) {
+            err.println(arguments[1] + " cannot be used: " + setting.getMessage());
+        } catch (IOException error) {
+            err.println(file + " cannot be written or read: " + error);
+        } catch (InvocationTargetException error) {
+            err.println(arguments[0] + " failed:");
+            error.getCause().printStackTrace(err);
+        } catch (IllegalAccessException error) {
+            err.println(arguments[0] + " cannot be called: " + error.getMessage());
+        }
+        return 2;
+    }
+
+    /** A mistake in the arguments, as a sentence with its remedy. */
+    private static final class UsageException extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        UsageException(String sentence) {
+            super(sentence);
         }
     }
 
-    private static void end(int status, String message) {
-        System.err.println(message);
-        System.exit(status);
+    private static Properties loaded(Path file) throws UsageException {
+        Properties found = new Properties();
+        try (InputStream input = Files.newInputStream(file)) {
+            found.load(input);
+        } catch (IOException | IllegalArgumentException error) {
+            throw new UsageException("The properties file " + file + " cannot be read (" + error + "); check the path.");
+        }
+        return found;
     }
 
-    private static Object made(Class<?> type, String name, Properties properties) throws ReflectiveOperationException {
-        for (Method method : type.getDeclaredMethods()) {
+    private static Object made(String type, String name, Properties properties)
+            throws UsageException, InvocationTargetException, IllegalAccessException {
+        Method[] methods;
+        try {
+            methods = Class.forName(type).getDeclaredMethods();
+        } catch (ClassNotFoundException | LinkageError error) {
+            throw new UsageException("The class " + type + " cannot be loaded (" + error + "); put the application and its"
+                + " libraries on the class path.");
+        }
+        for (Method method : methods) {
             Class<?>[] taken = method.getParameterTypes();
-            if (method.getName().equals(name) && taken.length < 2) {
+            Class<?> given = method.getReturnType();
+            boolean fits = taken.length == 0 || (taken.length == 1 && taken[0] == Properties.class);
+            boolean makes = Topology.class.isAssignableFrom(given) || StreamsBuilder.class.isAssignableFrom(given);
+            if (method.getName().equals(name) && fits && makes && Modifier.isStatic(method.getModifiers())) {
                 method.setAccessible(true);
                 return taken.length == 0 ? method.invoke(null) : method.invoke(null, properties);
             }
         }
-        throw new NoSuchMethodException(type.getName() + " has no method " + name + "() or " + name + "(Properties)");
+        throw new UsageException(type + " has no static method " + name + "() or " + name + "(Properties) that returns a"
+            + " Topology or a StreamsBuilder; write one that main calls too.");
+    }
+
+    /** The line of the command line: where the file is, how many subtopologies it has, and which topology it is. */
+    private static String summary(Path file, String what) throws IOException {
+        int subtopologies = 0;
+        String digest = "";
+        for (String line : read(file).split("\n")) {
+            subtopologies += line.startsWith(SUBTOPOLOGY) ? 1 : 0;
+            digest = line.startsWith(DIGEST) ? line.substring(DIGEST.length()).replace("\"", "") : digest;
+        }
+        String count = subtopologies + (subtopologies == 1 ? " subtopology" : " subtopologies");
+        return file.toAbsolutePath().normalize() + " " + what + ": " + count + ", Digest " + digest;
     }
 
     private String text() throws ReflectiveOperationException {
@@ -156,7 +217,7 @@ public final class TopologyExporter {
             sources.clear();
             sources.putAll(before);
         }
-        lines.add(3, "Digest: " + quoted(digest(lines)));
+        lines.add(3, DIGEST + quoted(digest(lines)));
         return head(memory) + String.join("\n", lines) + "\n";
     }
 
@@ -175,7 +236,7 @@ public final class TopologyExporter {
             Set<String> all = new TreeSet<>(this.<Set<String>>field(part.getValue(), "sourceTopics"));
             Set<String> sinks = new TreeSet<>(this.<Set<String>>field(part.getValue(), "sinkTopics"));
             sinks.retainAll(internal);
-            lines.add("  - SubtopologyId: \"" + part.getKey() + "\"");
+            lines.add(SUBTOPOLOGY + "\"" + part.getKey() + "\"");
             lines.addAll(sources("    ", all, repartition.keySet(), null));
             lines.add("    RepartitionSourceTopics:" + (repartition.isEmpty() ? " []" : ""));
             for (Map.Entry<String, Object> topic : repartition.entrySet()) {

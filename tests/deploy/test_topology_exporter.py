@@ -1,0 +1,58 @@
+"""The jar of the exporter of topologies, built as a user builds it: the class, its sources, the licence, its tests."""
+
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.conftest import missing_tool
+from tests.interop.support.jvm import CACHE, MissingToolError, file_lock, tool
+from tests.paths import ROOT
+
+FOLDER = ROOT / "deploy/topology-exporter"
+TARGET = FOLDER / "target"
+CLASS = "bellwether/topology/TopologyExporter"
+
+pytestmark = pytest.mark.timeout(600)  # once, Maven fetches its plug-ins
+
+
+@pytest.fixture(scope="module")
+def jars(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The folder in which `mvn package` leaves its jars."""
+    try:
+        maven = tool("mvn")
+        tool("javac")
+    except MissingToolError as missing:
+        missing_tool(request.config, str(missing))
+    command = [maven, "-q", "-B", "-f", str(FOLDER), f"-Dmaven.repo.local={CACHE / 'maven'}", "package"]
+    with file_lock(TARGET / ".lock"):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        yield TARGET
+
+
+def test_the_jar_has_the_class_the_licence_and_nothing_of_kafka(jars: Path) -> None:
+    with zipfile.ZipFile(jars / "topology-exporter.jar") as jar:
+        names = {name for name in jar.namelist() if not name.endswith("/")}
+        manifest = jar.read("META-INF/MANIFEST.MF").decode()
+        assert jar.read("META-INF/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        version = jar.read(f"{CLASS}.class")[6:8]
+    assert {name for name in names if not name.startswith(("META-INF/", CLASS))} == set()
+    assert "Main-Class: bellwether.topology.TopologyExporter" in manifest
+    assert int.from_bytes(version, "big") == 52, "an application on Java 8 can load it"
+
+
+def test_the_sources_are_published_beside_it(jars: Path) -> None:
+    with zipfile.ZipFile(jars / "topology-exporter-sources.jar") as sources:
+        assert sources.read(f"{CLASS}.java") == (FOLDER / f"src/main/java/{CLASS}.java").read_bytes()
+        assert "META-INF/LICENSE" in sources.namelist()
+
+
+def test_its_own_tests_have_run(jars: Path) -> None:
+    (report,) = (jars / "surefire-reports").glob("TEST-*.xml")
+    suite = ET.parse(report).getroot()  # noqa: S314 - written by the build above
+    assert int(suite.get("tests", "0")) >= 5
+    assert {suite.get(name) for name in ("errors", "failures", "skipped")} == {"0"}
