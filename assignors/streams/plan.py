@@ -73,9 +73,7 @@ class TaskPlan:
 
     @property
     def application(self) -> str:
-        exported = self.topology.exported
-        origin = f", exported by Kafka Streams {exported.streams_version}" if exported is not None else ""
-        return f"{len(self.topology.subtopologies)} subtopologies, digest {self.topology.digest}{origin}"
+        return self.topology.summary
 
     @property
     def lags_known(self) -> bool:

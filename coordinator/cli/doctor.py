@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, f
 from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
 from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, next_steps, worst
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.topology import topology_of_application
+from bellwether_kafka.coordinator.topology import topic_counts, topology_of_application
 
 LIMIT_S = 10.0
 NOBODY = "bellwether-doctor"  # a member id that no broker gives
@@ -72,9 +72,30 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
             asyncio.to_thread(_brokers, admin), asyncio.to_thread(read_size_limit, admin, LIMIT_S)
         )
         version = sources.transport.broker_version
-        ghosts = found.ghost_options
-        own = (found.streams, ghosts, size_limit)
-        return Facts(seen, config, found.mode, error, racks, limits, version, *own, policy=leading.policy)
+        topology = application.topology if application is not None else None
+        return Facts(
+            seen=seen,
+            config=config,
+            mode=found.mode,
+            heartbeat_error=error,
+            broker_racks=racks,
+            limits=limits,
+            broker_version=version,
+            streams=found.streams,
+            ghosts=found.ghost_options,
+            size_limit=size_limit,
+            topology=topology,
+            topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
+            policy=leading.policy,
+        )
+
+
+def _counts(admin: AdminClient) -> dict[str, int] | None:
+    """The partitions of all topics, None where no broker answers."""
+    try:
+        return topic_counts(admin, LIMIT_S)
+    except TopologyError:
+        return None
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:

@@ -55,7 +55,8 @@ class CurrentRole:
         if sighting.known:
             return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
-            NotLeading.UNKNOWN_GROUP, "no other member has ever been seen in the group, and it has no committed offsets"
+            NotLeading.UNKNOWN_GROUP,
+            "the group does not exist yet: no other member has ever been seen in it, and it has no committed offsets",
         )
 
     def _awaiting(self) -> Obstacle:

@@ -1,16 +1,16 @@
 """What `bellwether doctor` finds: facts about a group, its cluster and the settings go in, a list of checks comes out.
 
 Pure. Every check passes, warns or fails, and whatever warns or fails says what to do about it. Where nobody can lead,
-what only a leader needs is not applicable.
+what only a leader needs is not applicable, nor is what only members show where there is none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, Policy
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.assignors.streams.application import Topology, required_counts
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
 from bellwether_kafka.coordinator.membership import (
     NOT_READ,
@@ -38,6 +38,7 @@ from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
 
 NAMES_SHOWN = 4
+_EQUALLY_MANY = "Give these topics equally many partitions: what joins them needs it."
 _COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
 BY_KAFKA = Policy()
 # What a broker answers to a heartbeat of a member that does not exist, where Bellwether may use the group.
@@ -79,7 +80,8 @@ class Facts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
     whether Bellwether may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be
     read. `broker_version` is () where it is not known; `streams` what is configured of an application, `policy` of
-    plain consumers; `ghosts` what may be removed from the group, None for nothing."""
+    plain consumers; `ghosts` what may be removed from the group, None for nothing. `topology` is that of the configured
+    file, `topic_counts` the partitions of all topics where that file is all there is, None: not asked or no answer."""
 
     seen: Observation
     config: MembershipConfig
@@ -91,7 +93,9 @@ class Facts:
     streams: StreamsConfig | None = None
     ghosts: GhostOptions | None = None
     size_limit: SizeLimit = NOT_READ
+    topology: Topology | None = None
     new_topology: Topology | None = None
+    topic_counts: Mapping[str, int] | None = None
     policy: Policy = BY_KAFKA
 
 
@@ -107,7 +111,14 @@ def examine(facts: Facts) -> tuple[Check, ...]:
         _size(facts),
     ]
     checks += [_brokers(facts), *_shown(facts), *_anomalies(facts), *_versions(facts), _racks(facts)]
-    checks += [*_takeover(facts), *_adoption(facts), *_removals(facts), *_ghosts(facts), *_topology(facts)]
+    checks += [
+        *_takeover(facts),
+        *_adoption(facts),
+        *_removals(facts),
+        *_ghosts(facts),
+        *_topology(facts),
+        *_sources(facts),
+    ]
     checks += _upgrade(facts)
     checks += [_plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing", "unknown"):
@@ -350,6 +361,8 @@ def _proofs(facts: Facts) -> list[Check]:
 
 def _shown(facts: Facts) -> list[Check]:
     """What members send and what Bellwether may see of their topics."""
+    if _nobody(facts):
+        return []
     broken = [m.member_id for m in facts.seen.members if m.trouble]
     members = Check("members", Verdict.PASS, "Every member's bytes can be read.")
     if broken:
@@ -362,6 +375,11 @@ def _shown(facts: Facts) -> list[Check]:
         remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
         return [members, Check("topic ACLs", Verdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
     return [members, Check("topic ACLs", Verdict.PASS, "Bellwether sees every topic that members subscribe to.")]
+
+
+def _nobody(facts: Facts) -> bool:
+    """Whether there is no member that could show anything."""
+    return not facts.seen.members and facts.seen.shadow is None
 
 
 def _anomalies(facts: Facts) -> list[Check]:
@@ -390,10 +408,10 @@ def _versions(facts: Facts) -> list[Check]:
 
 def _topology(facts: Facts) -> list[Check]:
     """Of an application: where its topology comes from, and who attests it. Without one there is no plan."""
-    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
-    if decision is None or not decision.plan.application or facts.seen.protocol != STREAMS_PROTOCOL:
-        return []
-    config, said = facts.streams, f"{decision.plan.application}, "
+    found, config = _topology_in_words(facts), facts.streams
+    if not found:
+        return _nothing_to_learn_from(facts)
+    said = f"{found}, "
     if config is None or config.topology is None:
         remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
         return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]
@@ -404,6 +422,40 @@ def _topology(facts: Facts) -> list[Check]:
         )
         return [Check("topology", Verdict.WARN, f"{said}from a file that is not attested.", remedy)]
     return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
+
+
+def _topology_in_words(facts: Facts) -> str:
+    """The topology that a plan was made with, or that of the configured file; "" for none."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    if decision is not None:
+        return decision.plan.application if facts.seen.protocol == STREAMS_PROTOCOL else ""
+    return facts.topology.summary if facts.topology is not None else ""
+
+
+def _nothing_to_learn_from(facts: Facts) -> list[Check]:
+    """Of an application without a file before its first start."""
+    streams = facts.streams
+    if streams is None or streams.stateful or not _nobody(facts):
+        return []
+    said = "No topology file is set, and no instance runs to learn it from: a Java member leads first."
+    remedy = "To lead from the first start, let the application export its topology, and set topology to the file."
+    return [Check("topology", Verdict.WARN, said, remedy)]
+
+
+def _sources(facts: Facts) -> list[Check]:
+    """The source topics of an application that has no members yet, by its file: without them no instance starts."""
+    if facts.topology is None or facts.topic_counts is None or not _nobody(facts):
+        return []
+    found = required_counts(facts.topology, facts.topic_counts)
+    if found.conflicts:
+        return [Check("source topics", Verdict.FAIL, _sentence("; ".join(found.conflicts)), _EQUALLY_MANY)]
+    if found.missing:
+        said = f"{listed(found.missing)} do not exist, or Bellwether may not see them."
+        remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
+        return [Check("source topics", Verdict.WARN, said, remedy)]
+    if found.unchecked:
+        return [Check("source topics", Verdict.WARN, _sentence("; ".join(found.unchecked)), _EQUALLY_MANY)]
+    return [Check("source topics", Verdict.PASS, "All topics that the topology names as sources exist.")]
 
 
 def _upgrade(facts: Facts) -> list[Check]:
@@ -428,6 +480,9 @@ def _racks(facts: Facts) -> Check:
     if None in facts.broker_racks or "" in facts.broker_racks:
         return Check("racks", Verdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
     members = [m for m in facts.seen.members if m.topics]
+    if _nobody(facts):
+        said = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
+        return Check("racks", Verdict.NOT_APPLICABLE, said)
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
         remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."

@@ -16,6 +16,7 @@ QUIET = frozenset(
         NotLeading.TAKING_OVER,
         NotLeading.REBALANCING,
         NotLeading.EMPTY,
+        NotLeading.UNKNOWN_GROUP,
         NotLeading.LEAVING,
         NotLeading.ORDERED_OUT,
         NotLeading.STANDBY,

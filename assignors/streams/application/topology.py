@@ -90,6 +90,13 @@ class Topology:
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
+    def summary(self) -> str:
+        """Which topology this is, in words."""
+        origin = f", exported by Kafka Streams {self.exported.streams_version}" if self.exported is not None else ""
+        count = len(self.subtopologies)
+        return f"{count} subtopolog{'y' if count == 1 else 'ies'}, digest {self.digest}{origin}"
+
+    @property
     def stateful(self) -> frozenset[int]:
         """Ids of the subtopologies with changelogs."""
         return frozenset(s.id for s in self.subtopologies if s.stateful)

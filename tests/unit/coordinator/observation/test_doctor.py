@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
@@ -94,6 +95,76 @@ def test_a_topology_is_as_good_as_who_vouches_for_it() -> None:
     learned = check(application(None), "topology")
     assert (learned.verdict, "topology learn" in learned.remedy) == (Verdict.WARN, True)
     assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
+
+
+NOBODY_YET = Facts(
+    seen=Observation("shop", "missing", "", "", 0),
+    config=MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,)),
+    mode="lead",
+    heartbeat_error=25,
+    broker_racks=("az1", "az2"),
+    limits=LIMITS,
+    broker_version=(4, 3),
+    streams=SHOP,
+)
+
+
+def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_said_of_members() -> None:
+    facts = replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts={"users": 4, "orders": 4})
+    found = check(facts, "topology")
+    assert (found.verdict, found.said) == (
+        Verdict.PASS,
+        f"2 subtopologies, digest {SHOP_TOPOLOGY.digest}, from a file, and attested.",
+    )
+    racks = check(facts, "racks")
+    assert (racks.verdict, racks.said) == (
+        Verdict.NOT_APPLICABLE,
+        "No member is there to name a rack; the brokers are in az1, az2.",
+    )
+    assert not {"members", "topic ACLs"} & {one.name for one in examine(facts)}
+    assert check(facts, "source topics").verdict is Verdict.PASS
+
+
+def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
+    found = check(NOBODY_YET, "topology")
+    assert (found.verdict, "a Java member leads first" in found.said) == (Verdict.WARN, True)
+    stateful = replace(NOBODY_YET, streams=replace(SHOP, stateful=True))
+    assert "topology" not in {one.name for one in examine(stateful)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict", "named"),
+    [
+        ({"users": 4}, Verdict.WARN, "orders do not exist"),
+        ({"users": 4, "orders": 4}, Verdict.PASS, "exist"),
+        (None, None, ""),
+    ],
+)
+def test_source_topics_of_a_first_start_are_looked_for(
+    counts: dict[str, int] | None, verdict: Verdict | None, named: str
+) -> None:
+    checks = examine(replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts=counts))
+    found = [(one.verdict, named in one.said) for one in checks if one.name == "source topics"]
+    assert found == ([(verdict, True)] if verdict is not None else [])
+
+
+def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None:
+    joins = Topology(
+        "shop",
+        (
+            Subtopology(
+                0,
+                ("left", "right", "shop-x-repartition"),
+                ("shop-x-repartition",),
+                ("shop-x-repartition",),
+                (),
+                (("left", "right"),),
+            ),
+        ),
+        "file",
+    )
+    found = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
+    assert (found.verdict, "left has 2, right has 3" in found.said) == (Verdict.FAIL, True)
 
 
 @pytest.mark.parametrize(
