@@ -114,19 +114,23 @@ def read_description(text: str) -> list[Part]:
 def _add_arrow(node: Node | None, line: str) -> bool:
     """Adds an arrow line to its node; whether it is one."""
     before, after = _BEFORE.fullmatch(line), _AFTER.fullmatch(line)
-    if node is None or not (before or after):
+    arrow = before or after
+    linked = _linked(arrow[1]) if arrow else None
+    if node is None or linked is None:
         return False
     if before:
-        node.before = _linked(before[1])
-    elif after:
-        node.after = _linked(after[1])
+        node.before = linked
+    else:
+        node.after = linked
     return True
 
 
-def _linked(text: str) -> tuple[str, ...]:
-    """The nodes of an arrow line."""
-    names = (name.strip() for name in text.split(","))
-    return () if text.strip() == "none" else tuple(name for name in names if name)
+def _linked(text: str) -> tuple[str, ...] | None:
+    """The nodes of an arrow line, None where a name is missing. Where there is no node Streams writes "none"."""
+    names = tuple(name.strip() for name in text.split(","))
+    if names == ("none",):
+        return ()
+    return names if all(names) else None
 
 
 def _node(part: Part, line: str) -> Node | None:

@@ -59,6 +59,14 @@ def test_a_text_that_ends_within_a_line_is_refused(case: Recorded) -> None:
 
 
 @pytest.mark.parametrize("case", ALL)
+def test_a_text_that_ends_with_an_arrow_is_refused(case: Recorded) -> None:
+    """Kafka Streams writes "none" where nothing follows."""
+    for arrow in re.finditer("-->|<--|,", case.text):
+        for cut in (case.text[: arrow.end()], case.text[: arrow.end()] + " "):
+            assert parsed(cut) is None, cut[-60:]
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_an_indented_text_with_a_byte_order_mark_is_the_same(case: Recorded) -> None:
     indented = "\ufeff" + re.sub("^", "  \t", case.text, flags=re.MULTILINE).replace("\n", "\r\n")
     assert parse_description(indented, "app") == parse_description(case.text, "app")
