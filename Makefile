@@ -137,8 +137,8 @@ demo-streams: setup  ## real brokers and a real Streams application; needs a JDK
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
-demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; ten minutes, needs a JDK
-	@$(BIN)/python -m tests.measure.demo_pipeline docs/evidence/demo-pipeline.png
+demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot in .cache; ten minutes, needs a JDK
+	@$(BIN)/python -m tests.measure.demo_pipeline .cache/demo-pipeline.png
 
 prove-dashboards: setup-pipeline  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; PICTURES= is a folder for a picture of each; ten minutes
 	$(BIN)/python -m tests.measure.dashboards $(if $(PICTURES),--pictures $(PICTURES))
@@ -153,7 +153,7 @@ kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with 
 kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by us; some hours, needs a JDK and Maven
 	$(BIN)/python -m tests.kafka.systests
 
-bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
+bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/evidence/benchmarks.*
 	$(BIN)/python -m tests.measure.bench
 
 bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
@@ -203,7 +203,7 @@ conformance: setup  ## the model of the simulation against a real broker, SEEDS=
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evidence/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
-faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/evidence/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
+faults: setup  ## what goes wrong around a sidecar on three real brokers; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
 
 soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes

@@ -22,7 +22,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import EVERYTHING, Decision, GroupPlan, IntArray, Rule
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 
-GUARD_S = 0.2  # from the end of a process to the removal of its members: docs/evidence/no-pause.md#summary
+GUARD_S = 0.2  # from the end of a process to the removal of its members: docs/evidence/README.md#shortens-pauses
 GUARD, EVACUATION = "guard", "evacuation"
 
 

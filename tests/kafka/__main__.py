@@ -1,7 +1,7 @@
 """Runs Kafka's own unit tests against us: `make kafka-tests`, or `python -m tests.kafka [CLASS ...]`.
 
 tests/java/kafka-tests weaves our answers into classes with the names of Kafka's; differing.yml lists the tests that
-come out differently. A run of all classes writes docs/evidence/kafka-tests.md. Ends with 0 if all is as listed, 1 if
+come out differently. Ends with 0 if all is as listed, 1 if
 not, 2 if a JDK or Maven is missing.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from tests.interop.support.jvm import KAFKA_TESTS, MissingToolError, java
-from tests.kafka.page import PAGE, Result, draw, page
 from tests.kafka.run import run
+from tests.kafka.screen import Result, draw
 from tests.kafka.verdicts import ahead, listed, troubles
 
 CONSUMER = "org.apache.kafka.clients.consumer"
@@ -74,8 +74,6 @@ def main(words: Sequence[str]) -> int:
     found = [trouble for result in results for trouble in told_of(result)]
     for trouble in found:
         print(f"NOT AS LISTED: {trouble}")
-    if not (chosen.classes or chosen.release or chosen.policy):
-        PAGE.write_text(page(results), encoding="utf-8")
     return 1 if found else 0
 
 

@@ -31,6 +31,7 @@ from tests.interop.support.jvm import (
 )
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
 from tests.interop.support.rounds import rounds
+from tests.paths import commit
 from tests.patience import PATIENCE
 
 RELEASES: dict[str, tuple[Release, str]] = {
@@ -223,13 +224,14 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
     path = CELLS / f"{release}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = _kept(release)
-    stamp = {"when": time.strftime("%Y-%m-%d", time.gmtime()), "load": f"{os.getloadavg()[0]:.0f}"}
+    now = time.strftime("%Y-%m-%d", time.gmtime())
+    stamp = {"when": now, "load": f"{os.getloadavg()[0]:.0f}", "commit": commit()}
     cells |= {outcome.line: {**outcome.cells, **stamp} for outcome in outcomes}
     path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
 
 
 def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-    """The page of what was found: by release, by line, by step, and the line's "when" and "load"."""
+    """The page of what was found: by release, by line, by step, and the line's "when", "load" and "commit"."""
     parts: list[str] = []
     measured = failed = 0
     for release, (_, version) in RELEASES.items():
@@ -244,7 +246,8 @@ def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
     machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
-    summary = f"{measured} cells measured, {failed} failed; {days}, {machine}."
+    commits = ", ".join(sorted({cells.get("commit", "-") for cells in lines}))
+    summary = f"{measured} cells measured, {failed} failed; {days}, {machine}; commit {commits}."
     return "\n".join([HEAD.replace("SUMMARY", summary), *parts])
 
 
@@ -265,43 +268,18 @@ def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
     return cells.get(step, "not run")
 
 
-HEAD = f"""# Interoperability
+HEAD = f"""# Clients and brokers
 
-How long groups of each client take on each broker release while Bellwether leads them, after members join, leave, crash
-and return. `make matrix` writes this page; do not edit it.
-
-## Summary
+Seconds from a member's call to join, leave, die (kill -9) or come back under its `group.instance.id` until every one of
+{PARTITIONS} partitions has one owner again, by the members' own reports, while Bellwether leads. For Streams: until
+each of {STREAMS_TASKS} tasks is restored and runs. `make matrix` writes this page; do not edit it.
 
 SUMMARY
 
-![Seconds to join, leave, crash and return, by client](interoperability.svg)
-
-## Method
-
-One `bellwether run` leads the groups of all clients on a broker of each release, one line of the table after the other.
-The members are real clients in processes of their own.
-
-- A cell is the time from a member's call to join, leave, die (kill -9) or come back (kill -9, then a new process under
-  the same `group.instance.id`) until every one of {PARTITIONS} partitions has exactly one owner again, by the members'
-  own reports, with a spread of one at most.
-- For Streams it is the time until each of {STREAMS_TASKS} tasks is restored and runs on one instance. The spread is
-  not checked, because a task moves only after its copy has caught up.
-- The start of a process, until it calls `subscribe` or `KafkaStreams.start`, is not included; loading classes after
-  that is.
-- A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held a partition at
-  the same time, or where the broker's log shows a rebalance that Bellwether did not lead.
-- `plan` is the first plan for three members (two instances of Streams). `crash` includes the session timeout that the
-  broker waits, {SESSION_MS // 1000} s.
-- "No rebalance" means that the generation stayed.
-- Streams instances do not leave when they close: their session ends, or the sidecar removes them. One that came back
-  under another `application.server` would start a rebalance itself.
-
-"n/a", and why it cannot be otherwise:
-
-- cooperative, aiokafka and kafka-go: {NO_COOPERATIVE}, so no group of it can be asked for one.
-- static return, kafka-go: {NO_STATIC} (its JoinGroup has no `group.instance.id`).
-- eager, Streams 4.3: {NO_EAGER}. Streams 3.9 still has the other one, under `upgrade.from` of
-  2.3 or earlier, and is measured with both.
+The start of a process is not included. `plan` is the first plan for three members (two instances of Streams). `crash`
+includes the session timeout, {SESSION_MS // 1000} s. "No rebalance": the generation stayed. A cell fails after
+{LIMIT_S * PATIENCE:.0f} s, where two members held a partition, or where Bellwether did not lead. "n/a":
+{NO_COOPERATIVE} (aiokafka and kafka-go); {NO_STATIC} (kafka-go); {NO_EAGER}.
 """
 STREAMS_LINES = (
     Line("Streams 4.3", "eager", "streams", why_not=NO_EAGER),

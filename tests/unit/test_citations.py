@@ -15,7 +15,7 @@ from tests.unit.test_docs_by_hand import anchors
 FOLDERS = ("assignors", "bellwether_kafka", "coordinator", "deploy", "docs", "examples", "pipeline", "protocol")
 ENDINGS = {".go", ".java", ".md", ".py", ".toml", ".yml", ".yaml"}
 PATH = re.compile(rf"`((?:{'|'.join((*FOLDERS, 'tests'))})/[\w./-]+?)(?:::\w+)?`")
-CITATION = re.compile(r"\b((?:docs/[\w/-]+|[A-Z]{4,})\.md)(?:#([\w-]+))?")
+CITATION = re.compile(r"(?<![\w/])((?:docs/[\w/-]+|[A-Z]{4,})\.md)(?:#([\w-]+))?")
 # How comments once cited documents that only their author had.
 STRANGE = re.compile(r"§|(?:consumer|streams)-protocol reference|reliability reference|\bDESIGN\b|\(M\d{1,2}\b")
 known_anchors = cache(anchors)

@@ -25,7 +25,7 @@ What is remembered of a process that restarted:
   by none of its threads now, because the broker or another leader removed the thread. It shall have them back once it
   has caught up.
 
-docs/evidence/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
+docs/reference/streams-stages.md#what-streams-ha-remembers has an example.
 """
 
 from collections.abc import Mapping, Sequence

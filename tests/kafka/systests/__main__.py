@@ -1,7 +1,7 @@
 """Runs Kafka's system tests of Streams: `make kafka-systests`, or `python -m tests.kafka.systests --scenarios a,b
 --leaders java,kafka,streams-ha`. `--list` names the scenarios.
 
-Writes docs/evidence/kafka-systests.md; of a run of some, only their rows change. Ends with 0 if all passed, 1 if not,
+Prints an outcome of each scenario under each leader. Ends with 0 if all passed, 1 if not,
 2 if a JDK or Maven is missing or a name is unknown.
 """
 
@@ -20,7 +20,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
 from tests.interop.support.rounds import Round
 from tests.kafka.systests.programs import FailedError
-from tests.kafka.systests.results import LEADERS, Outcome, keep
+from tests.kafka.systests.results import LEADERS, Outcome
 from tests.kafka.systests.scenarios import SCENARIOS, Scenario
 from tests.kafka.systests.scene import Scene, ours
 
@@ -30,7 +30,6 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--scenarios", default="", help="names with commas between; all without any")
     parser.add_argument("--leaders", default=",".join(LEADERS), help="%(default)s")
     parser.add_argument("--list", action="store_true", help="names the scenarios and ends")
-    parser.add_argument("--page", action="store_true", help="only writes the page again")
     parser.add_argument("--logs", type=Path, help="a folder that keeps what all programs and brokers wrote")
     chosen = parser.parse_args(words)
     names = chosen.scenarios.split(",") if chosen.scenarios else [one.name for one in SCENARIOS]
@@ -42,9 +41,6 @@ def main(words: Sequence[str]) -> int:
     if chosen.list:
         print("\n".join(f"{one.name:24} {one.test}: {one.what}" for one in SCENARIOS))
         return 0
-    if chosen.page:
-        keep([], SCENARIOS)
-        return 0
     outcomes: list[Outcome] = []
     try:
         for scenario in (one for one in SCENARIOS if one.name in names):
@@ -54,7 +50,6 @@ def main(words: Sequence[str]) -> int:
             made: dict[str, tuple[str, str]] = {}
             for leader in leaders:
                 outcomes.append(run(scenario, leader, made, chosen.logs))
-                keep(outcomes[-1:], SCENARIOS)
                 tell(outcomes[-1])
     except MissingToolError as missing:
         print(f"Kafka's system tests were not run: {missing}.", file=sys.stderr)

@@ -1,7 +1,7 @@
 """`make bench`: a group leader's whole work, our peers beside us, on the same bytes in one run.
 
 All are warmed and measured for the same time (the JVM warmed longer), and all answers go through the same validator.
-Figures, table and plot go to docs/benchmarks.*; what was not measured this time stays there as it was.
+Figures, table and plot go to docs/evidence/benchmarks.*; what was not measured this time stays there as it was.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tests.interop.support.jvm import MissingToolError
 from tests.measure.bench import streams
 from tests.measure.bench.jvm import run_franz, run_jvm
 from tests.measure.bench.ours import run_ours
-from tests.measure.bench.outcome import CLOCK, Outcome, now
+from tests.measure.bench.outcome import CLOCK, Outcome
 from tests.measure.bench.report import FRANZ, JVM, OURS, UNIFORM, Figures, ms, save, stamp, total
 from tests.measure.bench.scenario import Scenario, Shape, disturbed, fresh
 from tests.measure.bench.validate import check
@@ -70,7 +70,6 @@ MILLION = (
     Shape("roundrobin", 2_000, 500, 2_000, "fresh"),
 )
 SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
-READ_ONCE_RUNS = 20
 ONLY = 'rows whose name contains this; "streams" for the Streams rows, "whole decision" for those of them without a JVM'
 
 
@@ -92,7 +91,6 @@ def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
         "partitions": shape.partitions,
         "growth": shape in GROWTH,
         "input_bytes": sum(map(len, scenario.metadata)),
-        "read_once_ms": _read_once(scenario),
         "engines": found,
         **stamp(),
     }
@@ -119,16 +117,6 @@ def _figures(scenario: Scenario, outcome: Outcome) -> Figures:
         "runs": len(outcome.runs),
         **asdict(verdict),
     }
-
-
-def _read_once(scenario: Scenario) -> float:
-    """Milliseconds to copy all subscription bytes once: nobody can be faster."""
-    least = float("inf")
-    for _ in range(READ_ONCE_RUNS):
-        started = now()
-        b"".join(scenario.metadata)
-        least = min(least, now() - started)
-    return least * 1e3
 
 
 def _scenario(shape: Shape) -> Scenario:
@@ -176,7 +164,7 @@ def main() -> int:
             if options.only in ("", "streams", "whole decision"):
                 measured = streams.whole_rows if options.only == "whole decision" else streams.rows
                 for task in measured(options.quick):
-                    tasks.append(asdict(task))
+                    tasks.append({**asdict(task), **stamp()})
                     console.print(f"{task.row}: {ms(task.our_ms)} ms, {task.outcome}", highlight=False)
                     save([], tasks, order)
     except MissingToolError as missing:

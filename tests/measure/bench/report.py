@@ -13,14 +13,14 @@ from typing import Any
 
 from tests.measure.bench.outcome import CLOCK
 from tests.measure.bench.plot import Line, chart
-from tests.paths import DOCS
+from tests.paths import DOCS, commit
 
 EVIDENCE = DOCS / "evidence"
 FIGURES, PAGE, PLOT = (EVIDENCE / f"benchmarks.{ending}" for ending in ("json", "md", "svg"))
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
 JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "Bellwether"
 ENGINES = (JVM, UNIFORM, FRANZ, OURS)
-DERIVED = (f"JVM / {OURS}", f"first run: JVM, {OURS}", "reading once", "load")
+DERIVED = (f"JVM / {OURS}", f"first run: JVM, {OURS}", "load", "commit")
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
@@ -41,7 +41,8 @@ def machine() -> dict[str, str]:
 def stamp() -> dict[str, str]:
     """When, and how busy the machine was: runnable processes over the last minute."""
     clock = ", CPU" * (os.environ.get(CLOCK) == "cpu")
-    return {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "load": f"{os.getloadavg()[0]:.1f}{clock}"}
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    return {"at": at, "load": f"{os.getloadavg()[0]:.1f}{clock}", "commit": commit()}
 
 
 def save(consumer: Iterable[Figures], streams: Iterable[Figures], order: Iterable[str]) -> None:
@@ -82,7 +83,7 @@ def written(figures: Figures) -> str:
         "![Milliseconds over partitions](benchmarks.svg)",
         "",
         *_table(
-            ["Streams: processes x tasks", JVM, OURS, f"JVM / {OURS}", "answers"],
+            ["Streams: processes x tasks", JVM, OURS, f"JVM / {OURS}", "answers", "commit"],
             [_streams_row(row) for row in figures["streams"]],
         ),
         "",
@@ -91,8 +92,9 @@ def written(figures: Figures) -> str:
                 "on a real broker (`make bench-live`); simulated (`python -m tests.measure.bench.fleet`)",
                 "outcome",
                 "load",
+                "commit",
             ],
-            [[row["row"], row["outcome"], row["load"]] for row in figures["live"]],
+            [[row["row"], row["outcome"], row["load"], row["commit"]] for row in figures["live"]],
         ),
     ]
     return "\n".join(parts)
@@ -106,8 +108,7 @@ def _consumer_row(row: Figures) -> list[str]:
     jvm, ours = row["engines"].get(JVM, {}), row["engines"][OURS]
     cells.append(f"{total(jvm) / total(ours):.1f}x" if "best" in jvm else "-")
     cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, ours)]))
-    cells.append(f"{ms(row['read_once_ms'])}, {OURS} {total(ours) / row['read_once_ms']:.0f}x")
-    return [*cells, row["load"]]
+    return [*cells, row["load"], row["commit"]]
 
 
 def _best_and_median(found: Figures) -> str:
@@ -118,7 +119,7 @@ def _streams_row(row: Figures) -> list[str]:
     more = "> " if row["stopped"] else ""
     jvm = row["jvm_ms"]
     ratio = "-" if jvm is None else f"{more}{jvm / row['our_ms']:,.1f}x"
-    return [row["row"], "-" if jvm is None else more + ms(jvm), ms(row["our_ms"]), ratio, row["outcome"]]
+    return [row["row"], "-" if jvm is None else more + ms(jvm), ms(row["our_ms"]), ratio, row["outcome"], row["commit"]]
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:

@@ -1,5 +1,5 @@
 """`make faults`: a led group on three real brokers, and what goes wrong around it. Each row is measured against what is
-promised, and written into docs/evidence/faults.md. Needs root for the network and the disk, and libfaketime for the
+promised. Needs root for the network and the disk, and libfaketime for the
 clocks.
 """
 
@@ -12,7 +12,7 @@ from tests.measure.faults.inputs import metadata, odd_members, plugins, wedged, 
 from tests.measure.faults.logins import logins
 from tests.measure.faults.others import observers, storm, topology, twins
 from tests.measure.faults.rights import rights
-from tests.measure.faults.rows import Row, keep
+from tests.measure.faults.rows import KINDS, Row, line
 from tests.measure.faults.scene import Stage, stage
 from tests.measure.faults.wire import connections, disks, network, processes
 
@@ -59,16 +59,13 @@ def run(names: Sequence[str]) -> Iterator[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="What goes wrong around a sidecar, and what it costs its group.")
     parser.add_argument("rows", nargs="*", help=f"only these, or these groups: {', '.join((*ON_STAGE, *APART))}")
-    parser.add_argument("--print-only", action="store_true", help="leave docs/evidence/faults.md as it is")
     options = parser.parse_args()
-    found = []
+    found: list[Row] = []
     for row in run(options.rows):
+        if not found or found[-1].kind != row.kind:
+            print(f"\n{KINDS[row.kind].name}: {KINDS[row.kind].must}.")
+        print(line(row), flush=True)
         found.append(row)
-        if not options.print_only:
-            keep(row)
-    for row in found:
-        took = f"{row.took_s:6.2f} s of {row.promised_s:5.1f} s"
-        print(f"{'kept' if row.passed else 'BROKEN':<6} {took}  {row.fault}: {row.outcome}")
     return 0 if found and all(row.passed for row in found) else 1
 
 

@@ -2,7 +2,7 @@
 
 Leaders take turns within each run, so that all of them meet the same machine. In a run the accident happens to each
 instance in turn, so many times. A pause is the time in which a task processes nothing although records come. Runs are
-added to docs/evidence/no-pause-speed.jsonl, of which the table in docs/evidence/no-pause.md is made: median / worst.
+appended to .cache/pauses.jsonl, of which the table is printed: median / worst.
 
 `bystander` is the control: nothing happens to the application but that another one starts beside it.
 
@@ -18,12 +18,12 @@ import sys
 from pathlib import Path
 
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import CACHE
 from tests.measure.pauses.accidents import ACCIDENTS, can_run_out_of_memory
-from tests.measure.pauses.page import EVIDENCE, write_between
 from tests.measure.pauses.run import LEADERS, SHAPES, Case, measure
 from tests.measure.pauses.table import markdown, read
 
-KEPT = EVIDENCE / "no-pause-speed.jsonl"
+KEPT = CACHE / "pauses.jsonl"
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 # A process that is killed, or closes after an exception, does not leave its group. Orders come before restarts only.
 ONLY = {"java-leave": ("restart", "scale-in"), "bellwether-order": ("restart",)}
@@ -55,8 +55,6 @@ def measured(shape: str, options: argparse.Namespace) -> int:
                     print(f"{case}, run {run}: {failure}", file=sys.stderr, flush=True)
                     continue
                 print(json.dumps(dataclasses.asdict(found)), file=sink, flush=True)
-                if options.json == KEPT:
-                    write_between("speed", markdown(read(KEPT)))
     return failures
 
 

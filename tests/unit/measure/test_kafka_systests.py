@@ -1,56 +1,19 @@
-"""How the run of Kafka's system tests judges and shows what came out."""
+"""How the run of Kafka's system tests judges what came out."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.kafka.systests.programs import FailedError, Program
-from tests.kafka.systests.results import Outcome, keep, page
 from tests.kafka.systests.scenarios import SCENARIOS
 from tests.kafka.systests.scene import ours_of
 from tests.kafka.systests.standby_replicas import never_back
 from tests.kafka.systests.topologies import complete
 
-OUTCOME = Outcome("smoke-eos-kill", "kafka", "", 101.4, 7, rounds=6, led=6, file="text", load=1.5)
-
 
 def logged(folder: Path, *lines: str) -> Program:
     (folder / "one.log").write_text("\n".join(lines))
     return Program("one", (), folder, 0.0)
-
-
-def test_a_page_has_a_row_for_each_leader_and_the_first_line_of_a_failure() -> None:
-    failed = replace(OUTCOME, leader="streams-ha", failure="never saw 'SUCCESS'\nsome log", led=5)
-    text = page([OUTCOME, failed], SCENARIOS)
-    assert "| `smoke-eos-kill` | kafka | passed | 101 | 7 | 5 | 6 of 6 | text | 1.5 |" in text
-    assert "| `smoke-eos-kill` | streams-ha | **failed** | 101 | 7 | 5 | 5 of 6 | text | 1.5 |" in text
-    assert "- `smoke-eos-kill`, streams-ha: never saw 'SUCCESS'\n" in text
-    assert "some log" not in text
-
-
-def test_a_page_says_which_generations_others_led() -> None:
-    text = page([replace(OUTCOME, led=5, others="2 (1 members); set_back: left twice")], SCENARIOS)
-    assert "## Generations that others led\n\n- `smoke-eos-kill`, kafka: 2 (1 members); set_back: left twice\n" in text
-
-
-def test_a_page_names_what_was_not_run_and_what_cannot_be() -> None:
-    text = page([OUTCOME], SCENARIOS)
-    assert "| `smoke-eos-kill` | java | not run yet |" in text
-    assert "| `static-membership` | kafka | not run yet |" in text
-    assert "| `eos` | | cannot be run: " in text
-
-
-def test_what_is_kept_is_the_newest_of_each_scenario_and_leader(tmp_path: Path) -> None:
-    kept, shown, lock = (tmp_path / name for name in ("kept.json", "page.md", "lock"))
-    failed = replace(OUTCOME, failure="never saw 'SUCCESS'\nsome log")
-    for fresh in ([failed, replace(failed, leader="java")], [OUTCOME]):
-        keep(fresh, SCENARIOS, kept=kept, shown=shown, lock=lock)
-    verdicts = {row["leader"]: row["failure"] for row in json.loads(kept.read_text())}
-    assert verdicts == {"kafka": "", "java": "never saw 'SUCCESS'"}
-    assert "| `smoke-eos-kill` | java | **failed** |" in shown.read_text()
-    assert {path.name for path in tmp_path.iterdir()} == {"kept.json", "page.md", "lock"}
 
 
 def test_scenarios_have_names_of_their_own_and_steps_or_a_reason() -> None:

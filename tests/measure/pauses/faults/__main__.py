@@ -1,5 +1,5 @@
 """`python -m tests.measure.pauses.faults [NAME...]`: a row each, by name or by its beginning, such as `crash` or
-`restart/node`. Writes them into docs/evidence/no-pause-faults.json and the table of docs/evidence/no-pause.md.
+`restart/node`. Prints a table of them.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.raw import RawError
 from tests.measure.faults.scene import ProxiedCluster
 from tests.measure.faults.wire import FAKETIME, faketime
-from tests.measure.pauses.faults.kept import keep
 from tests.measure.pauses.faults.plans import ALONE, WITHOUT_STANDBY, jumps, once, steps, without, without_standby
 from tests.measure.pauses.faults.rights import CASES, USER, measured
 from tests.measure.pauses.faults.rows import Plan, Row, measure, unfinished
 from tests.measure.pauses.faults.scene import Scene, Setting, brokers, scene
+from tests.measure.pauses.faults.table import table
 
 SCENES_MAX = 2  # that come to nothing, one after another
 # What a scene that does not come to rest raises, by who notices it first.
@@ -107,10 +107,8 @@ def main() -> int:
         if options.list:
             print("\n".join(name for name, _ in every))
             return 0
-        done = []
-        for row in _chosen(known, options.rows):
-            keep(row, every)
-            done.append(row)
+        done = list(_chosen(known, options.rows))
+    print(table(done))
     return 0 if done and all(row.passed for row in done) else 1
 
 

@@ -1,7 +1,7 @@
 """A Streams application whose instances live, decision by decision, as Kafka Streams 4.3 does: a process that
 has restarted reports nothing of what is on its disk until it is given the task.
 
-It is the application of docs/evidence/streams-vs-java.md: stateless tasks, large stores and small ones, six of each
+One application: stateless tasks, large stores and small ones, six of each
 if not told otherwise, one copy of each partition in one of three racks, one standby, two warm-ups at a time.
 """
 

@@ -1,6 +1,6 @@
 """An application that grows from two instances to three, stage by stage, under Kafka's policy and under streams-ha.
 
-It is the application of docs/evidence/streams-vs-java.md: stateless tasks, large stores and small ones, six of each,
+It is the application of docs/evidence/README.md#assigns: stateless tasks, large stores and small ones, six of each,
 one copy of each partition in one of three racks, one standby, two warm-ups at a time.
 """
 

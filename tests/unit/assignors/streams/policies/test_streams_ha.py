@@ -274,7 +274,7 @@ def test_a_task_on_its_way_is_not_taken_by_who_would_have_to_warm_up_for_it() ->
 
 
 class TestWhereKafkasOwnTestsWantAnotherPlan:
-    """Tests of HighAvailabilityTaskAssignor that this policy fails: docs/evidence/streams-vs-java.md."""
+    """Tests of HighAvailabilityTaskAssignor that this policy fails: docs/guides/policies.md."""
 
     def test_what_is_even_where_it_is_caught_up_needs_no_warm_up(self) -> None:
         """shouldComputeNewAssignmentIfActiveTasksWasNotOnCaughtUpClient: 0_0 ran on 1 and is caught up on 2."""
