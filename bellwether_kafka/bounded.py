@@ -200,15 +200,31 @@ def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
 
 
 def _nodes(node: Any, known: dict[int, int], depth: int = 0) -> int:
-    """How many values a node makes; one that holds itself is nested without an end."""
+    """How many values a node makes; one that holds itself is nested without an end. Raises OutsideTextError for a key
+    that is there twice, of which a reader would take the last one only."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     if isinstance(node.value, str):
         return 1
     if id(node) not in known:
+        _check_keys(node)
         parts = [part for one in node.value for part in (one if isinstance(one, tuple) else (one,))]
         known[id(node)] = 1 + sum(_nodes(part, known, depth + 1) for part in parts)
     return known[id(node)]
+
+
+def _check_keys(node: Any) -> None:
+    """Of a mapping."""
+    seen: set[str] = set()
+    for key, _ in node.value if node.id == "mapping" else ():
+        if isinstance(key.value, str):
+            if key.value in seen:
+                raise OutsideTextError(f"it has the key {key.value} twice in one mapping, again in line {_line(key)}")
+            seen.add(key.value)
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
 
 
 # ---- HTTP ------------------------------------------------------------------------------------------------------------

@@ -30,10 +30,12 @@ _SHORT.maxlevel = 2
 def load_topology(path: Path) -> Topology:
     """Reads a file. Raises TopologyError with one sentence that names the file."""
     try:
-        return read_topology(read_file(path, FILE_BYTES_MAX).decode())
+        return read_topology(read_file(path, FILE_BYTES_MAX).decode("utf-8-sig"))
     except OSError as error:
         raise TopologyError(f"The topology file {path} cannot be read: {error.strerror}.") from error
-    except (TopologyError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise TopologyError(f"The topology file {path} is no text in UTF-8; save it as one.") from None
+    except TopologyError as error:
         raise TopologyError(f"The topology file {path} cannot be used: {error}.") from error
 
 
@@ -50,6 +52,10 @@ def read_topology(text: str) -> Topology:
     internal: dict[str, InternalTopic] = {}
     patterns: list[tuple[int, str]] = []
     parts = tuple([_subtopology(part, internal, patterns) for part in _list(top, SUBTOPOLOGIES, "the file")])
+    if not parts:
+        raise TopologyError(
+            f"{SUBTOPOLOGIES} is missing or empty: an application has at least one, so the file was cut off"
+        )
     undecided = tuple([_topic(item, UNDECIDED, internal) for item in _list(top, UNDECIDED, "the file")])
     return Topology(
         application_id,

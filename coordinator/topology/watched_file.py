@@ -24,16 +24,19 @@ class WatchedFile:
 
     def newer(self) -> Topology | None:
         """What is in the file, if it is another one than at the last call. One that cannot be used is logged once, and
-        what was read before stays in force. Blocks."""
+        what was read before stays in force. One that is being written is read at the next call. Blocks."""
         stamp = _stamp(self._path)
         if stamp == self._seen:
             return None
-        self._seen = stamp
         try:
             topology = self._read()
         except TopologyError as error:
+            self._seen = stamp
             self._tell_refused(str(error))
             return None
+        if _stamp(self._path) != stamp:  # half of it may have been written only
+            return None
+        self._seen = stamp
         if topology.obstacle:
             self._tell_refused(f"The topology file {self._path} cannot be led with: {topology.obstacle}.")
             return None

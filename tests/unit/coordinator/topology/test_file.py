@@ -118,6 +118,12 @@ def test_json_and_short_forms_are_read() -> None:
         ("Subtopologies: []", "ApplicationId is missing"),
         ("ApplicationId: a\nTypo: 1", "unknown key Typo"),
         ("ApplicationId: a\nSubtopologies: 5", "not a list"),
+        ("ApplicationId: a\nSubtopologies:\n", "Subtopologies is missing or empty"),
+        ("ApplicationId: a\n", "Subtopologies is missing or empty"),
+        (
+            "ApplicationId: a\nSubtopologies:\n- SubtopologyId: 0\n  SourceTopics: [t]\n  SourceTopics: [u]\n",
+            "the key SourceTopics twice in one mapping, again in line 5",
+        ),
         ("ApplicationId: a\nSubtopologies: [{SubtopologyId: x}]", "no number"),
         ("ApplicationId: a\nSubtopologies: [{SubtopologyId: 0, SourceTopics: [5]}]", "not a list of names"),
         ("ApplicationId: a\nSubtopologies: [{SubtopologyId: 0}]", "subtopology 0 has no source topic"),
@@ -141,6 +147,19 @@ def test_a_wrong_file_is_one_sentence(text: str, message: str, tmp_path: Path) -
     with pytest.raises(TopologyError, match=message) as caught:
         load_topology(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_file_with_a_byte_order_mark_is_the_same_file(tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text(exported())
+    (tmp_path / "marked.yaml").write_text(exported(), encoding="utf-8-sig", newline="\r\n")
+    assert load_topology(tmp_path / "marked.yaml") == load_topology(tmp_path / "plain.yaml")
+
+
+def test_a_file_in_another_encoding_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(exported(), encoding="utf-16")
+    with pytest.raises(TopologyError, match=r"shop\.yaml is no text in UTF-8; save it as one"):
+        load_topology(path)
 
 
 def test_a_file_that_is_not_there() -> None:

@@ -66,6 +66,26 @@ def test_a_file_that_cannot_be_used_is_logged_once_and_changes_nothing(text: str
     assert "stays in force" in line["reason"]
 
 
+def test_a_file_that_is_written_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """The part that is there may be a topology too."""
+    path = written(tmp_path / "shop.yaml", SHOP)
+    writes = iter([write_topology(MORE_STORES)])
+
+    def read() -> Topology:
+        found = topology_of_application(path, "shop")
+        for rest in writes:
+            path.write_text(rest)
+        return found
+
+    file = WatchedFile(path, read)
+    path.write_text(write_topology(SHOP) + "# the rest follows\n")
+    assert file.newer() is None
+    whole = file.newer()
+    assert whole is not None
+    assert whole.digest == MORE_STORES.digest
+    assert file.newer() is None
+
+
 def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.yaml", SHOP)
     file = WatchedFile(path, partial(topology_of_application, path, "shop"))
