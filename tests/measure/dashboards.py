@@ -38,7 +38,6 @@ from tests.interop.support.raw import RawError, RawMember
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import application, settings_of
 from tests.interop.support.streams_load import Load
-from tests.measure.dashboard_pictures import draw
 from tests.paths import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -161,17 +160,9 @@ class Prometheus:
 
     def series(self, query: str) -> int:
         """How many series with a number at any time of the run a query has: what a panel would draw."""
-        return len(self.drawn(query))
-
-    def drawn(self, query: str) -> list[tuple[Mapping[str, str], list[float], list[float]]]:
-        """Labels, seconds since the start of Prometheus and values of each series with a number."""
-        now = time.time()
-        found = self._ask("query_range", query=query, start=f"{self._began:.0f}", end=f"{now:.0f}", step="5")["result"]
-        numbers = [
-            (one["metric"], [(at - self._began, float(v)) for at, v in one["values"] if not math.isnan(float(v))])
-            for one in found
-        ]
-        return [(labels, [at for at, _ in points], [v for _, v in points]) for labels, points in numbers if points]
+        start, end = f"{self._began:.0f}", f"{time.time():.0f}"
+        found = self._ask("query_range", query=query, start=start, end=end, step="5")["result"]
+        return sum(any(not math.isnan(float(value)) for _, value in one["values"]) for one in found)
 
     @property
     def url(self) -> str:
@@ -320,8 +311,7 @@ def streams_life(cluster: KafkaCluster, app: StreamsApp, load: Load) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.dashboards", description=__doc__)
-    parser.add_argument("--pictures", type=Path, help="the folder in which a picture of each dashboard is drawn")
-    options = parser.parse_args()
+    parser.parse_args()
     began = time.monotonic()
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster())
@@ -338,10 +328,6 @@ def main() -> int:
         time.sleep(5)  # the last scrapes and rules; nothing is judged by it
         answers = [(query, prometheus.series(query.text)) for query in queries()]
         scraped = {name: prometheus.series(sample) for name, sample in documented().items()}
-        if options.pictures is not None:
-            options.pictures.mkdir(exist_ok=True)
-            for path in sorted(DASHBOARDS.glob("*.json")):
-                draw(path, lambda text: prometheus.drawn(substituted(text)), options.pictures / f"{path.stem}.png")
         sick = [*prometheus.sick_rules(), *missing_to_smoke(f"http://{address}", prometheus.url)]
     return tell(answers, scraped, sick, time.monotonic() - began)
 

@@ -22,13 +22,11 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from tests.browser import Browser
 from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_stage import create_topics
-from tests.measure.screenshots.__main__ import SHOTS, picture
 
 GROUPS = 30
 HEALTHY_KINDS = ("java", "confluent", "kafka-python", "aiokafka", "franz-go", "sarama")
@@ -229,7 +227,6 @@ def _against(found: Mapping[str, Mapping[str, Any]] | None) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.thirty_groups", description=__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES, help="that groups are looked at (%(default)s)")
-    parser.add_argument("--pictures", type=Path, help="a folder for pictures of the page")
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bellwether-thirty-")))
@@ -257,23 +254,8 @@ def main() -> int:
         print("\n".join(lines), flush=True)
         first = [group["group"] for group in overview(address)][: len(BROKEN) + 2]
         print(f"first on the page: {', '.join(first)}")
-        if options.pictures is not None:
-            take_pictures(address, cluster.bootstrap, options.pictures)
         print("\n".join(wrong) or "each broken group is named for what is broken, and no other group is", flush=True)
         return 1 if wrong else 0
-
-
-def take_pictures(address: str, bootstrap: str, folder: Path) -> None:
-    """The overview, and the page that `assess -o html` makes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ended = run_to_end(["assess", "--bootstrap", bootstrap, "-o", "html"])
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, Browser(Path(profile) / "of") as browser:
-        for shot in (shot for shot in SHOTS if not shot.address):
-            print(picture(browser, f"http://{address}/", shot, folder / f"live-{shot.name}.png"), flush=True)
-        (Path(profile) / "assess.html").write_text(ended.stdout, encoding="utf-8")
-        browser.size(1280, 1400)
-        browser.open(f"file://{profile}/assess.html", "document.body.innerText.length > 0")
-        browser.screenshot(folder / "live-assess.png")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,23 @@ def test_the_commits_exist() -> None:
     assert [line for line in found.splitlines() if " commit " not in line] == []
 
 
+def programs() -> Iterator[str]:
+    """What `python -m` runs of tests/measure."""
+    for path in sorted((ROOT / "tests" / "measure").rglob("*.py")):
+        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8"):
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+
+
+def test_each_program_that_measures_is_named_by_a_command() -> None:
+    named = PAGE + "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "CONTRIBUTING.md"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "measure").rglob("*.py"))
+    named += " ".join(re.findall(r'"(tests\.measure[\w.]+)"', sources))  # what another program starts
+    found = list(programs())
+    assert len(found) > 10
+    unnamed = [name for name in found if not re.search(rf"\b{re.escape(name)}(?!\.?\w)", named)]
+    assert not unnamed, "name it in docs/evidence/README.md or CONTRIBUTING.md, or delete it"
+
+
 def test_each_row_of_the_readme_has_its_lines() -> None:
     table = (ROOT / "README.md").read_text(encoding="utf-8").split("## What it does")[1].split("\n## ")[0]
     promised = set(re.findall(r"^\| \*\*(.+?)\*\* \|", table, re.MULTILINE))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.interop.support.absences import LEAD_LIMIT_S, SESSION_S, Stage, consumers
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, wait_until
-from tests.measure.absences import LEAD_LIMIT_S, SESSION_S, Stage, consumers
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.broker

@@ -5,10 +5,8 @@ threads and HighAvailability placements the same. A JVM that does not finish is 
 it got. Kafka's classes answer in the referees of the differential tests, which state their own nanoseconds.
 """
 
-import argparse
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +15,6 @@ from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import IntArray
@@ -34,7 +30,7 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
-from tests.interop.support.jvm import MissingToolError, java
+from tests.interop.support.jvm import java
 from tests.interop.support.referee import problem as ha_problem
 from tests.measure.bench.streams_whole import whole_row_figures
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
@@ -88,18 +84,6 @@ def whole_rows(quick: bool) -> Iterator[Row]:
     large = [(10_000, 1), (100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)]
     for tasks, standby in large[:1] if quick else large:
         yield whole_row(2_000, tasks, joining=20, standby=standby)
-
-
-def table(rows: Sequence[Row]) -> Table:
-    shown = Table(title="Milliseconds, best of all runs")
-    for name in ("processes x tasks", "JVM", "Bellwether", "JVM / Bellwether", "answers"):
-        shown.add_column(name, justify="left" if name in ("processes x tasks", "answers") else "right")
-    for row in rows:
-        more = "> " if row.stopped else ""
-        jvm = "-" if row.jvm_ms is None else f"{more}{_ms(row.jvm_ms)}"
-        ratio = "-" if row.jvm_ms is None else f"{more}{row.jvm_ms / row.our_ms:,.0f}x"
-        shown.add_row(row.row, jvm, _ms(row.our_ms), ratio, row.outcome)
-    return shown
 
 
 def active_row(processes: int, tasks: int, strategy: str, patience_s: float) -> Row:
@@ -304,23 +288,3 @@ def ask(main_class: str, problems: Sequence[dict[str, Any]], patience_s: float) 
         return None
     assert all("error" not in answer for answer in answers), answers[0]
     return answers
-
-
-def _ms(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.streams", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes only")
-    quick = parser.parse_args().quick
-    try:
-        Console(width=None if sys.stdout.isatty() else 140).print(table([*rows(quick)]))
-    except MissingToolError as missing:
-        Console().print(f"The benchmark runs the JVM beside us, and {missing}.")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
