@@ -57,7 +57,10 @@ class GroupLink:
             return None
         answer = await self.transport.request(membership.Describe(0, node, self.group_id, REQUEST_TIMEOUT_MS))
         if membership_is_the_brokers(answer):
-            self.trouble = "its broker assigns by itself (KIP-848 or another new protocol): a guard can end nothing"
+            self.trouble = (
+                "its broker assigns by itself (KIP-848 or another new protocol), and the guard ends memberships of"
+                " classic groups only"
+            )
             return None
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self.lost(_why(answer, self.group_id))

@@ -1,4 +1,4 @@
-"""Streams placement, Kafka's classes and ours on the same inputs: `python -m tests.measure.bench.streams [--quick]`.
+"""Streams placement, Kafka's classes and ours on the same inputs, for `make bench`.
 
 Only the work itself is timed on either side, in memory. Both answers are compared: rack costs must be equal, standbys,
 threads and HighAvailability placements the same. A JVM that does not finish is stopped and counted with the time that
