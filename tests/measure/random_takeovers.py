@@ -2,8 +2,9 @@
 `python -m tests.measure.random_takeovers --live 20 --simulated 80`. Exit code 1 if a group was disturbed in vain, or
 fewer than 97 of 100 succeeded.
 
-Live groups have 2 to 12 members on three real brokers, simulated ones 2 to 50 on the model of one that
-`make conformance` proves. What is predicted is what `doctor` prints, from the listing alone.
+Live groups are on three real brokers: consumers, half of the groups with 2 to 12 members and half with 13 to 30, and
+Streams applications of 2 to 3 instances with 1 to 4 threads each. Simulated groups have 2 to 50 members on the model of
+a broker that `make conformance` proves. What is predicted is what `doctor` prints, from the listing alone.
 """
 
 import argparse
@@ -11,19 +12,25 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bellwether_kafka.coordinator.membership.broker_order import tables
 from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.table_growth import forecast
 from bellwether_kafka.coordinator.membership.transitions import State
+from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rounds import last_round
 from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, create_internal_topics, settings_of
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, Kind, Member
 from tests.simulation.world import SIZE_MAX, World
 
@@ -44,7 +51,9 @@ SIMULATED: dict[str, tuple[Kind, ...]] = {
     "mixed range": (EAGER, RDKAFKA),
     "mixed cooperative-sticky": (COOPERATIVE, RDKAFKA_COOPERATIVE),
 }
-LIVE_MAX, SIMULATED_MAX = 12, 50
+STREAMS = "streams"
+SMALL, LARGE = (2, 12), (13, 30)  # a table of 16 buckets holds up to 12 members
+PARTITIONS, SIMULATED_MAX = 12, 50
 LIMIT_S = 30.0
 LIVE_LIMIT_S = 60.0
 GOAL = 0.97
@@ -99,12 +108,16 @@ def removed_by(notes: Sequence[str]) -> int:
 
 
 def live(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
-    kinds = draw.choice(list(KINDS))
-    of, assignors = KINDS[kinds]
+    kind = draw.choice((*KINDS, STREAMS))
+    return live_application(kafka, draw, number) if kind == STREAMS else live_consumers(kafka, draw, number, kind)
+
+
+def live_consumers(kafka: KafkaCluster, draw: random.Random, number: int, kind: str) -> Taken:
+    of, assignors = KINDS[kind]
     assignor = draw.choice(assignors)
-    size, group = draw.randint(2, LIVE_MAX), f"random-{number}"
-    instance = draw.choice((None, "bellwether"))
-    expected = partitions_of({"random": LIVE_MAX})
+    size, group = draw.randint(*draw.choice((SMALL, LARGE))), f"random-{number}"
+    instance = draw.choice((None, INSTANCE))
+    expected = partitions_of({"random": PARTITIONS})
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member(of[i % len(of)], group, ["random"], [assignor]) for i in range(size)]
         wait_settled(members, expected, spread=1, limit_s=120)
@@ -113,24 +126,53 @@ def live(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
         config = MembershipConfig(group, instance_id=instance, watch_interval_ms=500)
         began = time.monotonic()
         with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as bellwether:
-            led = _leads(bellwether, group)
+            led = _within_limit(lambda: _stable(bellwether, group))
             took_s = time.monotonic() - began
             wait_settled(members, expected, limit_s=120)
             now = last_round(kafka, group).generation
             removed = removed_by(bellwether.said(NoteKind.ADOPTED))
-    name = f"{kinds} {assignor}{', static' * (instance is not None)}"
+    name = f"{kind} {assignor}{', static' * (instance is not None)}"
     return Taken(name, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
 
 
-def _leads(bellwether: Sidecar, group: str) -> bool:
-    """Whether it leads within the limit."""
+def live_application(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
+    group, instances = f"random-{number}", draw.randint(2, 3)
+    options = {"threads": draw.randint(1, 4), "probing_interval_ms": 600_000, "acceptable_recovery_lag": 1_000}
+    common = application(kafka, group, **options)
+    create_internal_topics(kafka, common)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        app = stack.enter_context(StreamsApp(kafka, common))
+        for instance in range(instances):
+            app.add(f"instance-{instance}")
+        app.wait_settled(spread=1)
+        ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
+        before = last_round(kafka, group).generation
+        config = MembershipConfig(group, instance_id=INSTANCE, protocols=(STREAMS_PROTOCOL,))
+        bellwether = Bellwether(kafka, [group], options=settings_of(common, folder, stores="persistent"))
+        stack.push(bellwether)
+        bellwether.start(wait=False)
+        began = time.monotonic()
+        led = _within_limit(lambda: last_round(kafka, group).leader.startswith(INSTANCE))
+        took_s = time.monotonic() - began
+        app.wait_settled()
+        now = last_round(kafka, group).generation
+        removed = removed_by([entry["reason"] for entry in bellwether.log("membership", what="ADOPTED")])
+    return Taken(STREAMS, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
+
+
+def _within_limit(holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + LIVE_LIMIT_S
     while time.monotonic() < deadline:
-        runner = bellwether.service.runners.get(group)
-        if runner is not None and runner.membership.state is State.STABLE:
+        if holds():
             return True
         time.sleep(0.05)
     return False
+
+
+def _stable(bellwether: Sidecar, group: str) -> bool:
+    runner = bellwether.service.runners.get(group)
+    return runner is not None and runner.membership.state is State.STABLE
 
 
 # ---- simulated -------------------------------------------------------------------------------------------------------
@@ -193,7 +235,7 @@ def main() -> int:
     print("\n".join(["---- simulated", *lines(taken)]), flush=True)
     if given.live:
         with KafkaCluster(nodes=NODES, racks=(None,) * NODES) as kafka:
-            kafka.create_topic("random", LIVE_MAX)
+            kafka.create_topic("random", PARTITIONS)
             for number in range(given.live):
                 taken.append(live(kafka, draw, number))
                 print(line(number, taken[-1]), flush=True)
