@@ -179,7 +179,7 @@ def recall_streams(
         standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
         processes=len({record.process_id for record in threads.values()}),
         held=MappingProxyType({process: _held(tasks) for process, tasks in sent.items()}),
-        owned=replace(plan, owner=_owned(columns, cluster)),
+        owned=replace(plan, owner=_owned(columns, plan.cluster)),
     )
 
 

@@ -384,6 +384,20 @@ def test_recalled_memory_knows_what_threads_had_when_they_joined() -> None:
     assert owned.owner.tolist() == first.plan.memory.plan.owner.tolist()
 
 
+@pytest.mark.parametrize("topic", ["orders", REPARTITION])
+def test_a_topic_that_cannot_be_read_is_not_forgotten_when_memory_is_rebuilt(topic: str) -> None:
+    first = led(group(A, B))
+    blobs = dict(first.assignments)
+    threads = [A.after(first), B.after(first)]
+    described = [AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads]
+    counts = {name: count for name, count in SHOP_COUNTS.items() if name != topic}
+    blind = replace(cluster_of(counts), unreadable=frozenset({topic}))
+    memory = recall_streams(2, "stream", blind, described)
+    whole = recall_streams(2, "stream", first.cluster, described)
+    for part, expected in ((memory.plan, whole.plan), (memory.owned, whole.owned)):
+        assert part.owner_in(first.cluster, ["a", "b"]).tolist() == expected.owner_in(first.cluster, ["a", "b"]).tolist()
+
+
 def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
     memory = described(1)
     assert memory.threads["a"].process_id == ProcessId(0, 1)
