@@ -56,21 +56,28 @@ class HandBackFile:
         self._path = state_file("handed-back", bootstrap, folder)
 
     def read(self) -> dict[str, HandedBack]:
-        """What was kept; nothing where there is no such file, or none that can be read."""
-        with suppress(OSError, ValueError, AttributeError):
-            kept = _records(json_of(read_small(self._path, FILE_BYTES_MAX)[0]))
-            return {record.key: record for _, record in kept if isinstance(record, HandedBack)}
-        return {}
+        """What was kept; nothing where there is no such file or it makes no sense. What cannot be read is a log line."""
+        try:
+            return self._kept()
+        except OSError as error:
+            log.warning("hand_backs_not_read", reason=str(error), remedy=f"make {self._path} a file that can be read")
+            return {}
 
     def write(self, record: HandedBack) -> None:
         """Beside those of other groups, which other processes may have kept. Where that fails a restart forgets it,
         which the log says."""
-        kept = {**self.read(), record.key: record}
-        text = json.dumps({key: each.to_json() for key, each in kept.items()})
         try:
-            write_state(self._path, text)
+            kept = {**self._kept(), record.key: record}
+            write_state(self._path, json.dumps({key: each.to_json() for key, each in kept.items()}))
         except OSError as error:
             log.warning("hand_back_not_kept", reason=str(error), remedy="set control_topic, or XDG_STATE_HOME")
+
+    def _kept(self) -> dict[str, HandedBack]:
+        """Raises OSError where a file is there and cannot be read: it may have records, which must not be lost."""
+        with suppress(FileNotFoundError, ValueError, AttributeError):
+            kept = _records(json_of(read_small(self._path, FILE_BYTES_MAX)[0]))
+            return {record.key: record for _, record in kept if isinstance(record, HandedBack)}
+        return {}
 
 
 def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:

@@ -104,7 +104,7 @@ class RestWatch:
         # A plan that was made for the very same changes did not help, and the next one would not.
         if changes and changes != self._reported.get(group):
             self._wanted(group, membership.sentence(changes))
-        self._reported[group] = changes or self._reported.get(group, ())
+        self._reported[group] = changes
 
     def _troubled(self, group: str, why: str) -> None:
         """Says each trouble once."""

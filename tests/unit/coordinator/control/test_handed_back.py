@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,21 @@ def test_a_file_that_cannot_be_read_holds_nothing_and_is_written_anew(text: str,
     assert file.read() == {}
     file.write(KEPT)
     assert file.read() == {KEPT.key: KEPT}
+
+
+def test_what_cannot_be_read_is_not_written_over(tmp_path: Path) -> None:
+    """It may have the records of other groups, whose limits would be lost."""
+    file = HandBackFile(BROKERS, tmp_path)
+    file.write(KEPT)
+    path = next(tmp_path.iterdir())
+    path.unlink()
+    os.mkfifo(path)
+    with capture_logs() as logs:
+        assert file.read() == {}
+        file.write(KEPT)
+    assert [entry["event"] for entry in logs] == ["hand_backs_not_read", "hand_back_not_kept"]
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.is_fifo()
 
 
 def test_one_record_that_makes_no_sense_spoils_no_other(tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ def test_a_static_member_with_another_topic_is_noticed_within_seconds_and_once()
     assert len(watched.wanted) == 2
 
 
+def test_the_same_change_is_noticed_again_after_the_member_has_been_as_planned() -> None:
+    """In between the member was gone for long enough, or an order kept the rebalance off."""
+    watched = Watched(shows("t", "u"), orders=Group())
+    watched.turns(6)
+    watched.brokers.answer = shows("t")
+    watched.turns(6)
+    watched.brokers.answer = shows("t", "u")
+    watched.turns(6)
+    assert len(watched.wanted) == 2
+
+
 def test_ten_ordinary_restarts_cause_no_rebalance() -> None:
     watched = Watched(shows("t"), orders=Group())
     for generation in range(10):
