@@ -11,10 +11,10 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology, legal_topic
+from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription, Task, TaskState
-from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, is_topic_name
 
 CAPACITY_TAG = "capacity"
 
@@ -45,7 +45,7 @@ def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
     topic can be called does not count.
     """
     named = {t for m in members if m.info and m.subscription for t in m.subscription.topics}
-    topics = sorted(filter(legal_topic, named))
+    topics = sorted(filter(is_topic_name, named))
     return Topology(group_id, (Subtopology(0, tuple(topics)),), "members") if topics else None
 
 

@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.settings.patterns import pattern
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, StreamsSettings, trouble_for
+from bellwether_kafka.coordinator.settings.topic_name import TopicName
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
@@ -67,7 +68,7 @@ class GroupSettings(StreamsSettings):
     capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)  # by instance id or client id
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
     instance_id: str | None = None
-    topics: tuple[str, ...] = ()
+    topics: tuple[TopicName, ...] = ()
     leave_on_stop: bool = DEFAULTS.leave_on_stop
     session_timeout_ms: PositiveMilliseconds = DEFAULTS.session_timeout_ms
     heartbeat_interval_ms: PositiveMilliseconds = DEFAULTS.heartbeat_interval_ms

@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bellwether_kafka.coordinator.names import keep_secret
+from bellwether_kafka.coordinator.settings.topic_name import TopicName
 
-TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
 Positive = Annotated[int, Field(gt=0)]
 
 
@@ -30,7 +30,7 @@ class _Table(BaseModel):
 class EventSettings(_Table):
     """Where events go. Times are milliseconds."""
 
-    topic: str = Field(pattern=TOPIC)
+    topic: TopicName
     create_topic: bool = True
     sample_interval_ms: Annotated[int, Field(ge=1_000)] = 30_000
     registry_url: str | None = Field(default=None, pattern=r"^https?://")
@@ -49,7 +49,7 @@ class EventSettings(_Table):
 class WeightSettings(_Table):
     """Where weights come from. Times are milliseconds."""
 
-    topic: str = Field(pattern=TOPIC)
+    topic: TopicName
     create_topic: bool = True
     age_ms_max: Positive = 7_200_000
 

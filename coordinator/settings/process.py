@@ -39,6 +39,7 @@ from bellwether_kafka.coordinator.settings.group import GroupSettings, PositiveM
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
+from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
 from bellwether_kafka.protocol.primitives import whole_number
 
 # What `load` hands over to the sources beside values; settings_customise_sources gets nothing else of its call.
@@ -71,7 +72,7 @@ class Settings(BaseSettings):
     kafka: Annotated[dict[str, SecretStr], BeforeValidator(read_properties)] = Field(default_factory=dict)
     groups: Annotated[tuple[GroupSettings, ...], NoDecode, BeforeValidator(_groups)] = ()
     instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
-    control_topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
+    control_topic: TopicNameOrNone = ""
     standby: bool = False
     sidecar_id: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
     http_address: str = "127.0.0.1:9790"

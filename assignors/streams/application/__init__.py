@@ -28,6 +28,5 @@ from bellwether_kafka.assignors.streams.application.topology import (
     InternalTopic,
     Topology,
     TopologyError,
-    legal_topic,
 )
 from bellwether_kafka.assignors.streams.application.topology_text import Described, parse_description

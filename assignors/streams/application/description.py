@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.streams.application.topology import TopologyError, legal_topic
+from bellwether_kafka.assignors.streams.application.topology import TopologyError
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 _HEADER = re.compile(r"\s*Topologies:\s*")
 _SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)( for global store \(will not generate tasks\))?\s*")
@@ -159,4 +160,4 @@ def _names(text: str) -> tuple[str, ...]:
     if not (text.startswith("[") and text.endswith("]")):
         return ()
     names = tuple(name.strip() for name in text[1:-1].split(","))
-    return names if all(map(legal_topic, names)) else ()
+    return names if all(map(is_topic_name, names)) else ()

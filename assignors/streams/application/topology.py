@@ -10,24 +10,18 @@ A leader without the application's classes gets it from a file, a description or
 * repartition sinks, copartition groups and configs of internal topics only where a missing topic is to be created.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from bellwether_kafka.assignors.streams.application.java_pattern import PatternError, translated
 from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.protocol.primitives import is_topic_name
 
 LEARNED = "learned"
 GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
 _OTHER_PATTERN = "write one that takes the same topics, with simple classes"
-
-
-def legal_topic(name: str) -> bool:
-    """Whether a broker would create a topic of this name."""
-    return _LEGAL_NAME.fullmatch(name) is not None
 
 
 class TopologyError(ValueError):
@@ -214,7 +208,7 @@ def _check_one(subtopology: Subtopology, sources: Mapping[str, int], with_patter
         raise TopologyError(f"{here} has a repartition source that is not among its sources")
     topics = (*subtopology.sources, *subtopology.repartition_sinks, *subtopology.changelogs)
     for topic in topics:
-        if not legal_topic(topic):
+        if not is_topic_name(topic):
             raise TopologyError(f"{here} names {topic!r}, which is no legal topic name")
     for group in subtopology.copartition_groups:
         unknown = sorted(set(group) - sources.keys())  # Streams joins topics of several for `cogroup`

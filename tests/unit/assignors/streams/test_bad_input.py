@@ -395,7 +395,9 @@ def test_a_topic_that_cannot_be_read_is_not_forgotten_when_memory_is_rebuilt(top
     memory = recall_streams(2, "stream", blind, described)
     whole = recall_streams(2, "stream", first.cluster, described)
     for part, expected in ((memory.plan, whole.plan), (memory.owned, whole.owned)):
-        assert part.owner_in(first.cluster, ["a", "b"]).tolist() == expected.owner_in(first.cluster, ["a", "b"]).tolist()
+        assert (
+            part.owner_in(first.cluster, ["a", "b"]).tolist() == expected.owner_in(first.cluster, ["a", "b"]).tolist()
+        )
 
 
 def test_recalled_memory_knows_threads_and_what_they_hold() -> None:

@@ -241,6 +241,17 @@ def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], sa
         load(environ={**BOTH, **environ})
 
 
+@pytest.mark.parametrize("name", [".", "..", "a b", "orders\\u0000", "\u00e9", "a" * 250])
+@pytest.mark.parametrize("before", ["control_topic = {}", "[events]\ntopic = {}", "[weights]\ntopic = {}", "{}"])
+def test_what_no_topic_can_be_called_is_sent_to_nobody(tmp_path: Path, before: str, name: str) -> None:
+    """In `topics` of a group it would come to the members: a Java leader dies of it."""
+    head = before.format(f'"{name}"') if before != "{}" else ""
+    group = '[[groups]]\nname = "orders"\nmode = "lead"\n' + (f'topics = ["{name}"]' if before == "{}" else "")
+    said = complaint(tmp_path, f"{head}\n{group}", BROKER)
+    assert "no topic can have this name" in said
+    assert "topic" in said.split(" cannot be used")[0]
+
+
 def test_capacities_are_a_table_by_member(tmp_path: Path) -> None:
     text = '[[groups]]\nname = "orders"\nmode = "lead"\npolicy = "load-aware"\n'
     inline = from_toml(tmp_path, text + 'capacity = { "large-consumer" = 2.0, "eu.small" = 0.5 }', BROKER)

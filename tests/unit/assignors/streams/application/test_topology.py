@@ -24,6 +24,7 @@ REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
         ((Subtopology(0, ()),), "subtopology 0 has no source topic"),
         ((Subtopology(0, ("t",), repartition_sources=("u",)),), "not among its sources"),
         ((Subtopology(0, ("bad name",)),), "no legal topic name"),
+        ((Subtopology(0, ("..",)),), "no legal topic name"),
         ((Subtopology(0, ("t",), copartition_groups=(("t", "u"),)),), "copartition group with u"),
         (
             (Subtopology(0, ("t",), changelogs=("c",)), Subtopology(1, ("u",), changelogs=("c",))),
