@@ -56,7 +56,7 @@ class HandBackFile:
         self._path = state_file("handed-back", bootstrap, folder)
 
     def read(self) -> dict[str, HandedBack]:
-        """What was kept; nothing where there is no such file or it makes no sense. One that cannot be read is logged."""
+        """What was kept; nothing where there is no such file. One that cannot be read is logged."""
         try:
             return self._kept()
         except OSError as error:

@@ -137,6 +137,8 @@ class Adoption:
         core.trouble_is_over()
         state = events.GroupState.DEAD if rules.is_missing(answer) else answer.state
         core.sighting.seen(state, answer.protocol_type, others=rules.others_in(answer, config))
+        if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
+            core.sighting.awaited = True  # when Bellwether may join, members that were to return at once have done so
         obstacle = rules.unfit(answer, config)
         if obstacle is not None:
             self.leaving.fail(obstacle)

@@ -38,10 +38,11 @@ def test_with_the_setting_they_are_refused() -> None:
     assert any(lived(seed, subscribes=True).refused for seed in SEEDS[:3])
 
 
-def after_members(seed: int, *, subscribes: bool) -> tuple[SelfAssigned, bool]:
+def after_members(seed: int, *, subscribes: bool, faults: bool = False) -> tuple[SelfAssigned, bool]:
     """Members come and go; then the consumer begins. And whether Bellwether led: not every leader can be removed."""
     world = to_lead(World(seed), subscribes=subscribes)
-    world.sidecars[0].start()
+    for sidecar in world.sidecars if faults and world.config.standby else world.sidecars[:1]:
+        sidecar.start()
     for member in world.members:
         member.start()
     led = world.run_until(300, lambda: world.sidecars[0].leads)
@@ -49,6 +50,8 @@ def after_members(seed: int, *, subscribes: bool) -> tuple[SelfAssigned, bool]:
         member.close()
     world.run_until(world.clock.now + LEFT_WITHIN_S)
     consumer = SelfAssigned(world)
+    if faults:
+        Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
     world.run_until(world.clock.now + LASTS_S)
     return consumer, led
 
@@ -59,6 +62,14 @@ def test_after_members_have_gone_commits_are_accepted_soon_and_for_good() -> Non
     for consumer, _ in lives:
         assert consumer.refused == []
         assert consumer.accepted > LASTS_S / COMMIT_S / 2
+
+
+@pytest.mark.parametrize("seed", [4, 5, 8, 35])
+def test_after_members_have_gone_no_restart_and_no_standby_has_commits_refused(seed: int) -> None:
+    """A standby that had seen the members joined the empty group when its turn came, however long after."""
+    assert World(seed).config.standby
+    consumer, _ = after_members(seed, subscribes=False, faults=True)
+    assert consumer.refused == []
 
 
 def test_after_members_have_gone_they_are_refused_with_the_setting() -> None:

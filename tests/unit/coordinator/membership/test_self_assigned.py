@@ -59,6 +59,23 @@ def test_an_empty_group_in_which_members_were_seen_is_joined(adopt: str) -> None
     assert watched(story, "Empty").kinds() == ["Join"]
 
 
+@pytest.mark.parametrize("subscribes", [True, False])
+@pytest.mark.parametrize(
+    "kept_out", [e.ActiveRoleChanged(False, "another leads"), e.OrdersStand("ada has ordered leave", "")]
+)
+def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_out: e.Event, subscribes: bool) -> None:
+    """Its members may have gone for good, and consumers that assign themselves may commit since."""
+    standby = isinstance(kept_out, e.ActiveRoleChanged)
+    instance = {"instance_id": "bellwether", "standby": True} if standby else {}
+    story = Play(subscribes=subscribes, adopt="when-empty", **instance).tell(kept_out).found()
+    watched(watched(story, "Stable", seen("a")), "Empty")
+    allowed = e.ActiveRoleChanged(True, "it has gone") if standby else NONE
+    story.tell(allowed)
+    assert watched(story, "Empty").kinds() == ["Join"] * subscribes
+    if not subscribes:
+        assert watched(watched(story, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
+
+
 def test_a_former_process_of_bellwether_is_no_member_that_subscribed() -> None:
     former = e.DescribedMember("bellwether-1", None, client_id="bellwether")
     story = watched(play(adopt="when-empty").found(), "Stable", former)
