@@ -8,6 +8,7 @@ themselves.
 import math
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -52,6 +53,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
+COMMON = 3  # commands with the same option, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost"}
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
@@ -281,10 +283,17 @@ def commands_page() -> str:
         "On a terminal: `n` orders by name, `l` by lag, `m` by members, `x` by what is read across racks; `r`",
         "reverses, `/` types a filter for the names of groups until Enter (Escape clears it), `q` quits.",
     ]
-    for words, command in _commands(typer.main.get_command(app)):
-        told = " ".join((command.help or "").split())
-        lines += ["", f"## `bellwether {words}`", "", told, "", "| argument or option | what it is |", "|---|---|"]
-        lines += [_parameter(one) for one in command.params if one.name != "help"]
+    commands = list(_commands(typer.main.get_command(app)))
+    shown = {words: [_parameter(one) for one in command.params if one.name != "help"] for words, command in commands}
+    users = Counter(row for rows in shown.values() for row in rows)
+    common = [row for row in users if users[row] >= COMMON and row.startswith("| `--")]
+    lines += ["", "## Common options", "", "| option | what it is |", "|---|---|", *sorted(common)]
+    for words, command in commands:
+        lines += ["", f"## `bellwether {words}`", "", " ".join((command.help or "").split()), ""]
+        own = [row for row in shown[words] if row not in common]
+        lines += ["| argument or option | what it is |", "|---|---|", *own, ""] if own else []
+        if also := [row.split(" | ")[0].strip("| ") for row in shown[words] if row in common]:
+            lines.append(f"[Common](#common-options): {', '.join(also)}.")
     return "\n".join([*lines, ""])
 
 
@@ -333,17 +342,18 @@ def states_page() -> str:
 def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterator[str]:
     yield from ("", f"## {title}", "", "```mermaid", "stateDiagram-v2")
     yield from (f"    [*] --> {start.name}" for start in starts)
-    arrows: dict[tuple[Enum, Enum], list[str]] = {}
-    for edge in edges(transitions):
-        arrows.setdefault((edge.state, edge.to), []).append(trigger_name(edge.on))
-    yield from (f"    {state.name} --> {to.name}: {', '.join(on)}" for (state, to), on in arrows.items())
+    arrows = dict.fromkeys((edge.state, edge.to) for edge in edges(transitions))
+    yield from (f"    {state.name} --> {to.name}" for state, to in arrows)
     yield "```"
     for state in type(starts[0]):
         yield from ("", f"### {state.name}", "", f"{state.value[0].upper()}{state.value[1:]}.")
         if state in transitions:
             yield from ("", "| event | next | why |", "|---|---|---|")
+        events: dict[tuple[Enum, str], list[str]] = {}
         for on, by_next in transitions.get(state, {}).items():
-            yield from (f"| {trigger_name(on)} | {to.name} | {reason} |" for to, reason in by_next.items())
+            for to, reason in by_next.items():
+                events.setdefault((to, reason), []).append(trigger_name(on))
+        yield from (f"| {', '.join(on)} | {to.name} | {reason} |" for (to, reason), on in events.items())
 
 
 PAGES = {
