@@ -11,15 +11,15 @@ from http.client import HTTPException
 from typing import Annotated, Any, TypeVar
 
 import typer
-from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.bounded import fetched
+from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
-from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
+from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
@@ -131,7 +131,7 @@ def _weights(settings: Settings, seen: Observation) -> tuple[dict[str, Any], Wei
 def _near(settings: Settings) -> bool | None:
     if settings.cost is not None and settings.cost.follower_fetching is not None:
         return settings.cost.follower_fetching
-    return follower_fetching(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
+    return follower_fetching(admin_of(settings.properties), LIMIT_S)
 
 
 def _document(flows: Traffic, cost: CostSettings | None) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`: look, join nothing."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
@@ -32,22 +32,27 @@ from bellwether_kafka.coordinator.cli.output import (
     Exit,
     Output,
     Table,
+    count_or_unknown,
     print_document,
     ranges,
     repeated,
     say,
 )
-from bellwether_kafka.coordinator.kafka import ListedGroup
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_missing, is_sidecar
 from bellwether_kafka.coordinator.observation import (
+    Anomaly,
     AnomalyKind,
     LagVerdict,
     Observation,
     ObservedMember,
     Shadow,
     Sources,
+    anomalies_of_members,
     as_document,
+    observation,
     short_ids,
+    values_of,
 )
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -67,9 +72,12 @@ def groups(
     def show() -> None:
         found = run_to_end(_list(settings))
         if output.is_document:
-            print_document([asdict(group) | {"assigned_by": by} for group, by in found], output, one_of_many=watch)
+            print_document([_values(one) for one in found], output, one_of_many=watch)
             return
         draw_groups(found, wide=output is Output.WIDE)
+        for one in found:
+            for anomaly in one.anomalies:
+                say(f"{one.group.group_id}: {anomaly.said}")
 
     repeated(show, interval if watch else None)
 
@@ -126,29 +134,66 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         say(line)
 
 
-def draw_groups(found: Sequence[tuple[ListedGroup, str]], *, wide: bool) -> None:
-    """`found` are groups with who assigns in each."""
+@dataclass(frozen=True, slots=True)
+class GroupOfList:
+    """A group with who assigns in it, and what its members alone show to be wrong."""
+
+    group: ListedGroup
+    assigned_by: str
+    anomalies: tuple[Anomaly, ...] = ()
+
+
+def _values(one: GroupOfList) -> dict[str, Any]:
+    return asdict(one.group) | {
+        "assigned_by": one.assigned_by,
+        "anomalies": [values_of(each) for each in one.anomalies],
+    }
+
+
+def draw_groups(found: Sequence[GroupOfList], *, wide: bool) -> None:
     table = Table("group", "assigned by", "protocol type", "state", *["type"] * wide)
-    for group, by in found:
-        cells = (group.group_id, by, group.protocol_type or "-", group.state or "-")
-        table.add_row(*cells, *[group.type or "-"] * wide)
+    for one in found:
+        cells = (one.group.group_id, one.assigned_by, one.group.protocol_type or "-", one.group.state or "-")
+        table.add_row(*cells, *[one.group.type or "-"] * wide)
     Console().print(table)
 
 
-async def _list(settings: Settings) -> list[tuple[ListedGroup, str]]:
-    """All groups by name, and who assigns in each."""
+async def _list(settings: Settings) -> list[GroupOfList]:
+    """All groups by name."""
     async with connected(settings.properties) as sources:
-        return await listed_with_assignors(sources, settings.groups[0].membership(settings.instance_id))
+        return await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
 
 
-async def listed_with_assignors(sources: Sources, config: MembershipConfig) -> list[tuple[ListedGroup, str]]:
-    """The same from these sources; `config` tells which members are sidecars. One request to each broker for the list,
-    and one for every fifty groups that have members."""
+async def listed_groups(sources: Sources, config: MembershipConfig) -> list[GroupOfList]:
+    """The same from these sources; `config` says which members are Bellwether's. One request to each broker for the
+    list, one for every fifty groups that have members, and one for their topics."""
     by_node = await groups_by_node(sources.transport, sources.reader)
     asked = {node: [g.group_id for g in found if _must_be_asked(g)] for node, found in by_node.items()}
     answers = await described_at(sources.transport, asked)
+    anomalies = await _anomalies(sources, answers, config)
     found = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
-    return [(group, _assigned_by(group, answers.get(group.group_id), config)) for group in found]
+    return [
+        GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id, ())) for g in found
+    ]
+
+
+async def _anomalies(
+    sources: Sources, answers: Mapping[str, DescribeAnswer], config: MembershipConfig
+) -> dict[str, tuple[Anomaly, ...]]:
+    """By group. A partition is said not to exist only where brokers describe its topic."""
+    seen = {group: _of_members(group, answer, config) for group, answer in answers.items() if not answer.error}
+    topics = {topic for one in seen.values() for member in one.members for topic, _ in member.owned}
+    try:
+        counts: Mapping[str, int] = (await sources.reader.read(topics)).count_of if topics else {}
+    except ClusterUnreachableError:
+        counts = {}
+    at_rest = GroupState.STABLE
+    return {g: anomalies_of_members(one, counts, at_rest=one.state == at_rest) for g, one in seen.items()}
+
+
+def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) -> Observation:
+    own = {member.member_id for member in answer.members if is_sidecar(member, config)}
+    return observation(group, "classic", answer, 0, sidecars=own)
 
 
 def _must_be_asked(group: ListedGroup) -> bool:
@@ -186,7 +231,7 @@ def _draw(seen: Observation, *, wide: bool) -> None:
     if seen.shadow is not None:
         costs = Table("", "unowned", "cross rack", "spread")
         for name, cost in zip(("now", "planned"), seen.shadow.costs().values(), strict=True):
-            costs.add_row(name, *("unknown" if cost[key] is None else str(cost[key]) for key in COSTS))
+            costs.add_row(name, *(count_or_unknown(cost[key]) for key in COSTS))
         console.print(costs)
         _draw_unknown_racks(console, seen.shadow)
         moves = seen.shadow.moves

@@ -49,6 +49,8 @@ def in_a_sentence() -> Iterator[None]:
     """What a setting or a broker spoils ends the process with a sentence."""
     try:
         yield
+    except kafka.LoginError as error:
+        fail(error.sentence)
     except KafkaException as error:
         fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
     except (ApplicationError, UnknownNameError, kafka.ClientConfigError, *UNANSWERED) as error:

@@ -163,6 +163,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def count_or_unknown(value: int | None) -> str:
+    """What is not known is no number."""
+    return "unknown" if value is None else str(value)
+
+
 def ranges(numbers: list[int]) -> str:
     """Sorted whole numbers in short: 0-3,7."""
     parts = []

@@ -6,13 +6,13 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
-from confluent_kafka.admin import AdminClient
 from rich.text import Text
 
 from bellwether_kafka.assignors.explain import FARTHER, Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli import leader
+from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
 from bellwether_kafka.coordinator.cli.look import AT_MEMBER, look_with_plan, owners_called, warn_hypothetical
@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.cli.output import (
     Exit,
     Output,
     Table,
+    count_or_unknown,
     counted,
     fail,
     print_document,
@@ -30,7 +31,7 @@ from bellwether_kafka.coordinator.cli.output import (
     repeated,
     say,
 )
-from bellwether_kafka.coordinator.kafka import librdkafka_properties, read_size_limit
+from bellwether_kafka.coordinator.kafka import read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
@@ -70,7 +71,7 @@ def plan(
     pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
 
-    admin = AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)})
+    admin = admin_of(settings.properties)
     size_limit = NOT_READ
 
     def show() -> None:
@@ -206,10 +207,6 @@ def _costs(shadow: Shadow) -> dict[str, dict[str, int | None]]:
     return {"before": costs["current"], "after": costs["planned"]}
 
 
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else str(value)
-
-
 def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, wide: bool) -> None:
     """For people: a line for each move and each owner of what nobody has, then stages, warnings and cost."""
     console = Console(soft_wrap=True)
@@ -228,7 +225,10 @@ def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, 
         console.print(Text(f"  ! {warning}", "yellow"))
     costs = _costs(shadow)
     shown = [(name, now) for name, now in costs["before"].items() if name != "unknown_racks" or now]
-    changes = [f"{name.replace('_', ' ')} {_number(now)} -> {_number(costs['after'][name])}" for name, now in shown]
+    changes = [
+        f"{name.replace('_', ' ')} {count_or_unknown(now)} -> {count_or_unknown(costs['after'][name])}"
+        for name, now in shown
+    ]
     noun = shadow.decision.plan.words.item
     console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
     for line in foreseen.sentences() if foreseen is not None else ():

@@ -24,7 +24,7 @@ from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLI
 from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, fail, print_document, say, tell
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.kafka import LoginError, librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import ACTIVE, HistoryUnreadError, assignment_entries, recorded
 from bellwether_kafka.pipeline import records
 
@@ -51,6 +51,8 @@ def history(
         count = (records.write_json_lines if file.suffix == ".jsonl" else records.write_history)(file, values)
     except (HistoryUnreadError, records.RegistryError) as error:
         fail(str(error))
+    except LoginError as error:
+        fail(f"The topic {topic} cannot be read: {error.clause}.")
     except KafkaException as error:
         fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
     except OSError as error:

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import BROKER_SIDE, ROUNDS_MAX, PartitionPlan, broker_side, changed, rounds
-from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
+from bellwether_kafka.assignors.shared import Change, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, costs_of, in_words, scales_for, short
@@ -26,7 +26,17 @@ from bellwether_kafka.coordinator.cli.look import (
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import (
+    As,
+    Console,
+    Output,
+    Table,
+    count_or_unknown,
+    counted,
+    fail,
+    print_document,
+    say,
+)
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.names import for_shell
@@ -115,7 +125,7 @@ def simulate(
         )
         return
     warn_hypothetical(seen)
-    draw_rounds(found, costs, shadow.current)
+    draw_rounds(found, costs, (shadow.cross_rack, shadow.current.unowned))
 
 
 def tell_absences(
@@ -288,17 +298,18 @@ def _topics(given: list[str]) -> dict[str, int]:
     return found
 
 
-def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: Cost) -> None:
-    """`costs` has one entry a rebalance, or none where nothing is weighed."""
+def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]) -> None:
+    """`costs` has one entry a rebalance, or none where nothing is weighed; `now` is what is read across racks and what
+    has no owner."""
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("rebalance", "why", "moved", "new", "pending", "cross rack", "unowned", *of_state, *of_cost)
     weighed = [short(costs[0]["present"])] if costs else []
-    table.add_row("now", "", "", "", "", str(now.cross_rack), str(now.unowned), *("" for _ in of_state), *weighed)
+    table.add_row("now", "", "", "", "", *map(count_or_unknown, now), *("" for _ in of_state), *weighed)
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
         counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)
-        cells = [str(number), picture.cause, *map(str, counts)]
+        cells = [str(number), picture.cause, *map(count_or_unknown, counts)]
         if state:
             then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
             size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"

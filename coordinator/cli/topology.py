@@ -19,10 +19,11 @@ from bellwether_kafka.assignors.streams.application import (
     parse_description,
 )
 from bellwether_kafka.bounded import read_file, read_stream, yaml_of
+from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
-from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
+from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
     Learned,
@@ -72,8 +73,7 @@ def parse(
     text = _text(file)
     try:
         if bootstrap or config:
-            properties = librdkafka_properties(_properties(bootstrap, config, application_id))
-            admin = AdminClient({"log_level": 2, **properties})
+            admin = admin_of(_properties(bootstrap, config, application_id))
             counts = topic_counts(admin, LIMIT_S)
             described = parse_description(text, application_id, counts)
             topology, notes = _with_existing(described.topology, described.notes, admin, counts)

@@ -15,7 +15,16 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
-from bellwether_kafka.coordinator.kafka import DENIED, IRRELEVANT_TO_READERS, SILENCE, Renewed, grant, with_remedy
+from bellwether_kafka.coordinator.kafka import (
+    DENIED,
+    IRRELEVANT_TO_READERS,
+    SILENCE,
+    LoginError,
+    Renewed,
+    grant,
+    librdkafka_client,
+    with_remedy,
+)
 
 POLL_S = 0.2
 RETRY_S = 1.0
@@ -55,7 +64,7 @@ class SilentTopicError(ControlTopicError):
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
     """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
     try:
-        admin = AdminClient({**properties, **QUIET})
+        admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if not _exists(admin, topic):
             _create(admin, topic)
     except KafkaException as failed:
@@ -73,11 +82,12 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
 def require_topic(properties: Mapping[str, str], topic: str) -> None:
     """For commands, which create nothing. Raises ControlTopicError where it is not there."""
     try:
-        admin = AdminClient({**properties, **QUIET})
+        admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if _exists(admin, topic):
             return
     except KafkaException as failed:
-        kind = SilentTopicError if failed.args[0].code() in SILENCE else ControlTopicError
+        silent = isinstance(failed, LoginError) or failed.args[0].code() in SILENCE
+        kind = SilentTopicError if silent else ControlTopicError
         raise kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
     raise NoControlTopicError(
         f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"
@@ -302,11 +312,12 @@ def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
         "message.timeout.ms": timeout_ms,
         "log_level": "0",
     }
-    return Producer({"linger.ms": 0, **properties, **ours})
+    return librdkafka_client(Producer, {"linger.ms": 0, **properties, **ours})
 
 
 def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGINNING) -> Consumer:
-    consumer = Consumer(
+    consumer = librdkafka_client(
+        Consumer,
         {
             "fetch.error.backoff.ms": 100,
             **properties,
@@ -316,7 +327,7 @@ def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGI
             "auto.offset.reset": "earliest",
             "allow.auto.create.topics": False,
             "log_level": "0",
-        }
+        },
     )
     consumer.assign([TopicPartition(topic, 0, offset)])
     return consumer

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         BrokerProtocol,
         ListedGroup,
     )
+    from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
         AppendedRecord,
         AppendRecord,
@@ -88,6 +89,7 @@ else:
             *("compacted_topics", "follower_fetching"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
+        "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
         "many_groups": (
             *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),

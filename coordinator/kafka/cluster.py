@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import SILENCE, grant
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
 from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
+from bellwether_kafka.coordinator.kafka.librdkafka_clients import librdkafka_client
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import is_topic_name
@@ -69,7 +70,7 @@ class ClusterReader:
             "topic.metadata.refresh.interval.ms": -1,
             "error_cb": self._errors.append,
         }
-        self._renewed = Renewed(lambda: AdminClient(ours), ours)
+        self._renewed = Renewed(lambda: librdkafka_client(AdminClient, ours), ours)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: metadata.MetadataRead | None = None

@@ -36,10 +36,12 @@ from bellwether_kafka.coordinator.observation.observation import (
     Observation,
     ObservedMember,
     Shadow,
+    anomalies_of_members,
     anomalies_of_plan,
     as_document,
     group_values,
     known_cross_rack,
+    observation,
     values_of,
 )
 from bellwether_kafka.coordinator.observation.observer import (

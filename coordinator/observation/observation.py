@@ -156,14 +156,21 @@ class Observation:
 
 def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
     """What is wrong with who has what, where the broker shows it because the group is `at_rest`, and with who is in the
-    group. A broker does not show the patterns by which members of the `consumer` protocol subscribe."""
+    group."""
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
-    found = [*(of_assignment(seen.members, counts) if at_rest else ()), *_self_assigned(seen)]
-    if seen.kind == "classic":
-        found += of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
+    found = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
     if seen.shadow is not None:
         found += of_shares(seen.shadow.decision.plan, seen.shadow.held)
     return tuple(sorted(found, key=lambda one: list(AnomalyKind).index(one.kind)))
+
+
+def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_rest: bool) -> tuple[Anomaly, ...]:
+    """The part of it that shows without offsets and a plan; `counts` are the partitions of the topics that are known. A
+    broker does not show the patterns by which members of the `consumer` protocol subscribe."""
+    found = of_assignment(seen.members, counts) if at_rest else ()
+    if seen.kind != "classic":
+        return found
+    return *found, *of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
 
 
 def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Anomaly, ...]:

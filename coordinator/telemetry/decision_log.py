@@ -5,6 +5,7 @@ import structlog
 
 from bellwether_kafka.assignors.consumer import RACKLESS
 from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.observation import known_cross_rack
 from bellwether_kafka.coordinator.planning import PlannedRound, Source
 
 log = structlog.get_logger(__name__)
@@ -32,7 +33,7 @@ def log_decision(planned: PlannedRound[GroupPlan]) -> None:
         moved=decision.moves.moved,
         new=decision.moves.new,
         withheld=int(decision.plan.withheld.sum()),
-        cross_rack=decision.cost.cross_rack,
+        cross_rack=known_cross_rack(decision.plan, decision.plan.owner, decision.cost),
         **{read_ms: round(timings.metadata_s * 1000, 1)},
         plan_ms=round(timings.plan_s * 1000, 1),
         sync_ms=round(timings.sync_s * 1000, 1),

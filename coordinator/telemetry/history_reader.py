@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from bellwether_kafka.coordinator.kafka import librdkafka_client
 from bellwether_kafka.pipeline.records import HEADER_BYTES, EventSchema, SchemaSet, single_object
 
 WANTED = ("snapshot", "round", "assignment", "traffic", "decision")
@@ -26,7 +27,7 @@ def recorded(
     schemas = SchemaSet.load()
     headers = {schema.header for event in WANTED for schema in schemas.versions(event)}
     ours = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
-    consumer = Consumer({**ours, **properties})
+    consumer = librdkafka_client(Consumer, {**ours, **properties})
     try:
         found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
         if found.error is not None:

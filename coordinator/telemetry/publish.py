@@ -18,7 +18,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.assignors.shared import GroupPlan
-from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, with_remedy
+from bellwether_kafka.coordinator.kafka import (
+    DENIED,
+    LoginError,
+    Renewed,
+    grant,
+    librdkafka_client,
+    librdkafka_properties,
+    with_remedy,
+)
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
@@ -99,19 +107,27 @@ class EventPublisher:
     # ---- in the thread -----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            if self._config.create_topic:
-                create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
-            renewed = self._renewed()
-        except (KafkaException, ValueError) as error:
-            log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
-            return
-        while not self._produced(renewed):
+        created = not self._config.create_topic
+        while True:
+            try:
+                if not created:
+                    create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
+                renewed = self._renewed()
+                created = True
+                if self._produced(renewed):
+                    return
+            except LoginError as error:
+                self._trouble("no producer can be made", error.clause)
+                if self._closing.is_set():
+                    return
+            except (KafkaException, ValueError) as error:
+                why = f"no producer can be made: {error}; correct the properties under [kafka]"
+                log.warning("events_off", reason=why)
+                return
             self._closing.wait(REVIVAL_S)
-            renewed = self._renewed()
 
     def _renewed(self) -> Renewed[Producer]:
-        return Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
+        return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)
 
     def _produced(self, renewed: Renewed[Producer]) -> bool:
         """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that
@@ -228,9 +244,9 @@ def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
 def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int) -> None:
     """Creates the topic if it is not there and Bellwether may; the broker decides the replication factor. A refusal is
     a log line."""
-    admin = AdminClient({"log_level": 2, **properties})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
+        admin = librdkafka_client(AdminClient, {"log_level": 2, **properties})
         admin.create_topics([new], request_timeout=ADMIN_TIMEOUT_S)[topic].result(ADMIN_TIMEOUT_S + 1)
     except KafkaException as error:
         code = error.args[0].code()

@@ -137,7 +137,7 @@ class WeightReader:
     def _consume(self) -> None:
         ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
         files = kafka.CertificateFiles(self._properties)
-        consumer = Consumer({"log_level": 2, **self._properties, **ours})
+        consumer = kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **ours})
         try:
             found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
             if found.error is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.explain import gains
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
-from bellwether_kafka.coordinator.observation import LagReport
+from bellwether_kafka.coordinator.observation import LagReport, known_cross_rack
 from bellwether_kafka.coordinator.planning import PlannedRound, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
@@ -64,7 +64,8 @@ class StageLine:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One rebalance of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed.
-    Only a rebalance that was carried out has a `generation`; `lag_report` is there once the page was open."""
+    `cross_rack` is None where no rack is known. Only a rebalance that was carried out has a `generation`; `lag_report`
+    is there once the page was open."""
 
     group: str
     kind: str
@@ -78,7 +79,7 @@ class Picture:
     racks: tuple[str, ...]
     total: int
     unowned: int
-    cross_rack: int
+    cross_rack: int | None
     withheld: int
     kept: int
     moved: int
@@ -116,7 +117,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
         racks=tuple(sorted({*plan.cluster.racks, *(h.rack for h in holders if h.rack)})),
         total=placed + cost.unowned,
         unowned=cost.unowned,
-        cross_rack=cost.cross_rack,
+        cross_rack=known_cross_rack(plan, plan.owner, cost),
         withheld=int(plan.withheld.sum()),
         **asdict(decision.moves),
         moves=moves_from(decision, plan.before, changed[:MOVES_MAX]),

@@ -12,7 +12,7 @@ import typer
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.assessment import Prices, configuration_to_lead
-from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_with_assignors
+from bellwether_kafka.coordinator.cli.groups import GroupOfList, draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.init.answers import (
     BOOTSTRAP,
     EVERY_GROUP,
@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import counted, fail, say
-from bellwether_kafka.coordinator.kafka import ListedGroup, environment_properties
+from bellwether_kafka.coordinator.kafka import environment_properties
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
@@ -56,12 +56,12 @@ class Given:
 class Cluster:
     """The groups, each with who assigns in it, and the brokers' racks."""
 
-    groups: tuple[tuple[ListedGroup, str], ...]
+    groups: tuple[GroupOfList, ...]
     racks: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
-        return [group.group_id for group, _ in self.groups]
+        return [one.group.group_id for one in self.groups]
 
 
 def init(
@@ -130,7 +130,7 @@ def _properties(questions: Questions, given: Given) -> tuple[dict[str, str], tup
 
 async def _cluster(settings: Settings) -> Cluster:
     async with connected(settings.properties) as sources:
-        found = await listed_with_assignors(sources, settings.groups[0].membership(settings.instance_id))
+        found = await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
         return Cluster(tuple(found), await asyncio.to_thread(_racks, sources.reader.admin))
 
 

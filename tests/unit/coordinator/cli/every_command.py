@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,7 +104,7 @@ def printed(
     filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
-        return bellwether(*name.split(), *filled.split(), "--output", output)
+        return bellwether(*name.split(), *shlex.split(filled), "--output", output)
 
 
 def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:

@@ -62,6 +62,18 @@ def test_two_applications_under_one_group_id_are_said(command: str, bootstrap: s
     assert "billing (orders) and mail (pay)" in said
 
 
+def test_the_list_of_groups_says_what_their_members_show(bootstrap: str) -> None:
+    said = bellwether("groups", "--bootstrap", bootstrap).stdout
+    assert "wrong: Partitions have two owners or more: orders-1 (a, b)." in said
+    assert "wrong: Members have partitions that do not exist: orders-9 (a; orders has 4)." in said
+    assert "two: This looks like two applications under one group id" in said
+    assert "stable: " not in said
+    rows = json.loads(bellwether("groups", "-o", "json", "--bootstrap", bootstrap).stdout)
+    kinds = {row["group_id"]: [one["kind"] for one in row["anomalies"]] for row in rows}
+    assert kinds["wrong"] == ["two_owners", "no_such_partition", "not_subscribed"]
+    assert (kinds["two"], kinds["stable"], kinds["rebalancing"]) == (["two_applications"], [], [])
+
+
 def test_documents_have_the_kinds(bootstrap: str) -> None:
     ended = bellwether("describe", "wrong", "-o", "json", "--bootstrap", bootstrap)
     kinds = ["two_owners", "no_such_partition", "not_subscribed"]

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_with_assignors
+from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, UNKNOWN, US
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
@@ -250,12 +250,15 @@ class ThreeNodes:
     async def nodes(self) -> tuple[Node, ...]:
         return tuple(Node(i, f"b{i}", 9092) for i in range(3))
 
+    async def read(self, topics: Collection[str]) -> SimpleNamespace:
+        return SimpleNamespace(count_of=dict.fromkeys(topics, 3))
+
 
 def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     many = ManyGroups()
     began = time.process_time()
     sources = Sources(many, ThreeNodes(), None)  # type: ignore[arg-type]  # what `groups` reads of them
-    found = asyncio.run(listed_with_assignors(sources, MembershipConfig("any", instance_id="bellwether")))
+    found = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
     draw_groups(found, wide=True)
     took_s = time.process_time() - began
     lines = capsys.readouterr().out.splitlines()
@@ -273,7 +276,7 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
             return await super().describe_groups(node, group_ids)
 
     sources = Sources(Silent(), ThreeNodes(), None)  # type: ignore[arg-type]  # as above
-    found = asyncio.run(listed_with_assignors(sources, MembershipConfig("any", instance_id="bellwether")))
+    found = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
     assert len(found) == 1_000
-    assigned_by = {group.group_id: by for group, by in found}
+    assigned_by = {one.group.group_id: one.assigned_by for one in found}
     assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, US, UNKNOWN)

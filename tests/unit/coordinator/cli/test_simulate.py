@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes, tell_absences
 from bellwether_kafka.coordinator.observation.absence_cost import Ending, Pace
-from bellwether_kafka.coordinator.observation.observation import Cost, Observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
 from bellwether_kafka.coordinator.web.picture import picture_of
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
@@ -75,14 +75,23 @@ def test_cost_is_drawn_once_something_is_weighed(
     monkeypatch.setenv("COLUMNS", "200")
     now, made = imagined(Change(without_racks=("az2",)))
     found = [Imagined(one, picture_of(one, now), {}) for one in made]
-    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), Cost(0, 3, 0))
+    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
     assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
     assert re.search(r"^1 .* 2.00 MB/s, 0.1440 EUR per hour$", drawn, re.MULTILINE), "of each round"
     assert re.search(r"^now +3 +0 +0.0 B/s, 0.0000 EUR per hour$", drawn, re.MULTILINE), "and before the first"
-    draw_rounds(found, [], Cost(0, 3, 0))
+    draw_rounds(found, [], (3, 0))
     assert "across racks" not in capsys.readouterr().out
+
+
+def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    rackless = ClusterView.of({"t": [[None]] * 4})
+    one = decide(live_group([LiveMember("a", ("t",))], 1, "range"), rackless, Memory.empty(), Policy(), 0)
+    found = picture_of(one)
+    assert found.cross_rack is None
+    draw_rounds([Imagined(one, found, {})], [], (None, 0))
+    assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 
 def test_absences_are_told_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.kafka.tokens import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
+from bellwether_kafka.coordinator.telemetry import publish
 from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED, EventPublisher
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE
@@ -42,6 +44,30 @@ def test_a_full_queue_drops_and_counts_at_once() -> None:
         publisher.offer("membership", RECORD)
     assert time.monotonic() - began < 5
     assert publisher.counts == {("membership", DROPPED): 4_997}
+
+
+@pytest.mark.slow
+def test_a_token_endpoint_that_is_down_at_the_start_does_not_end_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "REVIVAL_S", 0.05)
+    asked: list[float] = []
+
+    def token(_: object = None) -> tuple[str, float, str, dict[str, str]]:
+        asked.append(time.monotonic())
+        if len(asked) < 3:
+            raise TokenError("The token endpoint is down.")
+        return "token", time.time() + 3_600, "bellwether", {}
+
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
+    publisher = Counted({**NOBODY_LISTENS, **login})
+    with capture_logs() as logs:
+        publisher.start()
+        publisher.offer("membership", RECORD)
+        deadline = time.monotonic() + 20 * PATIENCE
+        while publisher.counts["membership", "sent"] < 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        publisher.close(0.5)
+    assert publisher.counts["membership", "sent"] == 1
+    assert [entry["reason"] for entry in logs if entry["event"] == "events_lost"] == ["the token endpoint is down"]
 
 
 @pytest.mark.slow

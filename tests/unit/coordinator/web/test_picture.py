@@ -76,6 +76,11 @@ def test_a_consumer_group() -> None:
     assert json.loads(json.dumps(asdict(found)))["cause"] == "first plan, for 2 members"
 
 
+def test_what_crosses_racks_is_not_0_where_no_rack_is_known() -> None:
+    assert round_picture(planned(decided(member("a", None), member("b", None)))).cross_rack is None
+    assert round_picture(planned(decided(member("a", "az1"), member("b", None)))).cross_rack == 1
+
+
 def test_a_move_names_the_stage_that_made_it() -> None:
     first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
     swapped = decided(

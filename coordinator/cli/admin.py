@@ -1,0 +1,22 @@
+"""An admin client of librdkafka for commands."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.output import fail
+
+
+def admin_of(properties: Mapping[str, str]) -> AdminClient:
+    """By properties as they are configured, or the end with a sentence."""
+    try:
+        named = {"log_level": 2, **kafka.librdkafka_properties(properties)}
+        return kafka.librdkafka_client(AdminClient, named)
+    except kafka.LoginError as error:
+        fail(error.sentence)
+    except kafka.ClientConfigError as error:
+        fail(str(error))
+    except KafkaException as error:
+        fail(f"No client can be made of these properties: {error.args[0].str()}; correct those under [kafka].")
