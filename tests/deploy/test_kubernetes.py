@@ -161,6 +161,12 @@ def test_no_pod_of_bellwethers_gets_variables_for_services() -> None:
         assert "      enableServiceLinks: false" in path.read_text(), path
 
 
+def test_an_application_that_needs_service_links_keeps_them() -> None:
+    assert workload(BESIDE)["spec"]["template"]["spec"]["enableServiceLinks"] is False
+    own = {"podSpec": {**BESIDE["application"]["podSpec"], "enableServiceLinks": True}}
+    assert workload(BESIDE | {"application": own})["spec"]["template"]["spec"]["enableServiceLinks"] is True
+
+
 def test_the_chart_makes_a_deployment(schemas: Path) -> None:
     run("helm", "lint", str(CHART))
     values = str(CHART / "ci" / "deployment-values.yaml")
