@@ -20,6 +20,8 @@ from typing import Any
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
+from bellwether_kafka.bounded import VALUES_MAX, OutsideTextError
+
 SCHEMAS = resources.files("bellwether_kafka.pipeline") / "schemas"  # also where --py-files brought a zip
 MARKER = b"\xc3\x01"
 CONFLUENT_MARKER = b"\x00"
@@ -122,7 +124,7 @@ class SchemaSet:
         schema = self._by_header.get(data[:HEADER_BYTES])
         if schema is None:
             raise EventError("unknown schema", f"no schema has the fingerprint {data[2:HEADER_BYTES].hex()}")
-        source = io.BytesIO(data[HEADER_BYTES:])
+        source = _Counted(data[HEADER_BYTES:]) if len(data) > VALUES_MAX else io.BytesIO(data[HEADER_BYTES:])
         try:
             record = schemaless_reader(source, schema.parsed, self.latest(schema.event).parsed)
         except Exception as error:
@@ -132,6 +134,19 @@ class SchemaSet:
         if not isinstance(record, dict):
             raise EventError("malformed", f"{schema.event} v{schema.version} is no record")
         return schema.event, record
+
+
+class _Counted(io.BytesIO):
+    """Ends the reading of a record with too many values: an empty list is one byte of it, and 60 of memory. Each value
+    is one `read` or more, so shorter records need no counting. Schemas of Bellwether's bound the depth."""
+
+    left = VALUES_MAX
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise OutsideTextError(f"it has more than {VALUES_MAX:,} values")
+        return super().read(size)
 
 
 def confluent(schema_id: int, body: bytes) -> bytes:

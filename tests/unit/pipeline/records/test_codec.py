@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.bounded import VALUES_MAX
 from bellwether_kafka.pipeline.records.codec import MARKER, EventError, EventSchema, SchemaSet, confluent
 from tests.unit.pipeline.records.evolution import evolution_findings
 
@@ -75,6 +76,41 @@ def test_every_truncation_and_extra_bytes_are_malformed() -> None:
         assert error.value.kind == "malformed"
     with pytest.raises(EventError, match="bytes behind"):
         schemas.decode(data + b"\x00")
+
+
+def least_bytes(schema: Any, depth: int = 0) -> int:
+    """Of any value; fails for a schema in which arrays may hold values without a byte, or values of any depth."""
+    assert depth < 20
+    if isinstance(schema, list):
+        return 1 + min(least_bytes(one, depth + 1) for one in schema)
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record":
+        return sum(least_bytes(field["type"], depth + 1) for field in schema["fields"])
+    if kind in ("array", "map"):
+        assert kind == "map" or least_bytes(schema["items"], depth + 1) > 0
+        return 1
+    if isinstance(kind, dict | list):
+        return least_bytes(kind, depth + 1)
+    sizes = {"null": 0, "boolean": 1, "int": 1, "long": 1, "string": 1, "bytes": 1, "enum": 1, "float": 4, "double": 8}
+    return sizes[kind]  # the name of another record would make values of any depth
+
+
+@pytest.mark.parametrize("schema", SchemaSet.load().schemas.values(), ids=lambda one: f"{one.event}.v{one.version}")
+def test_no_record_makes_more_values_than_it_has_bytes(schema: EventSchema) -> None:
+    assert least_bytes(json.loads(schema.text)) > 0
+
+
+def test_a_record_of_millions_of_values_is_not_read_to_its_end() -> None:
+    schemas, count = SchemaSet.load(), VALUES_MAX + 1
+    head = schemas.encode("lag", LAG | {"entries": []})
+    zigzag, varint = count << 1, b""
+    while zigzag > 0x7F:
+        varint += bytes([zigzag & 0x7F | 0x80])
+        zigzag >>= 7
+    bomb = head[:-1] + varint + bytes([zigzag]) + b"\0" * (8 * count)
+    with pytest.raises(EventError, match="more than 5,000,000 values") as error:
+        schemas.decode(bomb)
+    assert error.value.kind == "malformed"
 
 
 def test_a_record_that_lacks_a_field_is_not_written() -> None:
