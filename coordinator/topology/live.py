@@ -42,22 +42,28 @@ async def learn_live(
 
 
 def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:
-    """The other applications of Streams whose ids begin with this one, as far as brokers show them: a changelog of
-    theirs has the prefix of this application too. Blocks."""
+    """The other applications of Streams whose ids begin with this one, as far as brokers let Bellwether see them: a
+    changelog of theirs has the prefix of this application too. Blocks. Raises TopologyError where a broker does not
+    answer, or with another error than a missing right: it may have such an application."""
     try:
         listed: Any = admin.list_consumer_groups(request_timeout=limit_s).result(limit_s + 1)
+        for error in listed.errors:
+            raise error
         named = [group.group_id for group in listed.valid if group.group_id.startswith(f"{application_id}-")]
         asked: Mapping[str, Any] = admin.describe_consumer_groups(named, request_timeout=limit_s) if named else {}
-    except (KafkaException, TimeoutError):
-        return frozenset()
-    return frozenset(name for name, answer in asked.items() if _runs_streams(answer, limit_s))
+        return frozenset(name for name, answer in asked.items() if _runs_streams(answer, limit_s))
+    except (KafkaException, TimeoutError) as error:
+        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer in time"
+        raise TopologyError(f"the groups named {application_id}-... cannot be read: {why}; try again") from error
 
 
 def _runs_streams(answer: Any, limit_s: float) -> bool:
-    """A group without members does not say what it was: then names alone decide nothing."""
+    """A group without members does not say what it was: then names alone decide nothing. Raises KafkaException."""
     try:
         return bool(answer.result(limit_s + 1).partition_assignor == STREAMS_PROTOCOL)
-    except (KafkaException, TimeoutError):
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise
         return False
 
 

@@ -34,23 +34,33 @@ def test_errors_of_other_topics_and_absent_ones_do_not_matter() -> None:
 
 
 class Groups:
-    """Lists groups, and describes those that it is asked for."""
+    """Lists groups, and describes those that it is asked for; a code instead of an assignor is an error."""
 
-    def __init__(self, **assignors: str) -> None:
+    def __init__(self, *silent: int, **assignors: str | int) -> None:
+        self.silent = silent  # the errors of brokers that do not list theirs
         self.assignors = {name.replace("_", "-"): assignor for name, assignor in assignors.items()}
         self.asked: list[str] = []
 
     def list_consumer_groups(self, request_timeout: float) -> Any:
         listed: Future[Any] = Future()
-        listed.set_result(SimpleNamespace(valid=[SimpleNamespace(group_id=name) for name in self.assignors]))
+        valid = [SimpleNamespace(group_id=name) for name in self.assignors]
+        listed.set_result(SimpleNamespace(valid=valid, errors=[KafkaException(KafkaError(c)) for c in self.silent]))
         return listed
 
     def describe_consumer_groups(self, names: list[str], request_timeout: float) -> Any:
         self.asked = names
         answers: dict[str, Future[Any]] = {name: Future() for name in names}
         for name, answer in answers.items():
-            answer.set_result(SimpleNamespace(partition_assignor=self.assignors[name]))
+            assignor = self.assignors[name]
+            if isinstance(assignor, int):
+                answer.set_exception(KafkaException(KafkaError(assignor)))
+            else:
+                answer.set_result(SimpleNamespace(partition_assignor=assignor))
         return answers
+
+
+def like(admin: object) -> frozenset[str]:
+    return applications_like(admin, "my-app", 1.0)  # type: ignore[arg-type]  # what is asked of it
 
 
 def test_applications_whose_ids_begin_with_this_one_are_known_by_their_groups() -> None:
@@ -58,13 +68,36 @@ def test_applications_whose_ids_begin_with_this_one_are_known_by_their_groups() 
     admin = Groups(
         my_app="stream", my_app_v2="stream", my_app_counts="range", my_app_old="", my_apple="stream", x="stream"
     )
-    assert applications_like(admin, "my-app", 1.0) == {"my-app-v2"}  # type: ignore[arg-type]  # what is asked of it
+    assert like(admin) == {"my-app-v2"}
     assert admin.asked == ["my-app-v2", "my-app-counts", "my-app-old"]
 
 
-def test_without_groups_no_application_is_known() -> None:
-    class Silent:
-        def list_consumer_groups(self, request_timeout: float) -> Any:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+def test_a_group_that_may_not_be_described_is_none_that_is_known() -> None:
+    assert like(Groups(my_app_v2="stream", my_app_v3=KafkaError.GROUP_AUTHORIZATION_FAILED)) == {"my-app-v2"}
 
-    assert applications_like(Silent(), "my-app", 1.0) == frozenset()  # type: ignore[arg-type]  # what is asked of it
+
+class Silent:
+    def list_consumer_groups(self, request_timeout: float) -> Any:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+class Late:
+    def list_consumer_groups(self, request_timeout: float) -> Any:
+        waits: Future[Any] = Future()
+        waits.set_exception(TimeoutError())
+        return waits
+
+
+@pytest.mark.parametrize(
+    "admin",
+    [
+        Silent(),
+        Late(),
+        Groups(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, my_app="stream"),
+        Groups(my_app_v2=KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_what_brokers_do_not_say_is_not_that_there_is_no_other_application(admin: object) -> None:
+    """The changelogs of my-app-v2 would pass for those of my-app."""
+    with pytest.raises(TopologyError, match="groups named my-app-"):
+        like(admin)
