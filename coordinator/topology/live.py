@@ -47,7 +47,7 @@ def applications_like(admin: AdminClient, application_id: str, limit_s: float) -
     answer, or with another error than a missing right: it may have such an application."""
     try:
         listed: Any = admin.list_consumer_groups(request_timeout=limit_s).result(limit_s + 1)
-        for error in listed.errors:
+        for error in listed.errors or ():
             raise error
         named = [group.group_id for group in listed.valid if group.group_id.startswith(f"{application_id}-")]
         asked: Mapping[str, Any] = admin.describe_consumer_groups(named, request_timeout=limit_s) if named else {}
