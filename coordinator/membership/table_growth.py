@@ -128,19 +128,20 @@ class Forecast:
         return len(growth.besides(self.leader)) < self.allowed and self._fails(growth) <= FAILS_MAX
 
     def _perhaps(self, growth: Growth) -> tuple[str, ...]:
-        if self.tries is None:
-            return ()
-        choosy = self.tries * CHOOSY
-        if sum(one.likely * (1 - one.first) ** choosy for one in growth.chances) < SELDOM:
+        if self._finds_none(growth, later=0) < SELDOM:
             return ()
         return tuple(member_id for member_id in growth.next if member_id != self.leader)
 
     def _fails(self, growth: Growth) -> float:
+        return self._finds_none(growth, later=1 - CHOOSY)
+
+    def _finds_none(self, growth: Growth, later: float) -> float:
+        """The probability that no id is found in the time in which only one that sorts first will do, and in so much
+        of the time after that."""
         if self.tries is None:
             return 0.0
-        choosy = self.tries * CHOOSY
-        rest = self.tries - choosy
-        return float(sum(one.likely * (1 - one.first) ** choosy * (1 - one.second) ** rest for one in growth.chances))
+        first, second = self.tries * CHOOSY, self.tries * later
+        return float(sum(one.likely * (1 - one.first) ** first * (1 - one.second) ** second for one in growth.chances))
 
     def first_slots(self) -> dict[int, tuple[str, ...]]:
         """By size: the members in the first slot of each table that the broker may have or come to have."""

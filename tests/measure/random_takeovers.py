@@ -232,7 +232,8 @@ def main() -> int:
     given = parser.parse_args()
     draw = random.Random(given.seed)
     taken = [simulated(given.seed * 10_000 + number) for number in range(given.simulated)]
-    print("\n".join(["---- simulated", *lines(taken)]), flush=True)
+    if taken:
+        print("\n".join(["---- simulated", *lines(taken)]), flush=True)
     if given.live:
         with KafkaCluster(nodes=NODES, racks=(None,) * NODES) as kafka:
             kafka.create_topic("random", PARTITIONS)
