@@ -9,7 +9,7 @@ import math
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
-COMMON = 3  # commands with the same option, from which on it is described once
+COMMON = 3  # commands with the same option, or states with the same edge, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost"}
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
@@ -321,9 +321,9 @@ def states_page() -> str:
         "",
         "Two machines lead a group: the membership itself, and a take-over, which runs while the membership is",
         "APPROACHING. Both go by tables (`coordinator/membership/transitions.py`), and one statement changes a state:",
-        "it looks the edge up in its table. An event without a line under a state leaves that state as it is, and an",
-        "event may take two edges in a row. A timer is one of the deadlines that the machine sets itself. Made from",
-        "the tables by `python docs/generate.py`.",
+        "it looks the edge up in its table. Edges of several states come first. An event without a line leaves a state",
+        "as it is, and an event may take two edges in a row. A timer is one of the deadlines that the machine sets",
+        "itself. Made from the tables by `python docs/generate.py`.",
         "",
         "An edge that no table has would be a mistake in Bellwether. It then writes an alert that begins with",
         f"`{INTERNAL_ERROR.strip()}` and leaves the group as fast as it can, from any state, so that a member leads.",
@@ -345,15 +345,27 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
     arrows = dict.fromkeys((edge.state, edge.to) for edge in edges(transitions))
     yield from (f"    {state.name} --> {to.name}" for state, to in arrows)
     yield "```"
+    rows = {state: _edge_rows(by_event) for state, by_event in transitions.items()}
+    states: dict[str, list[str]] = {}
+    for state, found in rows.items():
+        for row in found:
+            states.setdefault(row, []).append(state.name)
+    shared = {row: names for row, names in states.items() if len(names) >= COMMON}
+    yield from ("", "| in these states | event | next | why |", "|---|---|---|---|")
+    yield from (f"| {', '.join(names)} {row}" for row, names in shared.items())
     for state in type(starts[0]):
         yield from ("", f"### {state.name}", "", f"{state.value[0].upper()}{state.value[1:]}.")
-        if state in transitions:
-            yield from ("", "| event | next | why |", "|---|---|---|")
-        events: dict[tuple[Enum, str], list[str]] = {}
-        for on, by_next in transitions.get(state, {}).items():
-            for to, reason in by_next.items():
-                events.setdefault((to, reason), []).append(trigger_name(on))
-        yield from (f"| {', '.join(on)} | {to.name} | {reason} |" for (to, reason), on in events.items())
+        if own := [row for row in rows.get(state, ()) if row not in shared]:
+            yield from ("", "| event | next | why |", "|---|---|---|", *own)
+
+
+def _edge_rows(by_event: Mapping[Any, Mapping[Any, str]]) -> list[str]:
+    """A row for each next state and reason, with the events that lead there."""
+    events: dict[tuple[Enum, str], list[str]] = {}
+    for on, by_next in by_event.items():
+        for to, reason in by_next.items():
+            events.setdefault((to, reason), []).append(trigger_name(on))
+    return [f"| {', '.join(on)} | {to.name} | {reason} |" for (to, reason), on in events.items()]
 
 
 PAGES = {
