@@ -1,4 +1,4 @@
-"""Spark jobs over Bellwether's events: tables, estimated weights, reports and backtests.
+"""Spark jobs over Bellwether's events: tables and estimated weights.
 
 Importing this package imports no pyspark: the service uses `pipeline.records` without it.
 """

@@ -1,4 +1,4 @@
-"""`python -m bellwether_kafka.pipeline`: the jobs, the backtest and the report, here or under spark-submit."""
+"""`python -m bellwether_kafka.pipeline`: the jobs, here or under spark-submit."""
 
 from bellwether_kafka.pipeline.cli import main
 

@@ -2,10 +2,7 @@
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from bellwether_kafka.pipeline import PipelineError, records
 
@@ -46,67 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--format", default="parquet", help=FORMAT_HELP)
     run.add_argument("--registry-url", help=REGISTRY_HELP)
     run.set_defaults(work=_run)
-    report = commands.add_parser("report", help="the tables as an HTML page with plots")
-    report.add_argument("--output", required=True, metavar="DIR", help="of `run`")
-    report.add_argument("--html", required=True, metavar="FILE")
-    report.add_argument("--history", metavar="FILE", help="of `bellwether history`: policies are compared")
-    report.add_argument("--format", default="parquet", help=FORMAT_HELP)
-    report.add_argument("--master", default="local[2]")
-    report.set_defaults(work=_report)
-    backtest = commands.add_parser("backtest", help="replay the topic's snapshots under every policy, on Spark")
-    backtest.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
-    backtest.add_argument("--topic", default="bellwether.events")
-    backtest.add_argument("--policy", action="append", metavar="NAME", help="may be repeated; all by default")
-    backtest.add_argument("--rates", metavar="DIR", help="the table `rates`, for weights")
-    backtest.add_argument("--format", default="parquet", help=FORMAT_HELP)
-    backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
-    backtest.add_argument("--registry-url", help=REGISTRY_HELP)
-    backtest.add_argument("--price-per-gb", type=float, default=records.PRICE_PER_GB)
-    backtest.add_argument("--master")
-    backtest.set_defaults(work=_backtest)
     return parser
-
-
-def _report(asked: argparse.Namespace) -> int:
-    from bellwether_kafka.pipeline.jobs import read_tables
-    from bellwether_kafka.pipeline.report import render
-
-    history = records.read_history(Path(asked.history)) if asked.history else records.History()
-    outcomes = records.replay_here(history, records.BACKTEST_POLICIES)
-    spark = _session("report", asked, 4)
-    try:
-        tables = read_tables(spark, asked.output, asked.format)
-    finally:
-        spark.stop()
-    page = render(tables, records.summary(outcomes), records.recommendation(outcomes))
-    Path(asked.html).write_text(page, encoding="utf-8")
-    return 0
-
-
-def _backtest(asked: argparse.Namespace) -> int:
-    from bellwether_kafka.assignors.shared import Weights
-    from bellwether_kafka.pipeline.backtest import replay_on_spark
-    from bellwether_kafka.pipeline.jobs import check_format, local_path, read_table
-    from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
-    from bellwether_kafka.pipeline.tables import weights
-    from bellwether_kafka.protocol.primitives import TopicPartition
-
-    ids = _ids(asked)
-    spark = _session("backtest", asked, 8 if asked.master else None)
-    known = {}
-    if asked.rates:
-        check_format(spark, asked.format)
-        rows = weights(read_table(spark, local_path(asked.rates), asked.format)).collect()
-        known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
-    raw = single_objects(read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka))), ids)
-    began = time.perf_counter()
-    rows = replay_on_spark(raw, asked.policy or records.BACKTEST_POLICIES, Weights(known)).collect()
-    took_s = time.perf_counter() - began
-    outcomes = [records.BacktestOutcome(**row.asDict()) for row in rows]
-    advice = records.recommendation(outcomes, asked.price_per_gb)
-    sys.stdout.write(f"{advice}\nReplayed {len(outcomes)} rebalances in {took_s:.2f} s.\n")
-    spark.stop()
-    return 0
 
 
 def _pairs(properties: Sequence[str]) -> dict[str, str]:
@@ -119,18 +56,10 @@ def _ids(asked: argparse.Namespace) -> dict[int, records.EventSchema]:
     return records.registered(url, asked.topic, schemas) if url else {}
 
 
-def _session(command: str, asked: argparse.Namespace, shuffle_partitions: int | None) -> Any:
-    from bellwether_kafka.pipeline.session import session
-
-    name = f"bellwether-{command}"
-    spark = session(name, master=asked.master, shuffle_partitions=shuffle_partitions, table_format=asked.format)
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
 def _run(asked: argparse.Namespace) -> int:
     from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, local_path, start
     from bellwether_kafka.pipeline.running import follow
+    from bellwether_kafka.pipeline.session import session
     from bellwether_kafka.pipeline.tables import Options
 
     every = [job for job in JOBS if asked.weights_topic or job != "weights"]
@@ -147,6 +76,10 @@ def _run(asked: argparse.Namespace) -> int:
         asked.format,
         _ids(asked),
     )
-    spark = _session("pipeline", asked, 4 if asked.master else None)
+    partitions = 4 if asked.master else None
+    spark = session(
+        "bellwether-pipeline", master=asked.master, shuffle_partitions=partitions, table_format=asked.format
+    )
+    spark.sparkContext.setLogLevel("ERROR")
     queries = start(spark, pipeline, asked.jobs.split(",") if asked.jobs else every)
     return follow(spark, queries, asked.stop_limit)

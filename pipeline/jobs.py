@@ -10,13 +10,10 @@ its batch, which the repeated batch overwrites, and weights to a compacted topic
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import to_avro
@@ -32,11 +29,6 @@ CHECKPOINT_VERSION = 1
 DESCRIBE_S = 30
 WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
 JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
-NO_ROWS = ("UNABLE_TO_INFER_SCHEMA", "_LEGACY_ERROR_TEMP_1134")  # how Spark calls it; the second with a log of batches
-
-
-class NoRowsError(PipelineError):
-    """A job has made its table and has written no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +121,6 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
 
 
 _SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long", "windows": "int"}
-
-
-def read_tables(spark: SparkSession, output: str, table_format: str = PARQUET) -> dict[str, Any]:
-    """The tables that have rows, by name, as pandas data frames: for the report. Raises PipelineError."""
-    check_format(spark, table_format)
-    found = {}
-    for job in JOBS:
-        path = f"{output}/tables/{job}"
-        if "://" in path or Path(path).is_dir():
-            with suppress(NoRowsError):
-                found[job] = read_table(spark, local_path(path), table_format).toPandas()
-    return found
-
-
-def read_table(spark: SparkSession, path: str, table_format: str = PARQUET) -> DataFrame:
-    """A table as the jobs wrote it. Raises NoRowsError, and PipelineError for one in the other format: read as plain
-    Parquet, a Delta table would also have the rows of killed batches."""
-    if other := _other_format(spark, path, table_format):
-        raise PipelineError(f"The table {path} is in the format {other}; ask for it with --format {other}.")
-    try:
-        return spark.read.format(table_format).load(path)
-    except AnalysisException as error:
-        if error.getCondition() not in NO_ROWS:
-            raise
-        raise NoRowsError(f"The table {path} has no rows yet: the first of its windows has to end.") from None
 
 
 def check_format(spark: SparkSession, table_format: str) -> None:

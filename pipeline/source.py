@@ -48,11 +48,6 @@ def read_stream(spark: SparkSession, options: Mapping[str, str], per_trigger: in
     return (reader.option("maxOffsetsPerTrigger", per_trigger) if per_trigger else reader).load()
 
 
-def read_batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """Everything that is in the topic now: for recomputing, and for the backtest."""
-    return spark.read.format("kafka").options(**options).load()
-
-
 def single_objects(raw: DataFrame, ids: Mapping[int, records.EventSchema]) -> DataFrame:
     """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
     if not ids:

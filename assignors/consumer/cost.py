@@ -1,4 +1,4 @@
-"""What a plan costs: one scoring for the chain, metrics, dry runs and backtests."""
+"""What a plan costs: one scoring for the chain, metrics, dry runs and recorded rebalances."""
 
 import numpy as np
 

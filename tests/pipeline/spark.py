@@ -1,7 +1,7 @@
 """One Spark session per test run, and rows as Spark's Kafka source has them."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,6 +36,11 @@ def local_spark(*, quick: bool = True, table_format: str = PARQUET) -> SparkSess
     )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def read_batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """Everything that is in the topic now."""
+    return spark.read.format("kafka").options(**options).load()
 
 
 def kafka_rows(spark: SparkSession, values: Sequence[bytes | None], *, appended_ms: int = NOW_MS) -> DataFrame:

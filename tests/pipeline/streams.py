@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, read_table
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
 from bellwether_kafka.pipeline.session import PARQUET
 from bellwether_kafka.pipeline.source import dead_letters
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights
@@ -179,7 +179,7 @@ def compared(
     spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str = PARQUET
 ) -> Difference:
     """What the jobs wrote under `output` against the same table of all records."""
-    written = read_table(spark, f"{output}/tables/{name}", table_format)
+    written = spark.read.format(table_format).load(f"{output}/tables/{name}")
     if name == DEAD_LETTERS:
         columns = ["reason", "event", "topic", "partition", "offset", "timestamp", "day"]
         return _difference(name, dead_letters(raw, SCHEMAS).select(*columns).cache(), written.select(*columns))

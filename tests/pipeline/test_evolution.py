@@ -18,11 +18,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, Pipeline, start
 from bellwether_kafka.pipeline.records.codec import EventSchema, SchemaSet
-from bellwether_kafka.pipeline.source import kafka_options, read_batch
+from bellwether_kafka.pipeline.source import kafka_options
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.pipeline.spark import SCHEMAS, as_dicts, lag_event, local_spark
+from tests.pipeline.spark import SCHEMAS, as_dicts, lag_event, local_spark, read_batch
 from tests.pipeline.streams import HOUR_MS, publish
 from tests.unit.pipeline.records.evolution import evolution_findings
 

@@ -1,4 +1,4 @@
-"""Jobs that cannot start say why in one sentence, and the backtest is the same on Spark and here."""
+"""Jobs that cannot start say why in one sentence."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,17 +7,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.pipeline.backtest import replay_on_spark
-from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_tables, read_table, read_tables, start
-from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, BacktestOutcome
-from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
+from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_tables, start
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
-from tests.unit.pipeline.records.test_backtest import recorded
+from tests.pipeline.spark import local_spark
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -47,8 +42,6 @@ def test_a_table_in_another_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "tables" / "culprits" / "_delta_log").mkdir(parents=True)
     with pytest.raises(PipelineError, match="culprits is in the format delta; ask for it with --format delta, or"):
         start(local_spark(), pipeline, ["culprits"])
-    with pytest.raises(PipelineError, match=r"is in the format delta; ask for it with --format delta\."):
-        read_tables(local_spark(), str(tmp_path))
     with pytest.raises(PipelineError, match="run `make setup-delta`"):
         start(local_spark(), replace(pipeline, table_format="delta"), ["culprits"])
     with pytest.raises(PipelineError, match="There is no format csv; known are parquet and delta"):
@@ -63,13 +56,6 @@ def test_a_table_of_another_checkpoint_is_not_gone_on_with(tmp_path: Path) -> No
         start(local_spark(), pipeline, ["culprits"])
     (tmp_path / "checkpoints" / "culprits" / "offsets").mkdir(parents=True)
     check_tables(local_spark(), pipeline, "culprits")
-
-
-def test_a_table_without_rows_is_left_out_of_the_report(tmp_path: Path) -> None:
-    (tmp_path / "tables" / "rack_costs" / "_spark_metadata").mkdir(parents=True)
-    assert read_tables(local_spark(), str(tmp_path)) == {}
-    with pytest.raises(PipelineError, match="rack_costs has no rows yet"):
-        read_table(local_spark(), str(tmp_path / "tables" / "rack_costs"))
 
 
 def test_a_topic_that_was_created_again_is_not_gone_on_with(
@@ -91,12 +77,3 @@ def test_a_topic_that_was_created_again_is_not_gone_on_with(
     kafka.create_topic(topic, 1)
     with pytest.raises(PipelineError, match="deleted and created again; move the checkpoint away, and its table"):
         start(spark, pipeline, ["dead_letters"])
-
-
-def test_the_backtest_on_spark_says_what_it_says_here(tmp_path: Path) -> None:
-    """Its workers run the Python of the driver, whatever is on the PATH."""
-    values = recorded([3, 4, 3])
-    write_history(tmp_path / "history", values)
-    here = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
-    rows = as_dicts(replay_on_spark(kafka_rows(local_spark(), [*values]), BACKTEST_POLICIES, Weights()))
-    assert sorted(map(repr, (BacktestOutcome(**row) for row in rows))) == sorted(map(repr, here))

@@ -7,15 +7,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
 from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
-from bellwether_kafka.pipeline.backtest import replay_on_spark
-from bellwether_kafka.pipeline.records.backtest import BacktestOutcome
-from bellwether_kafka.pipeline.records.history import History, replay_here
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
 from tests.unit.coordinator.observation.test_offset_history import history, sample
@@ -78,11 +74,3 @@ def test_a_rebalance_that_was_seen_is_in_the_table_without_what_only_its_leader_
     assert (row["rounds"], row["cause"], row["last_sentence"]) == (1, "members left", "c left or died")
     assert (row["moved"], row["lost"], row["withheld"], row["fallbacks"]) == (0, 0, 0, 0)
     assert (row["pause_us"], row["pause_us_max"], row["members_max"]) == (None, None, 2)
-
-
-def test_the_backtest_on_spark_replays_what_was_seen() -> None:
-    history = History()
-    for value in published():
-        history.take(SCHEMAS, value or b"")
-    rows = as_dicts(replay_on_spark(kafka_rows(local_spark(), published()), ("rack-first",), Weights()))
-    assert [BacktestOutcome(**row) for row in rows] == replay_here(history, ("rack-first",)) != []

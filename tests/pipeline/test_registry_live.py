@@ -24,7 +24,7 @@ from fastavro import parse_schema, schemaless_reader
 from bellwether_kafka.pipeline.records.codec import SchemaSet, single_object
 from bellwether_kafka.pipeline.records.history import read_history
 from bellwether_kafka.pipeline.records.registry import registered, subject
-from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_batch, single_objects
+from bellwether_kafka.pipeline.source import dead_letters, kafka_options, single_objects
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, run_to_end
@@ -32,7 +32,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import create_local_topic
 from tests.interop.support.jvm import CACHE
 from tests.interop.support.members import Flock, partitions_of, wait_settled
-from tests.pipeline.spark import as_dicts, local_spark
+from tests.pipeline.spark import as_dicts, local_spark, read_batch
 from tests.pipeline.topics import read_until
 
 TOPIC, GROUP, EVENTS = "framed-orders", "framed-group", "framed-events"

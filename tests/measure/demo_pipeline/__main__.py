@@ -1,5 +1,5 @@
 """`make demo-pipeline`: brokers in three racks, members, a skewed load that shifts, Bellwether, the Spark jobs, weights
-flowing back, ten rounds of noise, and a plot of imbalance and of bytes across racks before and after.
+flowing back, and ten rounds of noise; imbalance and bytes across racks before and after.
 """
 
 import json
@@ -9,8 +9,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
@@ -31,7 +29,6 @@ JOBS_LOG = "jobs.log"
 
 
 def main() -> int:
-    plot = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-pipeline.png")
     with tempfile.TemporaryDirectory(prefix="demo-pipeline-") as output, KafkaCluster() as kafka:
         create_local_topic(kafka, TOPIC, PARTITIONS)
         options = {"policy": "load-aware", "mode": "lead"}
@@ -53,21 +50,18 @@ def main() -> int:
             say("Every member has as many partitions as the others; what they weigh is not known yet.")
             follow(meter, BEFORE_S)
             before = mean(meter, BEFORE_S)
-            marks = [(elapsed(meter), "jobs started")]
             jobs = start_jobs(kafka, Path(output))
             try:
                 say("The Spark jobs start; their weights go back through a topic.")
                 first = until_even(meter, jobs, LIMIT_S)
                 after = mean(meter, AFTER_S)
                 moved = moves(lead)
-                marks.append((elapsed(meter), "load shifts"))
                 load.rates = skewed(PARTITIONS, shift=1)
                 say("The load moves to other partitions.")
                 second = until_even(meter, jobs, SHIFT_S)
                 last = mean(meter, AFTER_S)
                 follow(meter, SETTLE_S)
                 total = moves(lead)
-                marks.append((elapsed(meter), "noise"))
                 say(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
                 noisy_rounds(kafka, lead, load, meter)
                 by_noise = moves(lead) - total
@@ -76,7 +70,6 @@ def main() -> int:
                     say(f"The jobs ended by themselves with {jobs.returncode}:")
                     say((Path(output) / JOBS_LOG).read_text()[-3000:])
                 end(jobs)
-    draw(meter, marks, plot)
     say(
         f"Fullest member over the mean: {before[0]:.2f} by counts, {after[0]:.2f} by load,"
         f" {last[0]:.2f} after the shift."
@@ -86,7 +79,6 @@ def main() -> int:
     say(f"Moved in {NOISE_ROUNDS} rounds of noise: {by_noise}.")
     figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
     say(json.dumps({**figures, "moved_by_noise": by_noise}))
-    say(f"The plot is {plot}.")
     if not (first and second):
         say(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
     return 0 if first and second and not by_noise else 1
@@ -153,28 +145,6 @@ def moves(lead: Bellwether) -> int:
     """Partitions that the leader moved between members after the first plan for all of them."""
     rounds = [entry for entry in lead.log("decision", group=GROUP) if entry["members"] == MEMBERS]
     return sum(entry["moved"] for entry in rounds[1:])
-
-
-def elapsed(meter: Meter) -> float:
-    return meter.points[-1].at_s
-
-
-def draw(meter: Meter, marks: list[tuple[float, str]], path: Path) -> None:
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    times = [p.at_s for p in meter.points]
-    upper.plot(times, [p.imbalance for p in meter.points], marker=".")
-    upper.axhline(EVEN, linestyle=":", color="gray")
-    upper.set_ylabel("fullest member / mean")
-    lower.plot(times, [p.crossing / 1e3 for p in meter.points], marker=".")
-    lower.set_ylabel("kB/s across racks")
-    lower.set_xlabel("seconds")
-    for axes in (upper, lower):
-        axes.set_ylim(bottom=0)
-        for at_s, text in marks:
-            axes.axvline(at_s, color="tab:red", alpha=0.5)
-            axes.text(at_s, 0.02, f" {text}", fontsize=8, transform=axes.get_xaxis_transform())
-    figure.savefig(path, dpi=110)
 
 
 def say(text: str) -> None:

@@ -1,1 +1,1 @@
-"""The pipeline at full size: a million events, killed drivers, throughput, backtests, ranking, spark-submit."""
+"""The pipeline at full size: a million events, killed drivers, throughput, ranking, spark-submit."""
