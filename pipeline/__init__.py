@@ -1,6 +1,6 @@
 """Spark jobs over Bellwether's events: tables and estimated weights.
 
-Importing this package imports no pyspark: the service uses `pipeline.records` without it.
+Importing this package imports no pyspark: the command line starts without it.
 """
 
 

@@ -4,7 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from bellwether_kafka.pipeline import PipelineError, records
+from bellwether_kafka.coordinator import events
+from bellwether_kafka.pipeline import PipelineError
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
@@ -16,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parser().parse_args(arguments)
     try:
         code = asked.work(asked)
-    except (PipelineError, records.HistoryError, records.RegistryError) as error:
+    except (PipelineError, events.RegistryError) as error:
         sys.stderr.write(f"{error}\n")
         code = EXIT_INPUT
     raise SystemExit(code)
@@ -37,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--interval", default="10 seconds", help="between batches")
     run.add_argument("--once", action="store_true", help="take what is there, then end")
     run.add_argument("--stop-limit", type=float, default=20.0, metavar="SECONDS", help="then Spark is killed")
-    run.add_argument("--price-per-gb", type=float, default=records.PRICE_PER_GB)
+    run.add_argument("--price-per-gb", type=float, default=0.01)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
     run.add_argument("--format", default="parquet", help=FORMAT_HELP)
@@ -50,10 +51,10 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in properties)
 
 
-def _ids(asked: argparse.Namespace) -> dict[int, records.EventSchema]:
+def _ids(asked: argparse.Namespace) -> dict[int, events.EventSchema]:
     """What the schema registry calls the schemas; nothing without a registry."""
-    url, schemas = asked.registry_url, records.SchemaSet.load()
-    return records.registered(url, asked.topic, schemas) if url else {}
+    url, schemas = asked.registry_url, events.SchemaSet.load()
+    return events.registered(url, asked.topic, schemas) if url else {}
 
 
 def _run(asked: argparse.Namespace) -> int:

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
+from bellwether_kafka.coordinator.events import EventSchema, SchemaSet
 from bellwether_kafka.pipeline import PipelineError
-from bellwether_kafka.pipeline.records import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.session import DELTA, PARQUET
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_stream, single_objects
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights

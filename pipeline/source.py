@@ -12,7 +12,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-from bellwether_kafka.pipeline import records
+from bellwether_kafka.coordinator.events import (
+    CONFLUENT_BYTES,
+    CONFLUENT_MARKER,
+    HEADER_BYTES,
+    MARKER,
+    EventSchema,
+    SchemaSet,
+    confluent,
+)
 
 LATE_MS_MAX = 15 * 60_000
 AHEAD_MS_MAX = 5 * 60_000
@@ -48,26 +56,26 @@ def read_stream(spark: SparkSession, options: Mapping[str, str], per_trigger: in
     return (reader.option("maxOffsetsPerTrigger", per_trigger) if per_trigger else reader).load()
 
 
-def single_objects(raw: DataFrame, ids: Mapping[int, records.EventSchema]) -> DataFrame:
+def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
     """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
     if not ids:
         return raw
-    size = records.CONFLUENT_BYTES
-    marked = F.expr("substring(value, 1, 1)") == F.lit(bytearray(records.CONFLUENT_MARKER))
+    size = CONFLUENT_BYTES
+    marked = F.expr("substring(value, 1, 1)") == F.lit(bytearray(CONFLUENT_MARKER))
     framed = marked & (F.length("value") >= size)
     this, rest = F.expr(f"substring(value, 1, {size})"), F.expr(f"substring(value, {size + 1})")
     head: Any = F
     for number, schema in ids.items():
-        head = head.when(this == F.lit(bytearray(records.confluent(number, b""))), F.lit(bytearray(schema.header)))
-    head = head.otherwise(F.concat(F.lit(bytearray(records.MARKER + bytes(3))), this))
+        head = head.when(this == F.lit(bytearray(confluent(number, b""))), F.lit(bytearray(schema.header)))
+    head = head.otherwise(F.concat(F.lit(bytearray(MARKER + bytes(3))), this))
     return raw.withColumn("value", F.when(framed, F.concat(head, rest)).otherwise(F.col("value")))
 
 
 def header() -> Column:
-    return F.expr(f"substring(value, 1, {records.HEADER_BYTES})")
+    return F.expr(f"substring(value, 1, {HEADER_BYTES})")
 
 
-def decoded(raw: DataFrame, event: str, schemas: records.SchemaSet) -> DataFrame:
+def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
     """Records of one event in any of its versions, as the latest has them: `record` (null fields where the bytes are
     malformed), `at_ms` (its own time), and where and when it was appended."""
     mine = raw.where(header().isin([bytearray(s.header) for s in schemas.versions(event)]))
@@ -75,10 +83,10 @@ def decoded(raw: DataFrame, event: str, schemas: records.SchemaSet) -> DataFrame
     return rows.withColumn("at_ms", F.col(f"record.{TIME_FIELDS[event]}")).withColumn("group", F.col("record.group"))
 
 
-def _parsed(chain: Any, event: str, schemas: records.SchemaSet, use: Callable[[Column], Column]) -> Column:
+def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], Column]) -> Column:
     """Goes on with a chain of `when` by the versions of one event."""
     options = {"mode": "PERMISSIVE", "avroSchema": schemas.latest(event).text}
-    body = F.expr(f"substring(value, {records.HEADER_BYTES + 1})")
+    body = F.expr(f"substring(value, {HEADER_BYTES + 1})")
     for schema in schemas.versions(event):
         this = header() == F.lit(bytearray(schema.header))
         chain = chain.when(this, use(from_avro(body, schema.text, options)))
@@ -101,13 +109,13 @@ def sane(amount: str) -> Column:
     return F.when(F.col(amount).between(0, AMOUNT_MAX), F.col(amount)).otherwise(F.lit(-1).cast("long"))
 
 
-def events(raw: DataFrame, event: str, schemas: records.SchemaSet) -> DataFrame:
+def events(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
     """The good rows of one event: the record's fields and `at`, its own time."""
     good = decoded(raw, event, schemas).where(trouble().isNull())
     return good.select(F.expr("timestamp_millis(at_ms)").alias("at"), "record.*")
 
 
-def dead_letters(raw: DataFrame, schemas: records.SchemaSet) -> DataFrame:
+def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
     """What becomes of every record that is in no table: where it is, why, and which event it claims to be."""
     head, event = F, F
     for name, field in TIME_FIELDS.items():
@@ -116,7 +124,7 @@ def dead_letters(raw: DataFrame, schemas: records.SchemaSet) -> DataFrame:
         head = _parsed(head, name, schemas, partial(_head, field))
     rows = raw.select(event.alias("event"), head.alias("head"), "value", *_PLACE)
     rows = rows.withColumn("group", F.col("head.group")).withColumn("at_ms", F.col("head.at_ms"))
-    marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(records.MARKER))
+    marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(MARKER))
     stranger = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
     reason = F.when(F.col("event").isNull(), stranger).otherwise(trouble())
     found = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())

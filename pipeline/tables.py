@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from bellwether_kafka.pipeline.records import OBSERVED, PLANNED, SchemaSet
+from bellwether_kafka.coordinator.events import OBSERVED, PLANNED, SchemaSet
 from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 
 WATERMARK = "30 minutes"

@@ -9,8 +9,9 @@ from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
+from bellwether_kafka.coordinator.events import OBSERVED
 from bellwether_kafka.coordinator.observation import UNIFORM, UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
-from bellwether_kafka.pipeline import records
+from bellwether_kafka.coordinator.replay import History, replay_policies, summary
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 STORM_MS, STORM_MIN = 600_000, 5
@@ -86,12 +87,12 @@ def _rebalances(looks: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, i
     yield from ((one, size) for one in told.lines() if one.running)
 
 
-def period_of_records(group: str, history: records.History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
+def period_of_records(group: str, history: History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
     """What `history` has of the group between these moments."""
     snapshots = [s for s in history.snapshots.get(group, ()) if from_ms <= s["decided_at_ms"] <= to_ms]
     plans = [p for p in history.assignments.get(group, ()) if from_ms <= p["decided_at_ms"] <= to_ms]
     made = [d for d in history.decisions.get(group, ()) if from_ms <= d["decided_at_ms"] <= to_ms]
-    led = [one for one in made if one["source"] != records.OBSERVED]
+    led = [one for one in made if one["source"] != OBSERVED]
     times = [one["decided_at_ms"] for one in (*snapshots, *plans, *made)]
     if not times:
         return Period("records", from_ms, to_ms, unknown=(f"nothing was recorded of {group} in this time",))
@@ -127,7 +128,7 @@ def period_of_records(group: str, history: records.History, from_ms: int, to_ms:
 def _spent(made: Sequence[Record], led: Sequence[Record]) -> tuple[float, float | None]:
     """Member-seconds at least and at most: the leader's part where it led, else between two refreshes."""
     by_leader = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in led)
-    seen = [one for one in made if one["source"] == records.OBSERVED]
+    seen = [one for one in made if one["source"] == OBSERVED]
     least = sum(one["lasted_ms_min"] * _held_up(one) for one in seen)
     known = [one["lasted_ms_max"] * _held_up(one) for one in seen if one["lasted_ms_max"] is not None]
     most = sum(known) / 1000 if not led and len(known) == len(seen) else None
@@ -173,16 +174,14 @@ def _past(
     """The recorded plans, then what each policy would have cost in the same rounds."""
     rows = [_recorded(plans, weights, per_gb)] if plans else []
     names = tuple(name for name in (*POLICIES, *BROKER_SIDE) if weights.of or name != "load-aware")
-    history = records.History(snapshots={"": [dict(one) for one in snapshots]})
-    told = records.summary(records.replay_here(history, names, weights), per_gb or 0.0) if snapshots else []
-    by_name = {one["policy"]: one for one in told}
-    for name in names if told else ():
+    by_name = {one["policy"]: one for one in summary([*replay_policies(snapshots, names, weights)], per_gb or 0.0)}
+    for name in names if snapshots else ():
         one = by_name[name]
         gb = one["cross_gb_per_day"] if weights.of else None
         money = one["cost_per_day"] if gb is not None and per_gb is not None else None
         decided = max(1, one["snapshots"] - one["failed"])
         rows.append(
-            PastRow(name, one["rounds"], one["moved"], one["cross_rack"] / decided, one["imbalance"], gb, money)
+            PastRow(name, one["rebalances"], one["moved"], one["cross_rack"] / decided, one["imbalance"], gb, money)
         )
     return tuple(rows)
 

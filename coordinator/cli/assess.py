@@ -41,8 +41,8 @@ from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_se
 from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.replay import History, HistoryError, read_history
 from bellwether_kafka.coordinator.settings import Settings, SettingsError
-from bellwether_kafka.pipeline import records
 
 MODERN_TYPES = ("consumer", "streams")
 
@@ -125,12 +125,12 @@ def _draw(one: Assessment) -> None:
     console.print(Text(""))
 
 
-def _recorded(path: Path | None) -> records.History | None:
+def _recorded(path: Path | None) -> History | None:
     if path is None:
         return None
     try:
-        found = records.read_history(path)
-    except records.HistoryError as error:
+        found = read_history(path)
+    except HistoryError as error:
         fail(str(error))
     for reason, count in sorted(found.refused.items()):
         say(f"{count} records were left out: {reason}.", err=True)
@@ -147,7 +147,7 @@ def _epoch_ms(text: str | None, default: int) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _prices(settings: Settings, looks: Sequence[Observation], past: records.History | None) -> Prices:
+def _prices(settings: Settings, looks: Sequence[Observation], past: History | None) -> Prices:
     topics = {topic for look in looks for member in look.members for topic in member.topics}
     scales = scales_of(settings, topics, past.weights() if past is not None else None)
     cost = settings.cost

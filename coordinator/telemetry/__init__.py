@@ -1,7 +1,6 @@
 """What leaves the process as data: metrics, logs, Avro events, and the weights that come back."""
 
 from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
-from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, assignment_entries
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
 from bellwether_kafka.coordinator.telemetry.logs import configure_logs
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics, client_of

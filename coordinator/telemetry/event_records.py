@@ -1,4 +1,4 @@
-"""Decisions as event records: projections onto the Avro schemas of `pipeline/schemas`. Pure.
+"""Decisions as event records: projections onto the Avro schemas of `coordinator/events/schemas`. Pure.
 
 A member is named by what survives a restart: its instance id, else its member id; a Streams process by its process id.
 Large plans are cut into parts, so that no event outgrows a broker's limit.
@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner, Rule
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner, Rule
+from bellwether_kafka.coordinator.events import STANDBY, UNKNOWN, WARMUP, assignment_entries
 from bellwether_kafka.coordinator.planning import PlannedRound, TaskRequest, pack
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
-UNKNOWN = -1
-ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 
 Event = tuple[str, dict[str, Any]]
 
@@ -58,53 +57,6 @@ def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
         "sync_ms": timings.sync_s * 1000,
         "followup": decision.followup,
         "warnings": list(decision.warnings),
-    }
-
-
-def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
-    """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
-    keys = [owner.key for owner in plan.owners]
-    previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
-    yield from active_entries(plan, plan.owner, previous, plan.withheld.tolist())
-    rack_of = {owner.key: owner.rack for owner in plan.owners}
-    for copy in plan.copies:
-        role, member = WARMUP if copy.warmup else STANDBY, str(copy.process_id)
-        yield copy_entry(str(copy.task), role, member, rack_of[member])
-
-
-def active_entries(
-    plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], withheld: Sequence[bool]
-) -> Iterator[dict[str, Any]]:
-    """One entry per partition whose item has an owner in `owner`; the other columns have an entry per item, too."""
-    places, target = Places(plan.cluster), owner.tolist()
-    keys, racks = [one.key for one in plan.owners], [one.rack for one in plan.owners]
-    for flat, item in enumerate(plan.item_of.tolist()):
-        if item == NOBODY or target[item] == NOBODY:
-            continue
-        yield {
-            **places(flat),
-            "task": plan.task(item),
-            "role": ACTIVE,
-            "member": keys[target[item]],
-            "rack": racks[target[item]],
-            "previous": previous[item],
-            "withheld": withheld[item],
-        }
-
-
-def copy_entry(task: str, role: str, member: str, rack: str | None) -> dict[str, Any]:
-    """A standby or warm-up copy; `task` is a task's name, which ends with its partition."""
-    return {
-        "topic": "",
-        "partition": int(task.rpartition("_")[2]),
-        "task": task,
-        "role": role,
-        "member": member,
-        "rack": rack,
-        "previous": None,
-        "withheld": False,
-        "leader_rack": None,
-        "replica_racks": [],
     }
 
 
@@ -183,25 +135,6 @@ def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ())
         ],
         "rules": [asdict(rule) for rule in rules],
     }
-
-
-class Places:
-    """Names and racks of flat partitions, as entries of events have them."""
-
-    def __init__(self, cluster: ClusterView) -> None:
-        self._cluster = cluster
-        self._topic: IntArray = cluster.topic_of()
-        self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.signature_racks]
-
-    def __call__(self, flat: int) -> dict[str, Any]:
-        cluster = self._cluster
-        topic, leader = int(self._topic[flat]), int(cluster.leader_rack[flat])
-        return {
-            "topic": cluster.topics[topic],
-            "partition": flat - int(cluster.first[topic]),
-            "leader_rack": cluster.racks[leader] if leader != NO_RACK else None,
-            "replica_racks": self._held[int(cluster.signature[flat])],
-        }
 
 
 def _placement_codes(cluster: ClusterView) -> IntArray:

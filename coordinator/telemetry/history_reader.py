@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from bellwether_kafka.coordinator.events import HEADER_BYTES, EventSchema, SchemaSet, single_object
 from bellwether_kafka.coordinator.kafka import librdkafka_client
-from bellwether_kafka.pipeline.records import HEADER_BYTES, EventSchema, SchemaSet, single_object
 
 WANTED = ("snapshot", "round", "assignment", "traffic", "decision")
 BATCH = 1_000

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Moves
+from bellwether_kafka.coordinator.events import OBSERVED, STANDBY, UNKNOWN, active_entries, copy_entry
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import (
     UNKNOWN_CAUSE,
@@ -23,16 +24,7 @@ from bellwether_kafka.coordinator.observation import (
     moves_between,
 )
 from bellwether_kafka.coordinator.planning import TaskRequest, pack
-from bellwether_kafka.coordinator.telemetry.event_records import (
-    STANDBY,
-    UNKNOWN,
-    Event,
-    active_entries,
-    copy_entry,
-    parts,
-    snapshot_record,
-)
-from bellwether_kafka.pipeline.records import OBSERVED
+from bellwether_kafka.coordinator.telemetry.event_records import Event, parts, snapshot_record
 
 OfferLater = Callable[[str, Callable[[], Iterator[Event]]], None]
 

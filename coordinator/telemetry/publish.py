@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.events import EventSchema, RegistryError, SchemaSet, confluent, register
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
     LoginError,
@@ -30,7 +31,6 @@ from bellwether_kafka.coordinator.kafka import (
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
-from bellwether_kafka.pipeline.records import EventSchema, RegistryError, SchemaSet, confluent, register
 
 PRODUCER_MESSAGES_MAX = 20_000
 PRODUCER_KIB_MAX = 65_536

@@ -17,10 +17,11 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, LongArray
+from bellwether_kafka.coordinator.events import ACTIVE, Places
 from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRound
-from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, Places, chunks
+from bellwether_kafka.coordinator.telemetry.event_records import chunks
 
 LIMIT_S = 10.0
 UNKNOWN = -1

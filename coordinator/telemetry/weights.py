@@ -17,9 +17,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
-from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
 from bellwether_kafka.protocol.primitives import whole_number
 

@@ -16,15 +16,15 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.streaming import StreamingQuery
 
+from bellwether_kafka.coordinator.events.codec import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, Pipeline, start
-from bellwether_kafka.pipeline.records.codec import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.source import kafka_options
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.pipeline.spark import SCHEMAS, as_dicts, lag_event, local_spark, read_batch
 from tests.pipeline.streams import HOUR_MS, publish
-from tests.unit.pipeline.records.evolution import evolution_findings
+from tests.unit.coordinator.events.evolution import evolution_findings
 
 TOPIC, LAG = "evolving-events", "lag_trends"
 LIMIT_S = 300

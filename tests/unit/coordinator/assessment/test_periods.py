@@ -6,12 +6,12 @@ from typing import Any
 from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
 from bellwether_kafka.coordinator.assessment.model import Period
 from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_looks, period_of_records, storms
+from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import History
+from bellwether_kafka.coordinator.replay.history import History
 from tests.unit.coordinator.observation.test_rebalances import look, one
-from tests.unit.pipeline.records.test_backtest import LOADS, recorded, traffic
-from tests.unit.pipeline.records.test_replay import recorded as led
+from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
+from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led
 
 FOREVER_MS = 1 << 62
 DECISION = {

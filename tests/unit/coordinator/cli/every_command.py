@@ -16,10 +16,10 @@ import typer.main
 from bellwether_kafka.coordinator.cli import groups
 from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.pipeline.records.history import write_history
+from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.pipeline.records.test_replay import recorded
+from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 
 NOT_PRINTING = {"run", "guard", "init"}  # they write logs, of `run` as JSON with log_format, and a file
 WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed

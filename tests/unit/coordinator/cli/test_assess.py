@@ -13,14 +13,14 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.pipeline.records.history import write_history
+from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_every_command import Described
-from tests.unit.pipeline.records.test_backtest import LOADS, traffic
-from tests.unit.pipeline.records.test_replay import recorded
+from tests.unit.coordinator.replay.test_policy_replay import LOADS, traffic
+from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

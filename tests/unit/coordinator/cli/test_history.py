@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from bellwether_kafka.coordinator.cli import replay
 from bellwether_kafka.coordinator.cli.commands import app
-from bellwether_kafka.pipeline.records.history import write_history
-from tests.unit.pipeline.records.test_backtest import LOADS, recorded, traffic
+from bellwether_kafka.coordinator.replay.history import write_history
+from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 
 RUNNER = CliRunner()
 

@@ -18,14 +18,14 @@ from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.coordinator.cli.commands import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig, TaskRequest
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
+from bellwether_kafka.coordinator.replay.history import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import write_history, write_json_lines
 from tests.unit.assignors.streams.world import NOW_MS, Thread
 from tests.unit.coordinator.planning.applications import App
 

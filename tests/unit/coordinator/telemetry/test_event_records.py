@@ -8,6 +8,7 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
@@ -17,7 +18,6 @@ from bellwether_kafka.coordinator.telemetry.event_records import (
     membership_records,
     snapshot_record,
 )
-from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.planning.test_streams_report import FIRST, GROWN, planned
 

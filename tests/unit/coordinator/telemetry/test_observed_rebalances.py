@@ -11,16 +11,18 @@ from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.assessment.periods import period_of_records
 from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.cli.replay import replay_tasks
+from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.sources import OBSERVED
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
+from bellwether_kafka.coordinator.replay.history import History, write_history
+from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
+from bellwether_kafka.coordinator.replay.policy_replay import replay_policies
+from bellwether_kafka.coordinator.replay.rebalance_replay import rebalances_of, replay_rebalances
+from bellwether_kafka.coordinator.replay.task_replay import replay_tasks
 from bellwether_kafka.coordinator.telemetry.event_records import Event
 from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
-from bellwether_kafka.pipeline.records.backtest import replay
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import History, write_history
-from bellwether_kafka.pipeline.records.replay import ANOTHERS, OBSERVED, replay_rounds, rounds_of
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_application, observed_group
 
 SCHEMAS = SchemaSet.load()
@@ -168,11 +170,11 @@ def test_moves_of_an_application_count_tasks_between_processes() -> None:
 
 def test_replay_decides_again_what_another_leader_assigned() -> None:
     history = recorded(at(10, SKEWED), at(20, LEFT), at(30, SKEWED))
-    rounds = rounds_of(history.snapshots["g"], history.assignments["g"], history.sources)
-    found = list(replay_rounds(rounds, {}, Weights()))
+    rebalances = rebalances_of(history.snapshots["g"], history.assignments["g"], history.sources)
+    found = list(replay_rebalances(rebalances, {}, Weights()))
     assert [(one.recorded_policy, one.policy, one.failed) for one in found] == [(OBSERVED, "rack-first", "")] * 2
     assert [one.recorded.moved for one in found if one.recorded] == [1, 1]
-    assert all(one.doubt == ANOTHERS for one in found if not one.same)
+    assert all(one.caveat == ANOTHERS for one in found if not one.same)
     assert any(not one.same for one in found), "rack-first would not read across racks"
 
 
@@ -191,9 +193,9 @@ def test_replay_decides_an_application_again_that_was_only_observed() -> None:
     assert (found.failed, found.differs, found.recorded_policy) == ("", 0, OBSERVED)
 
 
-def test_the_backtest_lets_every_policy_live_through_what_was_seen() -> None:
+def test_every_policy_plans_the_whole_of_what_was_seen() -> None:
     history = recorded(at(10, SKEWED), at(20, LEFT), at(30, SKEWED))
-    found = list(replay(history.snapshots["g"], ("kafka", "rack-first"), Weights()))
+    found = list(replay_policies(history.snapshots["g"], ("kafka", "rack-first"), Weights()))
     assert [(one.policy, one.members, one.failed) for one in found] == [
         ("kafka", 2, ""), ("kafka", 3, ""), ("rack-first", 2, ""), ("rack-first", 3, ""),
     ]  # fmt: skip

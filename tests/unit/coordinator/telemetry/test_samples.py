@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry.samples import (
     UNKNOWN,
@@ -17,7 +18,6 @@ from bellwether_kafka.coordinator.telemetry.samples import (
     traffic,
     traffic_entries,
 )
-from bellwether_kafka.pipeline.records.codec import SchemaSet
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"], ["az3"]]})
 FOLLOWED = Followed("g", CLUSTER, ("a", None, "b"), ("az1", None, None), (None, None, None))

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import Producer
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
+from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weights import WeightReader, key_of
-from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE

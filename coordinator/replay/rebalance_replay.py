@@ -1,72 +1,21 @@
-"""Replays recorded rebalances of consumer groups one by one: would today's code, or another policy, have decided the
-same?
+"""Recorded rebalances of consumer groups one by one: would today's code, or another policy, have planned the same?
 
-Each rebalance is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, the orders on
-placement that stood, and as memory the plan that was recorded before it. (A backtest instead lets each policy live with
-what it gave itself.) What is not
-recorded: weights and capacities, so `load-aware` may differ for want of them, and userData echoed to old clients, on
-which no plan depends. Pure.
+Pure. Each rebalance is planned on its own, and its memory is the plan that was recorded before it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bellwether_kafka.assignors import consumer, shared
-from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_of
-
-DIFFERENCES_MAX = 100
-COPY_ROLE = "active"
-ANOTHERS = "the group was only observed"
-PLANNED = "plan"  # other answers are sent when it is late
-OBSERVED = "observed"  # it was another leader's, and the snapshot is what Bellwether's own plan was made from
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A partition with another owner (instance id, else member id; None for nobody)."""
-
-    item: str
-    recorded: str | None
-    now: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCost:
-    moved: int
-    unowned: int
-    cross_rack: int
-    spread: int
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """One rebalance. `differs` counts partitions, of which `differences` lists the first. `failed`: why there is no
-    plan now, "" if there is one. `doubt`: why a difference need not mean anything, "" if it does."""
-
-    group: str
-    generation: int
-    decided_at_ms: int
-    policy: str
-    recorded_policy: str
-    members: int
-    partitions: int
-    differs: int
-    differences: tuple[Difference, ...] = ()
-    recorded: PlanCost | None = None
-    now: PlanCost | None = None
-    failed: str = ""
-    doubt: str = ""
-
-    @property
-    def same(self) -> bool:
-        return not self.differs and not self.failed
+from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, PLANNED
+from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of, weighed
+from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MAX, Difference, PlanCost, Replayed
 
 
 @dataclass(slots=True)
-class Round:
+class RecordedRebalance:
     """A snapshot and the plan that was made from it: (owner, previous owner, withheld) by (topic, partition). `source`:
     which answer that was."""
 
@@ -75,48 +24,46 @@ class Round:
     plan: dict[tuple[str, int], tuple[str, str | None, bool]] = field(default_factory=dict)
 
 
-def rounds_of(
+def rebalances_of(
     snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str]
-) -> list[Round]:
+) -> list[RecordedRebalance]:
     """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
     generation and time which answer was sent, the plan where nothing is said."""
-    found = {_key(snapshot): Round(snapshot, sources.get(_key(snapshot), PLANNED)) for snapshot in snapshots}
+    found = {_key(one): RecordedRebalance(one, sources.get(_key(one), PLANNED)) for one in snapshots}
     for part in assignments:
         if one := found.get(_key(part)):
             for entry in part["entries"]:
-                if entry["role"] == COPY_ROLE and entry["task"] is None:
+                if entry["role"] == ACTIVE and entry["task"] is None:
                     plan = entry["member"], entry["previous"], entry["withheld"]
                     one.plan[entry["topic"], entry["partition"]] = plan
     kept = [one for one in found.values() if one.plan]
     return sorted(kept, key=lambda r: (r.snapshot["decided_at_ms"], r.snapshot["generation"]))
 
 
-def replay_rounds(
-    rounds: Sequence[Round], policies: Mapping[str, consumer.Policy], weights: shared.Weights
+def replay_rebalances(
+    rebalances: Sequence[RecordedRebalance], policies: Mapping[str, consumer.Policy], weights: shared.Weights
 ) -> Iterator[Replayed]:
     """Every recorded rebalance of one group under each of these policies; none: under the one that it was made by."""
-    for number, one in enumerate(rounds):
-        before = rounds[number - 1] if number and _follows(one, rounds[number - 1]) else None
+    for number, one in enumerate(rebalances):
+        before = rebalances[number - 1] if number and _follows(one, rebalances[number - 1]) else None
         name = one.snapshot["policy"]
         for policy in policies.values() or (consumer.Policy(name),):
-            yield _replayed(one, before, replace(policy, load=replace(policy.load, weights=weights)))
+            yield _replayed(one, before, weighed(policy, weights))
 
 
-def _follows(one: Round, before: Round) -> bool:
+def _follows(one: RecordedRebalance, before: RecordedRebalance) -> bool:
     """Whether this leader remembered that rebalance: between rebalances that are apart, others led or the record has a
     gap."""
     former, generation = int(before.snapshot["generation"]), int(one.snapshot["generation"])
     return generation == former + 1
 
 
-def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
+def _replayed(one: RecordedRebalance, before: RecordedRebalance | None, policy: consumer.Policy) -> Replayed:
     snapshot = one.snapshot
     recorded_policy = OBSERVED if one.source == OBSERVED else snapshot["policy"]
     head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, recorded_policy)
-    cluster, raw, rules = cluster_of(snapshot), raw_of(snapshot), rules_of(snapshot)
-    if rules:
-        policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))
-    now = consumer.decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
+    raw = raw_of(snapshot)
+    now = planned_again(snapshot, raw, cluster_of(snapshot), _memory(one, before), policy)
     if isinstance(now, shared.Refusal):
         return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
     keys = [member.key for member in now.plan.group.members]
@@ -136,11 +83,11 @@ def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Repl
         differences=listed,
         recorded=_cost(now, recorded),
         now=_cost(now, now.plan.owner),
-        doubt=_doubt(one, policy) if len(different) else "",
+        caveat=_caveat(one, policy) if len(different) else "",
     )
 
 
-def _doubt(one: Round, policy: consumer.Policy) -> str:
+def _caveat(one: RecordedRebalance, policy: consumer.Policy) -> str:
     if policy.name == consumer.LOAD_AWARE:
         return "weights and capacities are not recorded"
     if one.source == OBSERVED:
@@ -148,7 +95,7 @@ def _doubt(one: Round, policy: consumer.Policy) -> str:
     return f"what was sent was a {one.source}" if one.source != PLANNED else ""
 
 
-def _memory(one: Round, before: Round | None) -> shared.Memory:
+def _memory(one: RecordedRebalance, before: RecordedRebalance | None) -> shared.Memory:
     """What the leader remembered: the plan that it had sent in the rebalance before; where that was not its own or is
     not recorded, what the recorded plan names as previous."""
     source = before or one
@@ -178,18 +125,13 @@ def _owner(
     return owner
 
 
-def _name(keys: Sequence[str], owner: Any) -> str | None:
+def _name(keys: Sequence[str], owner: int) -> str | None:
     return None if owner == shared.NOBODY else keys[int(owner)]
 
 
 def _cost(decision: shared.Decision[consumer.PartitionPlan], owner: shared.IntArray) -> PlanCost:
     found = consumer.score(decision.plan.group, decision.cluster, owner)
     return PlanCost(shared.moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
-
-
-def rules_of(snapshot: Record) -> tuple[shared.Rule, ...]:
-    """Operators' orders on placement; versions that recorded none have none."""
-    return tuple(shared.Rule(**rule) for rule in snapshot.get("rules", ()))
 
 
 def _key(record: Record) -> tuple[str, int, int]:

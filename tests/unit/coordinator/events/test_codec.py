@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.bounded import VALUES_MAX
-from bellwether_kafka.pipeline.records.codec import MARKER, EventError, EventSchema, SchemaSet, confluent
-from tests.unit.pipeline.records.evolution import evolution_findings
+from bellwether_kafka.coordinator.events.codec import MARKER, EventError, EventSchema, SchemaSet, confluent
+from tests.unit.coordinator.events.evolution import evolution_findings
 
 LAG = {
     "group": "orders",

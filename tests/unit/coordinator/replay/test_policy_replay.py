@@ -1,18 +1,21 @@
-"""The backtest: each policy lives through a recording with a memory of its own, and ranks as it would have live."""
+"""Each policy plans a whole recording with a memory of its own, and ranks as it would have live."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.replay.history import History, HistoryError, read_history, write_history
+from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome, replay_policies
+from bellwether_kafka.coordinator.replay.summary import recommendation, summary
 from bellwether_kafka.coordinator.telemetry.event_records import snapshot_record
-from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, recommendation, replay, summary
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import HistoryError, read_history, replay_here, write_history
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
@@ -53,15 +56,21 @@ def traffic(loads: list[int]) -> bytes:
     return SCHEMAS.encode("traffic", {"group": "group", "since_ms": 0, "sampled_at_ms": 1_000, "entries": entries})
 
 
+def replayed(history: History) -> list[PolicyOutcome]:
+    """Every policy over every group."""
+    weights = history.weights()
+    return [one for snapshots in history.snapshots.values() for one in replay_policies(snapshots, POLICIES, weights)]
+
+
 def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     path = tmp_path / "history"
     assert write_history(path, [*recorded([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6
     history = read_history(path)
     assert history.refused == {"not an event": 1}
     assert history.weights().of[TopicPartition("t", 0)] == 900
-    outcomes = replay_here(history, BACKTEST_POLICIES)
+    outcomes = replayed(history)
     # The third recorded round only hands out what the second withheld.
-    assert len(outcomes) == 3 * len(BACKTEST_POLICIES)
+    assert len(outcomes) == 3 * len(POLICIES)
     rows = {row["policy"]: row for row in summary(outcomes)}
     assert all(row["failed"] == 0 for row in rows.values())
     assert rows["load-aware"]["imbalance"] < 1.1 < rows["sticky-min-churn"]["imbalance"]
@@ -70,24 +79,34 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
 
 
 def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:
-    """Policies that are as good as one another, as Spark may have them."""
+    """Policies that are as good as one another."""
     write_history(tmp_path / "history", recorded([3, 4, 3]))
-    outcomes = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
+    outcomes = replayed(read_history(tmp_path / "history"))
     assert recommendation(outcomes[::-1]) == recommendation(outcomes)
-    assert len({row["imbalance"] for row in summary(outcomes)}) < len(BACKTEST_POLICIES)
+    assert len({row["imbalance"] for row in summary(outcomes)}) < len(POLICIES)
 
 
 def test_the_recorded_policy_replays_to_what_it_did() -> None:
     values = recorded([2, 3])
     history_snapshots = [SCHEMAS.decode(value)[1] for value in values]
-    outcomes = list(replay(history_snapshots, ["sticky-min-churn"], Weights()))
-    assert [(o.members, o.moved, o.rounds) for o in outcomes] == [(2, 0, 1), (3, 4, 2)]
+    outcomes = list(replay_policies(history_snapshots, ["sticky-min-churn"], Weights()))
+    assert [(o.members, o.moved, o.rebalances) for o in outcomes] == [(2, 0, 1), (3, 4, 2)]
+
+
+def test_orders_on_placement_that_were_in_force_bind_every_policy_but_a_brokers_own() -> None:
+    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
+    banned = {**snapshot, "rules": [asdict(Rule("ban", "*", "rack:az1"))]}
+    names = ("rack-first", "broker-uniform")
+    free, bound = (list(replay_policies([one], names, Weights())) for one in (snapshot, banned))
+    assert [one.cross_rack for one in free] == [0, free[1].cross_rack]
+    assert bound[0].cross_rack >= 4, "nobody in az1 may read what is there"
+    assert bound[1] == free[1]
 
 
 def test_racks_decide_where_loads_are_even() -> None:
     snapshots = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
     weights = Weights({TopicPartition("t", p): 1e6 for p in range(12)})
-    outcomes = list(replay(snapshots, ["sticky-min-churn", "rack-first"], weights))
+    outcomes = list(replay_policies(snapshots, ["sticky-min-churn", "rack-first"], weights))
     best, other = summary(outcomes, price_per_gb=0.5)
     assert best["policy"] == "rack-first"
     assert (best["cross_rack"], best["cost_per_day"]) == (0, 0.0)
@@ -97,10 +116,10 @@ def test_racks_decide_where_loads_are_even() -> None:
     assert f"{other['cost_per_day']:.2f} a day" in recommendation(outcomes, price_per_gb=0.5)
 
 
-def test_members_that_cannot_be_read_do_not_end_a_backtest() -> None:
+def test_members_that_cannot_be_read_do_not_end_a_replay() -> None:
     (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([2])]
     snapshot["members"][0]["metadata"] = b"\x00"
-    (outcome,) = replay([snapshot], ["kafka"], Weights())
+    (outcome,) = replay_policies([snapshot], ["kafka"], Weights())
     assert (outcome.failed, outcome.members, outcome.partitions) == ("", 2, 12)
 
 

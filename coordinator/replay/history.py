@@ -1,4 +1,4 @@
-"""Where recorded snapshots come from, and the backtest on this machine.
+"""Recordings: what `bellwether history` has copied from the events topic into a file.
 
 A history file is Avro single objects, each behind its length as 4 bytes, big endian: what a topic holds, in a file.
 Or it is JSON, an event per line with its name as "event" and bytes as hexadecimal, for people and other tools. What is
@@ -7,15 +7,14 @@ no event is counted and left out.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.bounded import OutsideTextError, json_of, lines_of, read_small, records_of
-from bellwether_kafka.pipeline.records.backtest import BacktestOutcome, replay
-from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
+from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LENGTH_BYTES = 4
@@ -125,9 +124,3 @@ def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
 def _is_json(path: Path) -> bool:
     """A length in front of an Avro record never begins so: it would be beyond every limit."""
     return read_small(path, 1)[0] == b"{"
-
-
-def replay_here(history: History, policies: Sequence[str], weights: Weights | None = None) -> list[BacktestOutcome]:
-    """The backtest on this machine, group after group; by the history's own weights unless others are given."""
-    known = history.weights() if weights is None else weights
-    return [o for group in sorted(history.snapshots) for o in replay(history.snapshots[group], policies, known)]

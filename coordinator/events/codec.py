@@ -22,7 +22,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from bellwether_kafka.bounded import VALUES_MAX, OutsideTextError
 
-SCHEMAS = resources.files("bellwether_kafka.pipeline") / "schemas"  # also where --py-files brought a zip
+SCHEMAS = resources.files("bellwether_kafka.coordinator.events") / "schemas"  # also where --py-files brought a zip
 MARKER = b"\xc3\x01"
 CONFLUENT_MARKER = b"\x00"
 CONFLUENT_BYTES = 5

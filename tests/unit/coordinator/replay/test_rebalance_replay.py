@@ -18,11 +18,12 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.entries import assignment_entries
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.telemetry.event_records import assignment_entries, decision_events, snapshot_record
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import read_history, write_history, write_json_lines
-from bellwether_kafka.pipeline.records.replay import Round, replay_rounds, rounds_of
+from bellwether_kafka.coordinator.replay.history import read_history, write_history, write_json_lines
+from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance, rebalances_of, replay_rebalances
+from bellwether_kafka.coordinator.telemetry.event_records import decision_events, snapshot_record
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.web.test_picture import decided, member, planned
 
@@ -56,25 +57,25 @@ def test_a_round_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
     plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
     with_rules = SCHEMAS.encode("snapshot", snapshot_record(decision, (rule,)))
     write_history(tmp_path / "h", [plan, with_rules])
-    (found,) = replay_rounds(rounds(tmp_path / "h"), {}, Weights())
+    (found,) = replay_rebalances(rounds(tmp_path / "h"), {}, Weights())
     assert found.same
     old = SCHEMAS.versions("snapshot")[0]
     record = {name: value for name, value in snapshot_record(decision).items() if name != "rules"}
     write_history(tmp_path / "old", [plan, old.header + old.body(record)])
-    (found,) = replay_rounds(rounds(tmp_path / "old"), {}, Weights())
+    (found,) = replay_rebalances(rounds(tmp_path / "old"), {}, Weights())
     assert (found.failed, found.differs > 0) == ("", True), "an older record is replayed as it was recorded"
 
 
-def rounds(path: Path) -> list[Round]:
+def rounds(path: Path) -> list[RecordedRebalance]:
     history = read_history(path)
-    return rounds_of(history.snapshots["group"], history.assignments["group"], {})
+    return rebalances_of(history.snapshots["group"], history.assignments["group"], {})
 
 
 @pytest.mark.parametrize("protocol", ["range", "sticky", "cooperative-sticky"])
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
     write_history(tmp_path / "h", recorded([2, 3, 3, 4, 4, 1], policy, protocol))
-    found = list(replay_rounds(rounds(tmp_path / "h"), {}, Weights()))
+    found = list(replay_rebalances(rounds(tmp_path / "h"), {}, Weights()))
     assert len(found) == 6
     assert [(one.differs, one.failed, one.policy) for one in found] == [(0, "", policy)] * 6
     assert all(one.now == one.recorded for one in found)
@@ -95,34 +96,36 @@ def test_rounds_that_somebody_else_led_are_no_memory_of_ours(tmp_path: Path, pol
         records.append(SCHEMAS.encode("assignment", {**head, "part": 0, "entries": entries}))
         records.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
     write_history(tmp_path / "h", records)
-    assert [one.differs for one in replay_rounds(rounds(tmp_path / "h"), {}, Weights())] == [0, 0]
+    assert [one.differs for one in replay_rebalances(rounds(tmp_path / "h"), {}, Weights())] == [0, 0]
 
 
-def test_a_difference_from_what_was_sent_for_want_of_a_plan_is_doubtful(tmp_path: Path) -> None:
+def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_path: Path) -> None:
     decision = decided(member("a", None), member("b", None))
     sent = planned(decision)
     late = replace(sent, chosen=replace(sent.chosen, source=Source.CHEAP))
     write_history(tmp_path / "h", [SCHEMAS.encode(event, record) for event, record in decision_events(late)])
     history = read_history(tmp_path / "h")
     assert history.sources == {("g", 1, 5): "cheaper plan"}
-    kept = rounds_of(history.snapshots["g"], history.assignments["g"], history.sources)
+    kept = rebalances_of(history.snapshots["g"], history.assignments["g"], history.sources)
     otherwise = {"sticky-min-churn": Policy("sticky-min-churn")}
-    (found,) = replay_rounds(kept, otherwise, Weights())
+    (found,) = replay_rebalances(kept, otherwise, Weights())
     assert found.differs
-    assert found.doubt == "what was sent was a cheaper plan"
-    (sure,) = replay_rounds(rounds_of(history.snapshots["g"], history.assignments["g"], {}), otherwise, Weights())
-    assert (sure.differs, sure.doubt) == (found.differs, "")
+    assert found.caveat == "what was sent was a cheaper plan"
+    (sure,) = replay_rebalances(
+        rebalances_of(history.snapshots["g"], history.assignments["g"], {}), otherwise, Weights()
+    )
+    assert (sure.differs, sure.caveat) == (found.differs, "")
 
 
 def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
     write_history(tmp_path / "h", list(recorded([2, 3, 3, 4], "sticky-min-churn"))[4:])
-    found = list(replay_rounds(rounds(tmp_path / "h"), {}, Weights()))
+    found = list(replay_rebalances(rounds(tmp_path / "h"), {}, Weights()))
     assert [(one.generation, one.same) for one in found] == [(3, True), (4, True)]
 
 
 def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path: Path) -> None:
     write_history(tmp_path / "h", recorded([3, 3], "sticky-min-churn"))
-    found = list(replay_rounds(rounds(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
+    found = list(replay_rebalances(rounds(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
     assert found[0].differs == len(found[0].differences) > 0
     first = found[0].differences[0]
     assert first.recorded != first.now

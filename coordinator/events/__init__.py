@@ -1,0 +1,25 @@
+"""Bellwether's Avro events: schemas, bytes, a schema registry's ids, and the entries of a plan. Needs no Spark."""
+
+from bellwether_kafka.coordinator.events.codec import (
+    CONFLUENT_BYTES,
+    CONFLUENT_MARKER,
+    HEADER_BYTES,
+    MARKER,
+    EventError,
+    EventSchema,
+    SchemaSet,
+    confluent,
+    single_object,
+)
+from bellwether_kafka.coordinator.events.entries import (
+    ACTIVE,
+    STANDBY,
+    UNKNOWN,
+    WARMUP,
+    Places,
+    active_entries,
+    assignment_entries,
+    copy_entry,
+)
+from bellwether_kafka.coordinator.events.registry import RegistryError, register, registered
+from bellwether_kafka.coordinator.events.sources import OBSERVED, PLANNED

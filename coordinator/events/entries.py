@@ -1,0 +1,80 @@
+"""A plan as entries of the event `assignment`. Pure.
+
+A member is named by what survives a restart: its instance id, else its member id; a Streams process by its process id.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupPlan, IntArray
+
+UNKNOWN = -1
+ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
+
+
+def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
+    """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
+    keys = [owner.key for owner in plan.owners]
+    previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
+    yield from active_entries(plan, plan.owner, previous, plan.withheld.tolist())
+    rack_of = {owner.key: owner.rack for owner in plan.owners}
+    for copy in plan.copies:
+        role, member = WARMUP if copy.warmup else STANDBY, str(copy.process_id)
+        yield copy_entry(str(copy.task), role, member, rack_of[member])
+
+
+def active_entries(
+    plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], withheld: Sequence[bool]
+) -> Iterator[dict[str, Any]]:
+    """One entry per partition whose item has an owner in `owner`; the other columns have an entry per item, too."""
+    places, target = Places(plan.cluster), owner.tolist()
+    keys, racks = [one.key for one in plan.owners], [one.rack for one in plan.owners]
+    for flat, item in enumerate(plan.item_of.tolist()):
+        if item == NOBODY or target[item] == NOBODY:
+            continue
+        yield {
+            **places(flat),
+            "task": plan.task(item),
+            "role": ACTIVE,
+            "member": keys[target[item]],
+            "rack": racks[target[item]],
+            "previous": previous[item],
+            "withheld": withheld[item],
+        }
+
+
+def copy_entry(task: str, role: str, member: str, rack: str | None) -> dict[str, Any]:
+    """A standby or warm-up copy; `task` is a task's name, which ends with its partition."""
+    return {
+        "topic": "",
+        "partition": int(task.rpartition("_")[2]),
+        "task": task,
+        "role": role,
+        "member": member,
+        "rack": rack,
+        "previous": None,
+        "withheld": False,
+        "leader_rack": None,
+        "replica_racks": [],
+    }
+
+
+class Places:
+    """Names and racks of flat partitions, as entries of events have them."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._topic: IntArray = cluster.topic_of()
+        self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.signature_racks]
+
+    def __call__(self, flat: int) -> dict[str, Any]:
+        cluster = self._cluster
+        topic, leader = int(self._topic[flat]), int(cluster.leader_rack[flat])
+        return {
+            "topic": cluster.topics[topic],
+            "partition": flat - int(cluster.first[topic]),
+            "leader_rack": cluster.racks[leader] if leader != NO_RACK else None,
+            "replica_racks": self._held[int(cluster.signature[flat])],
+        }

@@ -1,0 +1,14 @@
+"""Recorded rebalances planned again: each as its leader had it, or all of them under policies of choice."""
+
+from bellwether_kafka.coordinator.replay.history import (
+    History,
+    HistoryError,
+    read_history,
+    write_history,
+    write_json_lines,
+)
+from bellwether_kafka.coordinator.replay.outcome import Replayed
+from bellwether_kafka.coordinator.replay.policy_replay import replay_policies
+from bellwether_kafka.coordinator.replay.rebalance_replay import rebalances_of, replay_rebalances
+from bellwether_kafka.coordinator.replay.summary import recommendation, summary
+from bellwether_kafka.coordinator.replay.task_replay import replay_tasks

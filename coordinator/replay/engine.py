@@ -1,0 +1,49 @@
+"""Recorded rebalances of consumer groups, planned again: what both ways through a recording share. Pure.
+
+A snapshot has what `decide` was given but for its memory: the members' bytes, the cluster, the seed and the orders on
+placement in force. `replay_rebalances` takes the memory from the plan that was recorded before, `replay_policies` from
+what a policy gave itself. Weights are estimated from recorded traffic. Capacities are not recorded, nor is userData
+that is echoed to old clients, on which no plan depends.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bellwether_kafka.assignors import consumer, shared
+
+Record = Mapping[str, Any]
+
+
+def cluster_of(snapshot: Record) -> shared.ClusterView:
+    """The cluster as the recorded decision saw it."""
+    placements = [tuple(row) for row in snapshot["placements"]]
+    layout = {topic["name"]: [placements[row] for row in topic["placements"]] for topic in snapshot["topics"]}
+    return shared.ClusterView.of(layout, unreadable=frozenset(snapshot["unreadable"]))
+
+
+def raw_of(snapshot: Record) -> shared.RawGroup:
+    """The members as they joined."""
+    listed = snapshot["members"]
+    members = tuple(shared.RawMember(m["member_id"], m["instance_id"], bytes(m["metadata"])) for m in listed)
+    own = frozenset(m["member_id"] for m in listed if m["own"])
+    return shared.RawGroup(snapshot["group"], snapshot["generation"], snapshot["protocol"], members, own)
+
+
+def planned_again(
+    snapshot: Record,
+    raw: shared.RawGroup,
+    cluster: shared.ClusterView,
+    memory: shared.Memory,
+    policy: consumer.Policy,
+) -> shared.Decision[consumer.PartitionPlan] | shared.Refusal:
+    """The plan of a policy for a recorded rebalance, in which `raw` may claim other partitions than were recorded. A
+    broker's own assignor knows no orders on placement."""
+    rules = tuple(shared.Rule(**rule) for rule in snapshot.get("rules", ()))  # the first versions recorded none
+    if rules and policy.name not in consumer.BROKER_SIDE:
+        policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))
+    return consumer.decide(raw, cluster, memory, policy, snapshot["decided_at_ms"], snapshot["seed"])
+
+
+def weighed(policy: consumer.Policy, weights: shared.Weights) -> consumer.Policy:
+    return replace(policy, load=replace(policy.load, weights=weights))

@@ -1,0 +1,172 @@
+"""Recorded groups under other policies: what would they have cost? Pure.
+
+A recording is a group's snapshots in order. Each policy plans all of them with a memory of its own: what
+members own in a rebalance is what that policy gave them in the rebalance before, not what the recorded leader gave
+them. Rebalances that only hand out what was withheld are not replayed; each policy has as many of its own as it needs.
+For consumer groups.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.consumer import (
+    BROKER_SIDE,
+    Load,
+    PartitionPlan,
+    Policy,
+    broker_side,
+    crossing,
+)
+from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of, weighed
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
+
+FOLLOWUPS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcome:
+    """One policy in one recorded rebalance, its follow-up rebalances included.
+
+    `moved` partitions changed owner; `paused` were without an owner for a rebalance or more (all that a range or sticky
+    group has, what was withheld from a cooperative one). `imbalance` is the fullest member over the mean, by weight if
+    weights are known, else by count; `cross_rack` counts partitions, `cross_share` is their share of the load and
+    `cross_bytes_per_s` that load in bytes, as far as it was measured.
+    `failed` says why there is no plan, "" if there is one.
+    """
+
+    group: str
+    generation: int
+    decided_at_ms: int
+    policy: str
+    members: int
+    partitions: int
+    rebalances: int
+    moved: int
+    paused: int
+    cross_rack: int
+    cross_share: float
+    cross_bytes_per_s: float
+    imbalance: float
+    failed: str = ""
+
+
+class _PolicyReplay:
+    """One policy over the snapshots of one group."""
+
+    def __init__(self, policy: Policy, weights: shared.Weights) -> None:
+        self._policy = weighed(policy, weights)
+        self._weights = weights
+        self._memory = shared.Memory.empty()
+        self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}
+
+    def step(self, snapshot: Record) -> PolicyOutcome:
+        """One recorded rebalance and the follow-up rebalances that this policy needs."""
+        cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
+        had = self._memory
+        rebalances, withheld = 0, 0
+        generation = max(snapshot["generation"], self._memory.generation + 1)
+        while True:
+            # The members as they would have joined under this policy. Bytes that cannot be read stay as they are.
+            members = tuple(self._member(m, recorded) for m in recorded.members)
+            raw = replace(recorded, generation=generation + rebalances, members=members)
+            decision = planned_again(snapshot, raw, cluster, self._memory, self._policy)
+            if isinstance(decision, shared.Refusal):
+                return _failed(snapshot, self._policy.name, decision.reason)
+            self._remember(decision)
+            rebalances += 1
+            withheld += int(decision.plan.withheld.sum())
+            if not decision.followup or rebalances > FOLLOWUPS_MAX:
+                break
+        return self._outcome(snapshot, decision, had, rebalances, withheld)
+
+    def _member(self, member: shared.RawMember, raw: shared.RawGroup) -> shared.RawMember:
+        if member.member_id in raw.own_member_ids:
+            return member
+        try:
+            subscription = ConsumerProtocolSubscription.decode(member.metadata)
+        except RemoteProtocolError:
+            return member
+        generation, owned = self._given.get(member.member_id, (-1, ()))
+        keeps = self._policy.cooperative(raw.protocol)
+        claims = tuple(tp for tp in owned if tp.topic in subscription.topics) if keeps else ()
+        claiming = replace(subscription, owned_partitions=claims, generation_id=generation, user_data=None)
+        return replace(member, metadata=claiming.encode())
+
+    def _remember(self, decision: shared.Decision[PartitionPlan]) -> None:
+        self._memory = decision.plan.memory
+        self._given = {
+            member: (decision.raw.generation, ConsumerProtocolAssignment.decode(blob).partitions)
+            for member, blob in decision.assignments
+        }
+
+    def _outcome(
+        self,
+        snapshot: Record,
+        decision: shared.Decision[PartitionPlan],
+        had: shared.Memory,
+        rebalances: int,
+        withheld: int,
+    ) -> PolicyOutcome:
+        group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
+        before = had.owner_in(cluster, [m.key for m in group.members])
+        changed = shared.moves(before, owner)
+        eager = not self._policy.cooperative(decision.raw.protocol)
+        load = Load.of(group, cluster, replace(self._policy.load, weights=self._weights))
+        return PolicyOutcome(
+            group=group.group_id,
+            generation=snapshot["generation"],
+            decided_at_ms=snapshot["decided_at_ms"],
+            policy=self._policy.name,
+            members=group.size,
+            partitions=int((owner != shared.NOBODY).sum()),
+            rebalances=rebalances,
+            moved=changed.moved,
+            paused=int((before != shared.NOBODY).sum()) if eager else withheld,
+            cross_rack=decision.cost.cross_rack,
+            cross_share=load.crossing(owner),
+            cross_bytes_per_s=self._crossed(decision),
+            imbalance=load.imbalance(owner),
+        )
+
+    def _crossed(self, decision: shared.Decision[PartitionPlan]) -> float:
+        across = np.flatnonzero(crossing(decision.plan.group, decision.cluster, decision.plan.owner)).tolist()
+        return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
+
+
+def replay_policies(
+    snapshots: Iterable[Record], policies: Sequence[str], weights: shared.Weights
+) -> Iterator[PolicyOutcome]:
+    """Every policy over the snapshots of one group, which are taken in the order of their generations."""
+    ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
+    asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
+    for name in policies:
+        one = _PolicyReplay(broker_side(name) if name in BROKER_SIDE else Policy(name), weights)
+        for snapshot in asked:
+            yield one.step(snapshot)
+
+
+def _world(snapshot: Record) -> tuple[Any, ...]:
+    """Everything but claims: where it is the same as before, the rebalance is a follow-up or a repetition."""
+    return (snapshot["protocol"], snapshot["topics"], snapshot["placements"], _subscriptions(snapshot["members"]))
+
+
+def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for m in members:
+        try:
+            subscription = ConsumerProtocolSubscription.decode(bytes(m["metadata"]))
+        except RemoteProtocolError:
+            found.append((m["member_id"], bytes(m["metadata"])))
+        else:
+            found.append((m["member_id"], subscription.topics, subscription.rack_id))
+    return found
+
+
+def _failed(snapshot: Record, policy: str, reason: str) -> PolicyOutcome:
+    head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
+    return PolicyOutcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)

@@ -1,0 +1,78 @@
+"""What policies would have cost over a recording, in figures and in words. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
+
+DAY_S = 86_400
+PRICE_PER_GB = 0.01  # what clouds take for a gigabyte between zones, each way
+
+
+def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> str:
+    """In words: which policy, and what the others would have cost. Ranks by load beyond a tenth over the mean, then by
+    load across racks, then by moves."""
+    table = summary(outcomes, price_per_gb)
+    if not table:
+        return "Nothing was recorded, so nothing can be recommended."
+    best = table[0]
+    first = (
+        f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rebalances its fullest member had on average"
+        f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
+        f" ({_money(best)} at {price_per_gb} per GB),"
+        f" {best['moved']} partitions moved and {best['paused']} were paused."
+    )
+    return "\n".join([first, *map(_sentence, table[1:])])
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    failed = f", no plan in {row['failed']} rebalances" if row["failed"] else ""
+    return (
+        f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
+        f" {row['cross_share']:.1%} across racks ({_money(row)}),"
+        f" {row['moved']} moved, {row['paused']} paused{failed}."
+    )
+
+
+def _money(row: Mapping[str, Any]) -> str:
+    return f"{row['cross_gb_per_day']:.3g} GB or {row['cost_per_day']:.2f} a day"
+
+
+def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
+    """One row per policy, best first, by name where two are as good. Traffic and money of a day are of all groups
+    together, on average over time."""
+    rows = []
+    for name in dict.fromkeys(o.policy for o in outcomes):
+        mine = [o for o in outcomes if o.policy == name]
+        made = [o for o in mine if not o.failed]
+        groups = dict.fromkeys(o.group for o in made)
+        per_s = sum(_mean([o.cross_bytes_per_s for o in made if o.group == group]) for group in groups)
+        gb_per_day = per_s * DAY_S / 1e9
+        rows.append(
+            {
+                "policy": name,
+                "snapshots": len(mine),
+                "failed": len(mine) - len(made),
+                "rebalances": sum(o.rebalances for o in made),
+                "moved": sum(o.moved for o in made),
+                "paused": sum(o.paused for o in made),
+                "cross_rack": sum(o.cross_rack for o in made),
+                "cross_share": _mean([o.cross_share for o in made]),
+                "cross_gb_per_day": gb_per_day,
+                "cost_per_day": gb_per_day * price_per_gb,
+                "imbalance": _mean([o.imbalance for o in made]),
+            }
+        )
+    return sorted(rows, key=lambda row: (rank(row), row["policy"]))
+
+
+def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
+    """Lower is better: rebalances without a plan, overload beyond a tenth together with load across racks, then
+    moves."""
+    return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0

@@ -1,0 +1,113 @@
+"""Recorded rebalances of applications, planned again from exactly what their leader had, memory included. Pure.
+
+What a custom assignor keeps to itself is not recorded.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
+from bellwether_kafka.coordinator import planning
+from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, assignment_entries
+from bellwether_kafka.coordinator.replay.engine import Record
+from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MAX, Difference, PlanCost, Replayed
+
+
+@dataclass(slots=True)
+class PlacedTasks:
+    """A plan as its events have it, by task: who runs it, and who has which kind of copy."""
+
+    active: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
+    moved: set[str] = field(default_factory=set)
+    cross_rack: int = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[Record]) -> "PlacedTasks":
+        found = cls()
+        for entry in entries:
+            if entry["role"] != ACTIVE:
+                found.copies[entry["task"]].add((entry["role"], entry["member"]))
+                continue
+            found.active[entry["task"]] = entry["member"]
+            if entry["previous"] not in (None, entry["member"]):
+                found.moved.add(entry["task"])
+            racks = entry["replica_racks"]
+            found.cross_rack += bool(racks and entry["rack"]) and entry["rack"] not in racks
+        return found
+
+    def of_task(self, task: str) -> str | None:
+        """In words: `a, standby b`."""
+        words = [self.active[task]] if task in self.active else []
+        words += [f"{role} {member}" for role, member in sorted(self.copies.get(task, ()))]
+        return ", ".join(words) or None
+
+    def cost(self, tasks: int, processes: Sequence[str]) -> PlanCost:
+        held = Counter(self.active.values())
+        counts = [held[name] for name in processes] or [0]
+        return PlanCost(len(self.moved), tasks - len(self.active), self.cross_rack, max(counts) - min(counts))
+
+
+def replay_tasks(
+    rebalances: Iterable[Record],
+    assignments: Iterable[Record],
+    policies: Sequence[str],
+    weights: shared.Weights,
+    sources: Mapping[tuple[str, int, int], str],
+) -> Iterator[Replayed]:
+    """Every recorded rebalance of one application under each of these policies; none: under the one that it was made
+    by. `sources`: as in `rebalances_of`.
+
+    Raises ApplicationError for a policy that cannot be used. A rebalance without its plan is left out.
+    """
+    parts: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    for part in assignments:
+        parts[part["generation"], part["decided_at_ms"]] += part["entries"]
+    for one in sorted(rebalances, key=lambda r: (r["decided_at_ms"], r["generation"])):
+        entries = parts.get((one["generation"], one["decided_at_ms"]))
+        observed = sources.get((one["group"], one["generation"], one["decided_at_ms"])) == OBSERVED
+        for name in policies or (one["policy"],):
+            if entries:
+                found = _replayed(one, PlacedTasks.of(entries), name, weights)
+                yield _not_led(found) if observed else found
+
+
+def _not_led(found: Replayed) -> Replayed:
+    return replace(found, recorded_policy=OBSERVED, caveat="" if found.same else ANOTHERS)
+
+
+def _replayed(one: Record, recorded: PlacedTasks, policy: str, weights: shared.Weights) -> Replayed:
+    head = (one["group"], one["generation"], one["decided_at_ms"], policy, one["policy"])
+    count = len(recorded.active)
+    try:
+        decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
+    except (planning.UnreadableRoundError, shared.RefusalError) as error:
+        return Replayed(*head, 0, count, count, failed=str(error))
+    now, table = PlacedTasks.of(assignment_entries(decision.plan)), decision.plan.view.tasks
+    names = [str(process.process_id) for process in decision.plan.view.processes]
+    tasks = [str(table.task_id(task)) for task in range(table.size)]
+    different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
+    shown = different[:DIFFERENCES_MAX]
+    listed = tuple(Difference(task, recorded.of_task(task), now.of_task(task)) for task in shown)
+    return Replayed(
+        *head,
+        members=len(asked.world.raw.others),
+        partitions=len(tasks),
+        differs=len(different),
+        differences=listed,
+        recorded=recorded.cost(len(tasks), names),
+        now=now.cost(len(tasks), names),
+        caveat="weights are not recorded" if policy == LOAD_AWARE and different else "",
+    )
+
+
+def _decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) -> shared.Decision[TaskPlan]:
+    config = replace(asked.config, policy=policy)
+    try:
+        assignors = planning.load_application(replace(config, topology=None), lambda: weights).assignors
+    except planning.ApplicationError as error:
+        raise shared.RefusalError(shared.RefusalCause.CONFIG, str(error)) from error
+    return planning.make_tasks(assignors, replace(asked, config=config)).decision
