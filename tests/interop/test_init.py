@@ -17,9 +17,9 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.settings.process import Settings, load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
 from tests.paths import ROOT
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.cli.in_process import bellwether
 

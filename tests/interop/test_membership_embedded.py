@@ -1,6 +1,6 @@
 """The whole path on embedded brokers: join an empty group, lead real consumers through a join and a leave, stop.
 
-librdkafka's mock is no real broker (see `tests/measure/demo/embedded_brokers.py`); what it cannot show is in
+librdkafka's mock is no real broker (see `tests/support/embedded_brokers.py`); what it cannot show is in
 test_membership_broker.
 """
 
@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.sidecar import Sidecar
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from bellwether_kafka.coordinator.runtime import Outcome
 from bellwether_kafka.coordinator.telemetry import configure_logs
-from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.measure.demo.screen import show_summary
 from tests.measure.demo.stage import DemoError, Stage
+from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 
 TOTAL_SECONDS = 58.0
 WIDTH = 100

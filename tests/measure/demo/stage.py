@@ -10,10 +10,10 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.runtime import Observers, Service
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
 from tests.measure.demo.group import DemoGroup
 from tests.measure.demo.screen import show_rounds
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 
 SCENE_SECONDS = 25.0
 STEADY_SECONDS = 0.6

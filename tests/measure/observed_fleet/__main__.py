@@ -24,8 +24,8 @@ from rich.console import Console
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, cpu_s, resident_mb, toml
 from tests.interop.support.brokers import LOOPBACK, PortLease
-from tests.measure.observed_fleet.brokers import Brokers, Size, serve
 from tests.paths import ROOT
+from tests.support.answering_brokers import Brokers, Size, serve
 
 LIMIT_S = 420.0
 LOOK_S = 15.0  # as often as Prometheus reads metrics in most installations

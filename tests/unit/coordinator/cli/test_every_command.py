@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, WITH_A_DOCUMENT, judge, printed, write_files
 
 SUBSCRIPTION = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode()

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.coordinator.observation.observer import Sources
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
 

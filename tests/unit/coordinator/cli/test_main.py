@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 
 COMMAND = [sys.executable, "-m", "bellwether_kafka"]
@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-m", "bellwether_kafka"]
 EMBEDDED_MAIN = """
 from functools import partial
 from bellwether_kafka.coordinator.cli import main
-from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.support.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.runtime import process
 process.Service = partial(process.Service, new_transport=EmbeddedTransport)
 main()

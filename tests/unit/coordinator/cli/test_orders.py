@@ -40,7 +40,7 @@ from bellwether_kafka.coordinator.control.records import (
 )
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven

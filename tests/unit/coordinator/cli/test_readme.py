@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.paths import ROOT
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.every_command import write_files
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_every_command import Described

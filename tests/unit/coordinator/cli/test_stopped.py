@@ -10,7 +10,7 @@ import pytest
 from bellwether_kafka.coordinator.cli.stopped import members_of
 from bellwether_kafka.coordinator.control.records import Beat, Stopped, decode, encode, lead_is_wanted
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli import in_process
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"

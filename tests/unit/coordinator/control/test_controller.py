@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersStand
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.membership.playbook import Play
 
 pytestmark = pytest.mark.embedded

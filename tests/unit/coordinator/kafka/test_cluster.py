@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.kafka.cluster import (
     unreachable_sentence,
 )
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_prop
 from bellwether_kafka.coordinator.kafka.transport import Transport
 from bellwether_kafka.coordinator.membership.commands import Join
 from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.kafka.test_transport import Mute
 
 ALONE = ("unshare", "--map-root-user", "--net")

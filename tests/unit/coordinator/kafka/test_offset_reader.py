@@ -18,8 +18,8 @@ from bellwether_kafka.coordinator.kafka.node_requests import (
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.support.members import wait_until
 from tests.measure.observed_fleet.__main__ import Run, running
-from tests.measure.observed_fleet.brokers import Size
+from tests.support.answering_brokers import Size
 
 SIZE = Size(groups=3, partitions=6, members=2)
 

@@ -12,8 +12,8 @@ from bellwether_kafka.coordinator.kafka.tokens import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry import publish
 from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED, EventPublisher
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE
+from tests.support.embedded_brokers import EmbeddedCluster
 
 NOBODY_LISTENS = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 RECORD = {

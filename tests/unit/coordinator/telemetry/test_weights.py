@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weights import WeightReader, key_of
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE
+from tests.support.embedded_brokers import EmbeddedCluster
 
 FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
 NOW_MS = 1_000_000_000

@@ -18,9 +18,9 @@ from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
-from tests.measure.demo.embedded_transport import EmbeddedTransport
 from tests.patience import PATIENCE
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
