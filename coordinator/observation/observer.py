@@ -4,13 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import RefusalError, Weights
-from bellwether_kafka.assignors.streams import STOCK
+from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
@@ -351,7 +350,7 @@ class GroupObserver:
         except ClusterUnreachableError:
             return None
 
-    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[Any]:
+    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[PartitionPlan] | Planner[TaskPlan]:
         """A fresh one for each look: what a planner remembers is what the group shows now."""
         sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:

@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Polic
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator.kafka import ClusterReader
 from bellwether_kafka.coordinator.membership import Decide
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Proposal, SecondsLeft, Work
+from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
+from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.guard import inspect
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 
@@ -26,12 +26,48 @@ UUID_LENGTH = 36
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerInputs:
-    """`topics` are those that members subscribe to."""
+class PartitionRequest:
+    """What a plan is made from beside its policy."""
 
     raw: RawGroup
-    topics: tuple[str, ...]
     cluster: ClusterView
+    memory: Memory
+    now_ms: int
+    seed: int
+    message_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerInputs:
+    """`weights` change from plan to plan, None: the policy takes none."""
+
+    raw: RawGroup
+    cluster: ClusterView
+    memory: Memory
+    policy: Policy
+    now_ms: int
+    weights: shared.Weights | None = None
+
+    def work(
+        self,
+        source: Source,
+        rules: tuple[shared.Rule, ...],
+        message_bytes_max: int,
+        *,
+        dry: bool = False,  # noqa: ARG002 - see PlanInputs
+    ) -> Work[PartitionPlan]:
+        seed = zlib.crc32(self.raw.group_id.encode())
+        request = PartitionRequest(self.raw, self.cluster, self.memory, self.now_ms, seed, message_bytes_max)
+        if source is Source.CHEAP:
+            return Work.of(make_partitions, under_rules(CHEAP_POLICY, rules), request)
+        portable = self.weights is None and not rules  # the solver's process knows one policy
+        return Work.of(make_partitions, under_rules(self._weighted, rules), request, portable=portable)
+
+    @property
+    def _weighted(self) -> Policy:
+        if self.weights is None:
+            return self.policy
+        return replace(self.policy, load=replace(self.policy.load, weights=self.weights))
 
 
 class ConsumerKind:
@@ -43,17 +79,13 @@ class ConsumerKind:
         self.memory = Memory.empty()
         self._reader = reader
         self._policy = policy
-        self._weights = weights
-        self.rules: tuple[shared.Rule, ...] = ()
+        self._weights = weights if policy.name == LOAD_AWARE else None
 
     rules_refused = ""
 
     @property
     def policy(self) -> str:
         return self._policy.name
-
-    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        self.rules = rules
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> ConsumerInputs:
         if command.removed:
@@ -63,33 +95,13 @@ class ConsumerKind:
             cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
         if not command.dry:
             self._refuse_unreadable(cluster)
-        return ConsumerInputs(raw, topics, cluster)
+        weights = self._weights() if self._weights is not None else None
+        return ConsumerInputs(raw, cluster, self.memory, self._policy, int(time.time() * 1000), weights)
 
-    def work(
-        self,
-        inputs: ConsumerInputs,
-        source: Source,
-        message_bytes_max: int,
-        *,
-        dry: bool = False,  # noqa: ARG002 - see GroupKind
-    ) -> Work[PartitionPlan]:
-        now_ms, seed = int(time.time() * 1000), zlib.crc32(inputs.raw.group_id.encode())
-        arguments = inputs.raw, inputs.cluster, self.memory, now_ms, seed, message_bytes_max
-        if source is Source.CHEAP:
-            return Work(make_partitions, self._ruled(CHEAP_POLICY), arguments)
-        # Weights and rules change; the solver's process knows one policy.
-        portable = self._policy.name != LOAD_AWARE and not self.rules
-        return Work(make_partitions, self._ruled(self._weighted()), arguments, portable)
-
-    def proposed(self, proposal: Proposal[PartitionPlan]) -> None:
-        """A plan says all that there is to remember of it."""
-
-    def topics(self, inputs: ConsumerInputs | None, decision: Decision[PartitionPlan]) -> WatchedTopics:
-        rack_aware = bool((decision.plan.group.rack != shared.NO_RACK).any())
-        return WatchedTopics(inputs.topics if inputs is not None else (), rack_aware=rack_aware)
-
-    def recordable(self, inputs: ConsumerInputs) -> object:  # noqa: ARG002 - the interface of all kinds
-        return None
+    def topics(self, decision: Decision[PartitionPlan]) -> WatchedTopics:
+        group = decision.plan.group
+        subscribed: set[str] = set().union(*(member.topics for member in group.members))
+        return WatchedTopics(tuple(sorted(subscribed)), rack_aware=bool((group.rack != shared.NO_RACK).any()))
 
     def held(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
         return decision.plan.before
@@ -105,12 +117,16 @@ class ConsumerKind:
         return ""
 
     @staticmethod
-    def differs(decision: Decision[PartitionPlan], former: Decision[PartitionPlan]) -> bool:  # noqa: ARG004 - see GroupKind
+    def differs(
+        decision: Decision[PartitionPlan],
+        former: Decision[PartitionPlan],  # noqa: ARG004 - see GroupKind
+        rules: tuple[shared.Rule, ...],  # noqa: ARG004
+    ) -> bool:
         found = decision.moves
         return bool(found.moved or found.new or found.lost)
 
-    def delivered(self, decision: Decision[PartitionPlan]) -> None:
-        self.memory = decision.plan.memory
+    def delivered(self, proposal: Proposal[PartitionPlan]) -> None:
+        self.memory = proposal.decision.plan.memory
 
     def forget(self) -> None:
         self.memory = Memory.empty()
@@ -123,11 +139,17 @@ class ConsumerKind:
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
         return True
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Memory:
+    async def recall(
+        self, generation: int, protocol: str, members: Sequence[AssignedMember], current: Callable[[], bool]
+    ) -> bool:
         joined = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
         topics = topics_wanted(RawGroup("", generation, protocol, joined))
         cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
-        return await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
+        memory = await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
+        if not current():
+            return False
+        self.memory = memory
+        return True
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         """A topic that could never be read would get no owners; members can read it, so one of them leads."""
@@ -138,23 +160,18 @@ class ConsumerKind:
             reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
             raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
 
-    def _weighted(self) -> Policy:
-        if self._weights is None or self._policy.name != LOAD_AWARE:
-            return self._policy
-        return replace(self._policy, load=replace(self._policy.load, weights=self._weights()))
 
-    def _ruled(self, policy: Policy) -> Policy:
-        return replace(policy, stages=(*policy.stages, consumer.OperatorRules(self.rules))) if self.rules else policy
+def under_rules(policy: Policy, rules: tuple[shared.Rule, ...]) -> Policy:
+    return replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules))) if rules else policy
 
 
-def make_partitions(
-    policy: Policy, raw: RawGroup, cluster: ClusterView, memory: Memory, now_ms: int, seed: int, message_bytes_max: int
-) -> Proposal[PartitionPlan]:
+def make_partitions(policy: Policy, request: PartitionRequest) -> Proposal[PartitionPlan]:
     """The plan and the guard's findings: what a thread or the solver's process does. Raises RefusalError."""
-    decision = consumer.decide(raw, cluster, memory, policy, now_ms, seed)
+    raw = request.raw
+    decision = consumer.decide(raw, request.cluster, request.memory, policy, request.now_ms, request.seed)
     if isinstance(decision, shared.Refusal):
         raise decision.error()
-    return Proposal(decision, inspect(raw, decision, message_bytes_max=message_bytes_max))
+    return Proposal(decision, inspect(raw, decision, message_bytes_max=request.message_bytes_max))
 
 
 async def topics_of(raw: RawGroup) -> tuple[str, ...]:

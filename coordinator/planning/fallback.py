@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 
 # Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
 PLAN_SHARE = 0.7
@@ -26,6 +27,17 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
+class Proposal(Generic[P_co]):
+    """A decision and what the guard found wrong with it. `arrivals` of processes are remembered once it is delivered,
+    None: those that are known stay. `record` is what it was made from, where that can be recorded."""
+
+    decision: Decision[P_co]
+    findings: tuple[str, ...]
+    arrivals: Arrivals | None = None
+    record: object = None
+
+
+@dataclass(frozen=True, eq=False)
 class Chosen(Generic[P_co]):
     """The answer, and why those before it were not taken."""
 
@@ -34,7 +46,7 @@ class Chosen(Generic[P_co]):
     reasons: tuple[str, ...]
 
 
-Attempt = Callable[[], Awaitable[tuple[Decision[P], tuple[str, ...]]]]
+Attempt = Callable[[], Awaitable[Proposal[P]]]
 
 
 def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] | None:
@@ -50,15 +62,17 @@ def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] 
     return replace(previous, raw=raw, plan=previous.plan.in_generation(raw.generation))
 
 
-async def first_valid(attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()) -> Chosen[P]:
-    """Tries in order. An attempt gives a decision and the guard's findings, or raises RefusalError or TimeoutError.
+async def first_valid(
+    attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()
+) -> tuple[Chosen[P], Proposal[P]]:
+    """Tries in order, and returns the first answer without findings. An attempt raises RefusalError or TimeoutError.
 
     Raises RefusalError where none will do, or a final one was raised; `trouble` is why some were not even tried.
     """
     reasons: list[str] = []
     for source, attempt in attempts:
         try:
-            decision, findings = await attempt()
+            proposal = await attempt()
         except TimeoutError:
             reasons.append(f"{source.value}: not ready in time")
         except RefusalError as error:
@@ -66,7 +80,7 @@ async def first_valid(attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tu
                 raise
             reasons.append(f"{source.value}: {error}")
         else:
-            if not findings:
-                return Chosen(decision, source, tuple(reasons))
-            reasons.append(f"{source.value}: {'; '.join(findings)}")
+            if not proposal.findings:
+                return Chosen(proposal.decision, source, tuple(reasons)), proposal
+            reasons.append(f"{source.value}: {'; '.join(proposal.findings)}")
     raise RefusalError(RefusalCause.PLAN, "; ".join((*trouble, *reasons)) or "no answer at all")

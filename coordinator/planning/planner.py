@@ -7,7 +7,9 @@ What cannot be led is given to a member: a refusal makes the membership leave, a
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+import structlog
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
@@ -20,8 +22,15 @@ from bellwether_kafka.coordinator.membership import (
     shown,
 )
 from bellwether_kafka.coordinator.planning.causes import Cause, cause, cause_after_return, follows_from_orders
-from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
-from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
+from bellwether_kafka.coordinator.planning.fallback import (
+    PLAN_SHARE,
+    Attempt,
+    Proposal,
+    Source,
+    first_valid,
+    previous_answer,
+)
+from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, PlanInputs, Work
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings
 from bellwether_kafka.coordinator.planning.solver import Solver
@@ -32,7 +41,7 @@ SUPERSEDED = "another generation has begun meanwhile"
 
 P = TypeVar("P", bound=GroupPlan)
 
-Inspected = tuple[Decision[P], tuple[str, ...]]
+log = structlog.get_logger(__name__)
 
 
 class Planner(Generic[P]):
@@ -53,8 +62,9 @@ class Planner(Generic[P]):
         self._message_bytes_max = message_bytes_max
         self._solver = solver
         self._threads = PlanThreads()
-        self._planned: PlannedRound[P] | None = None  # what was answered last, as members are told
-        self._decided: Decision[P] | None = None  # the same as the kind of group has it
+        self.rules: tuple[shared.Rule, ...] = ()  # the operator's word on placement, for every plan from now on
+        self._planned: PlannedRound[P] | None = None  # what was answered last, as members get it
+        self._proposal: Proposal[P] | None = None  # the same as the kind of group has it
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._returned: Compared[P] | None = None  # to a group at rest, whose plan was another process's
         self._observed: int | None = None  # a digest of the last generation at rest that others led
@@ -66,8 +76,11 @@ class Planner(Generic[P]):
         self._memories = 0  # that plans or forgetting have replaced: what was read before is older
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        """The operator's word on placement, for every plan from now on."""
-        self.kind.rule(rules)
+        """Takes the operator's word on placement, for every plan from now on."""
+        if self.kind.rules_refused:
+            log.warning("rules_ignored", group=self.group_id, reason=self.kind.rules_refused)
+            return
+        self.rules = rules
 
     def order(self, sentence: str) -> None:
         """The cause of the next plan: who has ordered what, and why."""
@@ -87,26 +100,34 @@ class Planner(Generic[P]):
         raw = raw_group(self.group_id, command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
-        rules = self.kind.rules
-        chosen = await first_valid(self._attempts(raw, inputs, command, number), trouble)
+        rules = self.rules
+        chosen, proposal = await first_valid(self._attempts(raw, inputs, command, rules), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
-        topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
-        made_from = self.kind.recordable(inputs) if chosen.source is Source.PLAN else None
         planned = PlannedRound(
-            replace(chosen, decision=answered), topics, timings, inputs=made_from, rules=rules, ordered=ordered
+            chosen=replace(chosen, decision=answered),
+            topics=self.kind.topics(chosen.decision),
+            timings=Timings(began, read_s, plan_s),
+            inputs=proposal.record,
+            rules=rules,
+            ordered=ordered,
         )
         if number != self._plans:  # it took longer than its generation lasted
             raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
-        self._planned, self._decided = planned, chosen.decision
+        self._planned, self._proposal = planned, proposal
         return planned
 
     async def compare(self, command: Decide) -> Compared[P]:
         """A dry plan against what the members hold. Raises RefusalError."""
-        inputs = await self._dry_inputs(command)
-        decision, kind = await self._dry(inputs, command), self.kind
-        of, held, made_from = kind.topics(inputs, decision), kind.held(decision), kind.recordable(inputs)
-        return Compared(decision, kind.worth_moving(decision), of, held, made_from)
+        proposal = await self._dry(await self._dry_inputs(command), command, self.rules)
+        decision, kind = proposal.decision, self.kind
+        return Compared(
+            decision=decision,
+            reason=kind.worth_moving(decision),
+            topics=kind.topics(decision),
+            held=kind.held(decision),
+            inputs=proposal.record,
+        )
 
     def returned(self, compared: Compared[P]) -> None:
         """Bellwether leads a group at rest without a plan of this process: causes are what changes from here."""
@@ -115,38 +136,36 @@ class Planner(Generic[P]):
     async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
         """Whether a rebalance under the present rules would change anything, where `former` stood before. Raises
         RefusalError."""
-        inputs, rules, kind = await self._dry_inputs(command), self.kind.rules, self.kind
-        kind.rule(former)
-        before = kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=True)
-        kind.rule(rules)
-        return kind.differs(await self._dry(inputs, command), await self._dry(inputs, command, before))
+        inputs, rules = await self._dry_inputs(command), self.rules
+        now, before = await self._dry(inputs, command, rules), await self._dry(inputs, command, former)
+        return self.kind.differs(now.decision, before.decision, rules)
 
-    async def _dry_inputs(self, command: Decide) -> Any:
+    async def _dry_inputs(self, command: Decide) -> PlanInputs[P]:
         command = await self._dialect.joined(command, self._left(command))
         inputs, trouble = await self._read(raw_group(self.group_id, command), command)
         if inputs is None:
             raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
         return inputs
 
-    async def _dry(self, inputs: Any, command: Decide, work: Work[P] | None = None) -> Decision[P]:
-        work = work or self.kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=True)
+    async def _dry(self, inputs: PlanInputs[P], command: Decide, rules: tuple[shared.Rule, ...]) -> Proposal[P]:
+        work = inputs.work(Source.PLAN, rules, self._message_bytes_max, dry=True)
         try:
-            proposal = await self._own(inputs, self._left(command), work)
+            proposal = await self._configured(inputs, work, self._left(command))
         except TimeoutError as error:
             raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
         if proposal.findings:
             raise RefusalError(RefusalCause.PLAN, "; ".join(proposal.findings))
-        return proposal.decision
+        return proposal
 
     def delivered(self, generation: int) -> PlannedRound[P] | None:
         """The broker has this generation's assignment: remember it. None when it was not one of Bellwether's plans."""
         planned, self._planned = self._planned, None
-        decision, previous = self._decided, self._previous
-        if planned is None or decision is None or decision.raw.generation != generation:
+        proposal, previous = self._proposal, self._previous
+        if planned is None or proposal is None or proposal.decision.raw.generation != generation:
             return None
-        self._previous = decision
+        decision = self._previous = proposal.decision
         self._memories += 1
-        self.kind.delivered(decision)
+        self.kind.delivered(proposal)
         self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
         why, found = cause(previous, decision, ordered=planned.ordered, standing=standing), self._returned
@@ -166,7 +185,7 @@ class Planner(Generic[P]):
 
     def forget(self) -> None:
         """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
-        self._previous = self._planned = self._decided = self._returned = self._observed = None
+        self._previous = self._planned = self._proposal = self._returned = self._observed = None
         self._ordered = ()
         self._emptied, self._by_order = set(), False
         self._memories += 1
@@ -182,9 +201,7 @@ class Planner(Generic[P]):
         self._turn += 1
         memories, group = self._memories, await self._dialect.described(group)
         others = tuple(m for m in _members(group) if m.member_id != own_member_id)
-        memory = await self.kind.recall(command.generation, command.protocol, others)
-        if memories == self._memories:
-            self.kind.memory = memory
+        await self.kind.recall(command.generation, command.protocol, others, lambda: memories == self._memories)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps memory warm while a member leads: a sidecar that takes the lead over in the middle of a rebalance
@@ -198,9 +215,9 @@ class Planner(Generic[P]):
         seen = hash(frozenset(others))
         if seen == self._observed:
             return
-        memory = await self.kind.recall(shared.NO_GENERATION, group.protocol, others)
-        if turn == self._turn:  # Bellwether has not begun to lead meanwhile
-            self.kind.memory, self._observed = memory, seen
+        # Not where Bellwether has begun to lead meanwhile.
+        if await self.kind.recall(shared.NO_GENERATION, group.protocol, others, lambda: turn == self._turn):
+            self._observed = seen
 
     async def shadow(self, command: Decide, group: ShownGroup) -> Compared[P]:
         """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
@@ -213,7 +230,7 @@ class Planner(Generic[P]):
         """Seconds that may be used from now on."""
         return max(0.0, command.deadline - RESERVE_S - time.monotonic())
 
-    async def _read(self, raw: RawGroup, command: Decide) -> tuple[Any, tuple[str, ...]]:
+    async def _read(self, raw: RawGroup, command: Decide) -> tuple[PlanInputs[P] | None, tuple[str, ...]]:
         """What a plan is made from, or None and why. Raises RefusalError where no plan of any kind would do."""
         try:
             return await self.kind.read(raw, command, lambda: self._left(command)), ()
@@ -222,42 +239,35 @@ class Planner(Generic[P]):
         except Exception as error:  # noqa: BLE001 - readers are another library's world; the previous plan may do
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
-    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide, number: int) -> list[tuple[Source, Attempt[P]]]:
+    def _attempts(
+        self, raw: RawGroup, inputs: PlanInputs[P] | None, command: Decide, rules: tuple[shared.Rule, ...]
+    ) -> list[tuple[Source, Attempt[P]]]:
         attempts: list[tuple[Source, Attempt[P]]] = []
         if inputs is not None:
-            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE, number)))
-            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command), number)))
+            plan = partial(inputs.work, Source.PLAN, rules, self._message_bytes_max)
+            cheap = partial(inputs.work, Source.CHEAP, rules, self._message_bytes_max)
+            attempts += [
+                (Source.PLAN, lambda: self._configured(inputs, plan(), self._left(command) * PLAN_SHARE)),
+                (Source.CHEAP, lambda: self._in_thread(cheap(), self._left(command))),
+            ]
         again = previous_answer(self._previous, raw)
         if again is not None:
             attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
         return attempts
 
-    async def _configured(self, inputs: Any, limit_s: float, number: int) -> Inspected[P]:
-        work = self.kind.work(inputs, Source.PLAN, self._message_bytes_max)
-        return self._proposed(await self._own(inputs, limit_s, work), number)
-
-    async def _cheap(self, inputs: Any, limit_s: float, number: int) -> Inspected[P]:
-        work = self.kind.work(inputs, Source.CHEAP, self._message_bytes_max)
-        return self._proposed(await self._in_thread(work, limit_s), number)
-
-    async def _own(self, inputs: Any, limit_s: float, work: Work[P]) -> Proposal[P]:
+    async def _configured(self, inputs: PlanInputs[P], work: Work[P], limit_s: float) -> Proposal[P]:
         """By the configured policy, which may hold anybody's code."""
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
-        if work.portable and solver is not None and solver.wants(*size):
-            return await solver.solve(work.make, work.arguments, limit_s)
+        if work.job is not None and solver is not None and solver.wants(*size):
+            return replace(await solver.solve(work.job, limit_s), record=work.record)
         self._threads.refuse_too_many()
         return await self._in_thread(work, limit_s)
 
     async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
-        return await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s)
+        return replace(await self._threads.run(work.make, limit_s), record=work.record)
 
-    def _proposed(self, proposal: Proposal[P], number: int) -> Inspected[P]:
-        if number == self._plans:
-            self.kind.proposed(proposal)
-        return proposal.decision, proposal.findings
-
-    async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Inspected[P]:
-        return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
+    async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Proposal[P]:
+        return Proposal(decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max))
 
 
 def raw_group(group_id: str, command: Decide) -> RawGroup:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -27,13 +27,19 @@ _REPORTED = application.EndOffsets, application.ProcessView, members.Held, membe
 _REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
 _IDS = HostInfo, ProcessId, TaskId, TopicPartition
-_RECORDS: dict[str, type[Any]] = {
+_RECORDS: dict[str, Callable[..., object]] = {
     kind.__name__: kind
     for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
 _LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
 BYTES_MAX = 256 << 20  # of a rebalance that is read; a million partitions are about a tenth
+
+
+class _Named(Protocol):
+    """A named tuple."""
+
+    _fields: tuple[str, ...]
 
 
 class UnreadableRoundError(ValueError):
@@ -63,7 +69,7 @@ def unpack(data: bytes) -> TaskRequest:
     return found
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: object) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray):
@@ -88,13 +94,13 @@ def _packed(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be recorded")
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: object) -> list[str]:
     if is_dataclass(value):
         return [f.name for f in fields(value) if f.init and f.name not in _LEFT_OUT]
-    return list(value._fields)
+    return list(cast("_Named", value)._fields)
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: object) -> object:
     if isinstance(value, list):
         return tuple(_unpacked(one) for one in value)
     if not isinstance(value, dict):
@@ -105,7 +111,7 @@ def _unpacked(value: Any) -> Any:
     return _SHAPES[kind](given)
 
 
-def _array(given: Any) -> Any:
+def _array(given: tuple[str, list[int], str]) -> object:
     kind, shape, data = given
     if kind not in _ARRAYS:
         raise ValueError(f"arrays of {kind} are not recorded")
@@ -114,11 +120,11 @@ def _array(given: Any) -> Any:
     return array
 
 
-_SHAPES: dict[str, Callable[[Any], Any]] = {
+_SHAPES: dict[str, Callable[..., object]] = {
     "array": _array,
     "bytes": base64.b64decode,
     "path": Path,
-    "members": lambda given: shared.Members.of([_unpacked(one) for one in given]),
+    "members": lambda given: shared.Members.of([cast("shared.MemberView", _unpacked(one)) for one in given]),
     "map": lambda given: {_unpacked(k): _unpacked(v) for k, v in given},
     "set": lambda given: frozenset(_unpacked(one) for one in given),
 }

@@ -13,14 +13,13 @@ import os
 import pickle
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
-from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE
+from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE, Job
 
 OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them
 STREAM_BUFFER_BYTES = 1 << 20
@@ -44,7 +43,7 @@ def foreign_code(*objects: object) -> bool:
 
 
 class Solver:
-    """Calls `work(subject, *arguments)` in the process; `subject`, such as a policy, is sent once. For one event loop.
+    """Runs jobs in the process, to which `subject`, such as a policy, is sent once. For one event loop.
 
     `always`: the subject may hold anybody's code, so every plan is made there. Otherwise only large ones are.
     """
@@ -81,16 +80,16 @@ class Solver:
         if not starting and not self.ready and self._subject is not None and not self._closed:
             self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
 
-    async def solve(self, work: Callable[..., Value], arguments: tuple[object, ...], limit_s: float) -> Value:
-        """What `work` returns. Raises what it raises, RefusalError when the process dies, TimeoutError at the limit;
+    async def solve(self, job: Job[Value], limit_s: float) -> Value:
+        """What the job returns. Raises what it raises, RefusalError when the process dies, TimeoutError at the limit;
         then the process is killed and another one started."""
         try:
             async with asyncio.timeout(limit_s), self._busy:
                 self.warm()
                 if self._starting is not None:
                     await asyncio.shield(self._starting)
-                job = await asyncio.to_thread(pickle.dumps, (work, arguments), pickle.HIGHEST_PROTOCOL)
-                answer = await self._answered(job)
+                sent = await asyncio.to_thread(pickle.dumps, job, pickle.HIGHEST_PROTOCOL)
+                answer = await self._answered(sent)
         except TimeoutError:  # an OSError too
             raise
         except (asyncio.IncompleteReadError, OSError, EOFError) as error:
@@ -99,7 +98,7 @@ class Solver:
         failed, value = await asyncio.to_thread(pickle.loads, answer)
         if failed:
             raise value
-        return value  # type: ignore[no-any-return]  # what `work` returns
+        return value  # type: ignore[no-any-return]  # what the job returns
 
     async def _answered(self, job: bytes) -> bytes:
         """The answer to one job. Whatever keeps it from coming ends the process, or the next job would get it."""

@@ -1,7 +1,7 @@
 """The process behind `solver.Solver`: reads pickled jobs from standard input, answers on what was its standard output.
 
 A frame is its length in eight bytes, then a pickle. The first one is the subject, such as a policy; it is answered when
-it is loaded. Then each (work, arguments) is answered by (False, value) or (True, error).
+it is loaded. Then each `Job` is answered by (False, value) or (True, error).
 """
 
 import contextlib
@@ -13,8 +13,9 @@ import signal
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Generic, TypeVar
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 
@@ -26,8 +27,20 @@ except ImportError:  # not on Windows: no limit then
 HEADER = struct.Struct(">Q")
 MEMORY_VARIABLE = "SOLVER_MEMORY_BYTES"
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
 
-def read_only(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+
+@dataclass(frozen=True)  # slots break a frozen generic that is made by its alias (Python 3.11)
+class Job(Generic[Value_co]):
+    """`make(subject, request)`, with the subject that the process has. Both fields survive pickling."""
+
+    make: Callable[..., Value_co]
+    request: object
+
+
+def read_only(items: dict[Key, Value]) -> MappingProxyType[Key, Value]:
     """Plans hold read-only mappings, which pickle neither knows nor finds by their class's name."""
     return MappingProxyType(items)
 
@@ -51,8 +64,8 @@ def main() -> None:
 
 def _solved(subject: object, job: bytes) -> bytes:
     try:
-        work, arguments = pickle.loads(job)  # noqa: S301 - from Bellwether's own parent
-        answer: tuple[bool, object] = (False, work(subject, *arguments))
+        found: Job[object] = pickle.loads(job)  # noqa: S301 - from Bellwether's own parent
+        answer: tuple[bool, object] = (False, found.make(subject, found.request))
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001 - a plug-in's; the parent has an answer for it
         return pickle.dumps((True, _portable(error)), pickle.HIGHEST_PROTOCOL)

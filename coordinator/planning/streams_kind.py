@@ -4,7 +4,7 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -20,8 +20,8 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.kafka import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Proposal, SecondsLeft, Work
+from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
+from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 from bellwether_kafka.coordinator.planning.resets import Resets
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
@@ -46,6 +46,53 @@ class OffsetSource(Protocol):
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsInputs:
+    """`assignors` are those of the configured policy without rules; the solver's process has the same."""
+
+    world: World
+    config: StreamsConfig
+    memory: StreamsMemory
+    arrivals: Arrivals
+    witnesses: frozenset[str]
+    assignors: Assignors
+    now_ms: int
+
+    @property
+    def raw(self) -> shared.RawGroup:
+        return self.world.raw
+
+    @property
+    def cluster(self) -> ClusterView:
+        return self.world.cluster
+
+    def work(
+        self, source: Source, rules: tuple[shared.Rule, ...], message_bytes_max: int, *, dry: bool = False
+    ) -> Work[TaskPlan]:
+        assignors, config = self.assignors, self.config
+        if source is Source.CHEAP:
+            cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
+            return Work.of(make_tasks, cheap, self._request(config, message_bytes_max, dry=dry))
+        if rules:
+            config = replace(config, stages=replace(config.stages, rules=rules))
+            assignors = stock(config.stages, durable=config.durable)
+        request = self._request(config, message_bytes_max, dry=dry)
+        return Work.of(make_tasks, assignors, request, portable=not rules, record=request)
+
+    def _request(self, config: StreamsConfig, message_bytes_max: int, *, dry: bool) -> TaskRequest:
+        return TaskRequest(
+            world=self.world,
+            config=config,
+            memory=self.memory,
+            arrivals=self.arrivals,
+            witnesses=self.witnesses,
+            now_ms=self.now_ms,
+            seed=zlib.crc32(self.raw.group_id.encode()),
+            message_bytes_max=message_bytes_max,
+            dry=dry,
+        )
+
+
 class StreamsKind:
     """One application's. `memory` is what its threads hold as far as Bellwether knows."""
 
@@ -67,13 +114,9 @@ class StreamsKind:
         self._offsets = offsets
         self._topologies = topologies
         self._assignors = assignors
-        self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
-        self.rules: tuple[shared.Rule, ...] = ()  # the solver's process does not know them
-        self._asked: dict[bool, TaskRequest] = {}  # what the configured policy was asked last, by whether that was dry
         self._wall_clock = wall_clock
         self._offset_failures = 0
         self._arrivals = Arrivals()
-        self._next_arrivals = self._arrivals
         self._resets = Resets(group_id, offsets)
 
     @property
@@ -86,14 +129,7 @@ class StreamsKind:
             return ""
         return f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}"
 
-    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        if self.rules_refused:
-            log.warning("rules_ignored", group=self.group_id, reason=self.rules_refused)
-            return
-        self.rules = rules
-        self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
-
-    async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> World:
+    async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> StreamsInputs:
         await self._topologies.refresh()
         topology = self._topologies.topology
         if topology is None:
@@ -114,29 +150,19 @@ class StreamsKind:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
         self._resets.saw(topology, cluster)
         ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
-        return World(raw, topology, cluster, ends, command.removed)
+        return StreamsInputs(
+            world=World(raw, topology, cluster, ends, command.removed),
+            config=self.config,
+            memory=self.memory,
+            arrivals=self._arrivals,
+            witnesses=self._topologies.witnesses,
+            assignors=self._assignors,
+            now_ms=int(self._wall_clock() * 1000),
+        )
 
-    def work(self, inputs: World, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[TaskPlan]:
-        now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(inputs.raw.group_id.encode())
-        known = self.config, self.memory, self._arrivals, self._topologies.witnesses
-        asked = TaskRequest(inputs, *known, now_ms, seed, message_bytes_max, dry)
-        if source is Source.CHEAP:
-            return Work(make_tasks, self._cheap, (asked,))
-        stages = replace(self.config.stages, rules=self.rules)
-        asked = replace(asked, config=replace(self.config, stages=stages))
-        self._asked[dry] = asked
-        return Work(make_tasks, self._assignors, (asked,), portable=not self.rules)
-
-    def proposed(self, proposal: Proposal[TaskPlan]) -> None:
-        if proposal.arrivals is not None:
-            self._next_arrivals = proposal.arrivals
-
-    def topics(self, inputs: World | None, decision: Decision[TaskPlan]) -> WatchedTopics:  # noqa: ARG002 - see GroupKind
+    def topics(self, decision: Decision[TaskPlan]) -> WatchedTopics:
         topology, rack_aware = decision.plan.topology, bool((decision.plan.view.rack != shared.NO_RACK).any())
         return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware, partial(fatal_to_java, topology))
-
-    def recordable(self, inputs: World) -> object:
-        return next((asked for asked in self._asked.values() if asked.world is inputs), None)
 
     def held(self, decision: Decision[TaskPlan]) -> IntArray:
         """What threads said when they joined is a rebalance older than what the broker shows, which `memory` has."""
@@ -152,24 +178,25 @@ class StreamsKind:
     def worth_moving(self, decision: Decision[TaskPlan]) -> str:
         return worth_moving(decision, self.memory)
 
-    def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan]) -> bool:
+    def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan], rules: tuple[shared.Rule, ...]) -> bool:
         """What threads say in a dry rebalance is of the rebalance before, so a plan is compared with a plan: where
         tasks and copies are, and where tasks shall end up. What runs against the rules is moved even if it was about to
         move. Where lags are not known, a dry plan leaves everything in its place, and says nothing."""
-        if not decision.plan.lags_known or len(decision.plan.against(self.rules, self.held(decision))):
+        if not decision.plan.lags_known or len(decision.plan.against(rules, self.held(decision))):
             return True
         return _places(decision.plan) != _places(former.plan)
 
-    def delivered(self, decision: Decision[TaskPlan]) -> None:
-        self.memory = decision.plan.memory
-        self._arrivals = self._next_arrivals
-        used, known = decision.plan.topology, self._topologies.topology
+    def delivered(self, proposal: Proposal[TaskPlan]) -> None:
+        self.memory = proposal.decision.plan.memory
+        if proposal.arrivals is not None:
+            self._arrivals = proposal.arrivals
+        used, known = proposal.decision.plan.topology, self._topologies.topology
         if known is not None and known.undecided and used.source == LEARNED:
             self._topologies.settle(used)  # what threads said in this rebalance is not said again in the next
 
     def forget(self) -> None:
         self.memory = StreamsMemory.empty()
-        self._arrivals = self._next_arrivals = Arrivals()
+        self._arrivals = Arrivals()
         self._offset_failures = 0
 
     def doubt(self) -> None:
@@ -189,10 +216,16 @@ class StreamsKind:
         topology, ids = self._topologies.topology, {m.member_id for m in members}
         return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[shared.AssignedMember]) -> StreamsMemory:
+    async def recall(
+        self, generation: int, protocol: str, members: Sequence[shared.AssignedMember], current: Callable[[], bool]
+    ) -> bool:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
-        return await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
+        memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
+        if not current():
+            return False
+        self.memory = memory
+        return True
 
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them.

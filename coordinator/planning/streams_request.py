@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_strea
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets
 from bellwether_kafka.assignors.streams.members import decode_streams, gather
 from bellwether_kafka.coordinator.planning.attestation import distrust
-from bellwether_kafka.coordinator.planning.group_kind import Proposal
+from bellwether_kafka.coordinator.planning.fallback import Proposal
 from bellwether_kafka.coordinator.planning.guard import inspect, oversized
 from bellwether_kafka.coordinator.planning.streams_config import TaskRequest, World
 from bellwether_kafka.coordinator.topology import settle
@@ -38,8 +38,18 @@ def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision
     config, configs = asked.config, asked.config.configs
     if config.standbys_unknown:
         configs = replace(configs, num_standby_replicas=asked.memory.usual_standbys(world.topology.stateful))
-    told = asked.memory, configs, config.policy, asked.now_ms, asked.seed
-    decision = decide_streams(world.raw, world.cluster, world.ends, world.topology, *told, assignors=assignors)
+    decision = decide_streams(
+        world.raw,
+        world.cluster,
+        world.ends,
+        world.topology,
+        asked.memory,
+        configs,
+        config.policy,
+        asked.now_ms,
+        asked.seed,
+        assignors=assignors,
+    )
     if isinstance(decision, Refusal):
         raise decision.error()
     return decision

@@ -106,7 +106,7 @@ class GroupRunner(Generic[P]):
         """The operator's word on placement, for every plan from now on, and the order that made it so. A group at rest
         is rebalanced for its sake if that changes anything."""
         if not self._orders:
-            self._former = self._planner.kind.rules
+            self._former = self._planner.rules
         self._planner.rule(rules)
         if not self.rules_refused:
             self._planner.order(order)

@@ -31,7 +31,7 @@ def test_an_order_on_tasks_is_worth_a_round_only_where_it_changes_the_plan() -> 
         assert not await planner.would_change(again, ())
         planner.rule((Rule("ban", "*", "rack:b"),))
         assert await planner.would_change(again, ())
-        assert planner.kind.rules == (Rule("ban", "*", "rack:b"),), "what stood before was only asked about"
+        assert planner.rules == (Rule("ban", "*", "rack:b"),), "what stood before was only asked about"
 
     asyncio.run(story())
 

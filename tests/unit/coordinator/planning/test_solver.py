@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS, Solver, foreign_code
+from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
 from tests.unit.coordinator.planning.test_consumer_kind import Reader, order
 
@@ -121,13 +122,13 @@ def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
     async def run() -> None:
         solver = Solver("subject", always=True)
         try:
-            slow = asyncio.create_task(solver.solve(_slow, (), 30))
+            slow = asyncio.create_task(solver.solve(Job(_slow, None), 30))
             await asyncio.sleep(0)
             await until(lambda: solver.ready)
             await asyncio.sleep(0.2)
             slow.cancel()
             await asyncio.gather(slow, return_exceptions=True)
-            assert await solver.solve(_echo, (5,), START_S) == ("subject", 5)
+            assert await solver.solve(Job(_echo, 5), START_S) == ("subject", 5)
         finally:
             await solver.close()
 
@@ -137,11 +138,13 @@ def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
 PARENT = """
 import asyncio
 from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.solver_worker import Job
+from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.test_solver import _slow
 
 async def run():
     solver = Solver("subject", always=True)
-    job = asyncio.create_task(solver.solve(_slow, (), 60))
+    job = asyncio.create_task(solver.solve(Job(_slow, None), 60))
     while not solver.ready:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
@@ -202,7 +205,7 @@ def test_errors_of_ours_keep_their_class() -> None:
         solver = Solver("subject", always=True)
         try:
             with pytest.raises(RefusalError, match="of ours"):
-                await solver.solve(_refuse, (), START_S)
+                await solver.solve(Job(_refuse, None), START_S)
         finally:
             await solver.close()
 
@@ -214,7 +217,7 @@ def test_foreign_code_is_told_by_its_class() -> None:
     assert not foreign_code(*Policy().assignors.values(), *Policy("rack-first").chain("range"))
 
 
-def _slow(_subject: object) -> str:
+def _slow(_subject: object, _request: None) -> str:
     time.sleep(60)
     return "too late"
 
@@ -223,5 +226,5 @@ def _echo(subject: object, value: int) -> tuple[object, int]:
     return subject, value
 
 
-def _refuse(_subject: object) -> None:
+def _refuse(_subject: object, _request: None) -> None:
     raise RefusalError(RefusalCause.PLAN, "of ours")

@@ -1,5 +1,6 @@
 """The decision path of a Streams application: what is read, what is planned, what makes it stand aside."""
 
+import operator
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.solver_worker import Job
 from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
@@ -305,7 +307,7 @@ def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
         elsewhere.planner._solver = solver
         try:
             here = await lead(app, 1, A, B)
-            await solver.solve(repr, (), 30)  # until it is there
+            await solver.solve(Job(operator.is_, None), 30)  # until it is there
             there = await elsewhere.planner.plan(order(elsewhere, 1, A, B, seconds=20))
         finally:
             await solver.close()

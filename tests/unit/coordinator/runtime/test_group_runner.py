@@ -118,7 +118,7 @@ def test_an_order_waits_until_the_group_is_at_rest() -> None:
         group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
         assert group.runner._obeying is None
         await group.begin()
-        assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
+        assert group.planner.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
 
     asyncio.run(story())
 
