@@ -37,9 +37,10 @@ class PartitionPlan:
     replayable = True
     shutdown = False
     application = ""
-    copies = ()
-    acceptable_lag = 0
-    warmups_at_once = 1
+
+    @property
+    def state(self) -> shared.NoState:
+        return shared.NoState(len(self.owner))
 
     @property
     def owner(self) -> IntArray:
@@ -75,9 +76,6 @@ class PartitionPlan:
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))
-
-    def task(self, item: int) -> str | None:  # noqa: ARG002 - the interface of all plans
-        return None
 
     def name(self, item: int) -> str:
         topic, partition = self.cluster.name(item)
@@ -164,12 +162,6 @@ class PartitionPlan:
 
     def named(self, where: str) -> BoolArray:
         return np.array([operator_rules.matches(member, where) for member in self.group.members], dtype=np.bool_)
-
-    def last_copies(self, rules: Sequence[shared.Rule]) -> IntArray:  # noqa: ARG002 - the interface of all plans
-        return np.zeros(0, dtype=np.int32)
-
-    def lacking(self, owners: BoolArray) -> LongArray:  # noqa: ARG002 - the interface of all plans
-        return np.zeros(len(self.owner), dtype=np.int64)
 
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:

@@ -114,6 +114,52 @@ class UnknownItemError(LookupError):
     """A name that is neither an item nor an owner of the group. The message is one sentence."""
 
 
+class TaskState(Protocol):
+    """The state of the tasks of an application: where copies of it are and how far they are behind. Lags are in
+    records, as members reported them when they last joined."""
+
+    @property
+    def copies(self) -> tuple[CopyLag, ...]:
+        """Every standby and warm-up of the target."""
+
+    @property
+    def acceptable_lag(self) -> int:
+        """How many records a copy may lack and still count as caught up."""
+
+    @property
+    def warmups_at_once(self) -> int:
+        """How many copies warm up at a time."""
+
+    def task(self, item: int) -> str | None:
+        """Returns the item's name, None where it is not a task."""
+
+    def last_copies(self, rules: Sequence[Rule]) -> IntArray:
+        """Returns the items of whose state only owners that these rules empty have a copy that has caught up."""
+
+    def lacking(self, owners: BoolArray) -> LongArray:
+        """Returns, for each item, how many records of its state the best copy among these owners lacks: 0 for an item
+        without state, -1 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoState:
+    """The state of items that have none, such as partitions. `items` is how many there are."""
+
+    items: int
+    copies: tuple[CopyLag, ...] = ()
+    acceptable_lag: int = 0
+    warmups_at_once: int = 1
+
+    def task(self, item: int) -> None:
+        """Returns None: a partition is not a task."""
+
+    def last_copies(self, rules: Sequence[Rule]) -> IntArray:  # noqa: ARG002 - see TaskState
+        return np.zeros(0, dtype=np.int32)
+
+    def lacking(self, owners: BoolArray) -> LongArray:  # noqa: ARG002 - see TaskState
+        return np.zeros(self.items, dtype=np.int64)
+
+
 class GroupPlan(Protocol):
     """Who has what before and after a rebalance. An item is a partition of a consumer group or a task of an
     application, an owner is a member or a process; items and owners are indices.
@@ -138,8 +184,8 @@ class GroupPlan(Protocol):
     @property
     def item_of(self) -> IntArray: ...
     @property
-    def copies(self) -> tuple[CopyLag, ...]:
-        """Every standby and warm-up of the target; consumers have none."""
+    def state(self) -> TaskState:
+        """What is known of the state of items that are tasks; partitions have `NoState`."""
 
     @property
     def replayable(self) -> bool:
@@ -155,9 +201,6 @@ class GroupPlan(Protocol):
 
     def name(self, item: int) -> str: ...
     def names(self, items: IntArray | LongArray) -> list[str]: ...
-    def task(self, item: int) -> str | None:
-        """The item's name where it is a task."""
-
     def cost(self, owner: IntArray) -> Cost:
         """Of a plan in the same coordinates as `before` and `owner`."""
 
@@ -194,22 +237,6 @@ class GroupPlan(Protocol):
 
     def named(self, where: str) -> BoolArray:
         """Which of the owners an operator means by a place."""
-
-    def last_copies(self, rules: Sequence[Rule]) -> IntArray:
-        """The items of whose state only owners that these rules empty have a copy that has caught up; none where items
-        have no state."""
-
-    @property
-    def acceptable_lag(self) -> int:
-        """How many records a copy may lack and still count as caught up; 0 where items have no state."""
-
-    @property
-    def warmups_at_once(self) -> int:
-        """How many copies warm up at a time; 1 where items have no state."""
-
-    def lacking(self, owners: BoolArray) -> LongArray:
-        """Of each item, how many records of its state the best copy among these owners lacks, as members have last
-        told; 0 for an item without state, -1 where nobody knows."""
 
     def find(self, text: str) -> list[int]:
         """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""

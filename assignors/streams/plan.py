@@ -79,6 +79,11 @@ class TaskPlan:
     def lags_known(self) -> bool:
         return self.view.lags_known
 
+    @property
+    def state(self) -> Self:
+        """Itself: every plan of tasks knows of their state."""
+        return self
+
     @cached_property
     def owners(self) -> tuple[shared.Owner, ...]:
         return tuple(shared.Owner(str(p.process_id), p.rack, p.members) for p in self.view.processes)

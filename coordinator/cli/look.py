@@ -322,8 +322,8 @@ class Placed:
             return ""
         self._moved_from = max(self._moved_from, len(left))
         moved = self._moved_from - len(left)
-        copies = {str(copy.task) for copy in plan.copies}
-        warming = sum(plan.task(item) in copies for item in left.tolist())
+        copies = {str(copy.task) for copy in plan.state.copies}
+        warming = sum(plan.state.task(item) in copies for item in left.tolist())
         pace = f", about {elapsed_s / moved * len(left):.0f} s at this pace" if moved else ""
         state = f", {warming} of them with a copy elsewhere that may be warming up" if warming else ""
         names = listed(plan.names(left))
@@ -371,7 +371,7 @@ def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
     others = [one for one in standing if one.empties]
     if not others or not rule.empties:
         return ""
-    left = plan.last_copies((*others, rule))
+    left = plan.state.last_copies((*others, rule))
     places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
     if not len(left):
         return ""

@@ -255,7 +255,7 @@ def _line(move: Move, names: Mapping[str, str]) -> Text:
 def _given(plan: GroupPlan) -> dict[str, str]:
     """What nobody has, by the owner that gets it: partitions in ranges, or tasks."""
     new = ((plan.before == NOBODY) & (plan.owner != NOBODY)).nonzero()[0]
-    tasks = bool(len(new)) and plan.task(int(new[0])) is not None
+    tasks = bool(len(new)) and plan.state.task(int(new[0])) is not None
     found: dict[str, list[str]] = defaultdict(list)
     for item, name in zip(new.tolist(), plan.names(new), strict=True):
         found[plan.owners[plan.owner[item]].name].append(name)

@@ -20,7 +20,7 @@ def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
     previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
     yield from active_entries(plan, plan.owner, previous, plan.withheld.tolist())
     rack_of = {owner.key: owner.rack for owner in plan.owners}
-    for copy in plan.copies:
+    for copy in plan.state.copies:
         role, member = WARMUP if copy.warmup else STANDBY, str(copy.process_id)
         yield copy_entry(str(copy.task), role, member, rack_of[member])
 
@@ -36,7 +36,7 @@ def active_entries(
             continue
         yield {
             **places(flat),
-            "task": plan.task(item),
+            "task": plan.state.task(item),
             "role": ACTIVE,
             "member": keys[target[item]],
             "rack": racks[target[item]],

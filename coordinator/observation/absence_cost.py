@@ -80,8 +80,8 @@ def absence_cost(
     """Of the owner with this index, where `held` are the owners of all items now."""
     plan, owner = decision.plan, decision.plan.owners[member]
     outside = np.arange(len(plan.owners)) != member
-    lacks = [None if lack < 0 else lack for lack in plan.lacking(outside)[held == member].tolist()]
-    acceptable = plan.acceptable_lag
+    lacks = [None if lack < 0 else lack for lack in plan.state.lacking(outside)[held == member].tolist()]
+    acceptable = plan.state.acceptable_lag
     unhelped = "" if ending is Ending.CRASH else _why_not_evacuated(decision, owner.key)
     evacuated = ending is not Ending.CRASH and not unhelped
     heartbeat_s = pace.heartbeat_interval_ms / 1000
@@ -101,7 +101,7 @@ def absence_cost(
         EVACUATION if evacuated else GUARD,
         unhelped,
         None if None in lacks else sum(filter(None, lacks)),
-        _in_turns(late, plan.warmups_at_once, pace) if evacuated else None,
+        _in_turns(late, plan.state.warmups_at_once, pace) if evacuated else None,
     )
 
 

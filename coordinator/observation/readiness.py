@@ -34,7 +34,7 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
 
 def _warming_up(plan: GroupPlan, its: BoolArray, where: str) -> str:
     processes = {plan.owners[i].name for i in np.flatnonzero(its).tolist()}
-    behind = {str(c.task): c.lag for c in plan.copies if c.warmup and str(c.process_id) in processes}
+    behind = {str(c.task): c.lag for c in plan.state.copies if c.warmup and str(c.process_id) in processes}
     if not behind:
         return ""
     task, lag = max(behind.items(), key=lambda one: one[1])

@@ -74,7 +74,7 @@ def copy_lag_entries(plan: GroupPlan) -> list[dict[str, Any]]:
             "end": UNKNOWN,
             "lag": max(copy.lag, UNKNOWN),
         }
-        for copy in plan.copies
+        for copy in plan.state.copies
     ]
 
 

@@ -68,7 +68,7 @@ class Followed:
             plan.cluster,
             tuple([keys[target[item]] for item in items]),
             tuple([racks[target[item]] for item in items]),
-            tuple([plan.task(item) if item != NOBODY else None for item in items]),
+            tuple([plan.state.task(item) if item != NOBODY else None for item in items]),
         )
 
 

@@ -83,7 +83,7 @@ def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[
 
 def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[Item]:
     """With what their process has reported, where Bellwether's plan would keep them and so knows it."""
-    told = {str(copy.task): copy for copy in plan.copies if str(copy.process_id) == owner.name and copy.lag >= 0}
+    told = {str(copy.task): copy for copy in plan.state.copies if str(copy.process_id) == owner.name and copy.lag >= 0}
     tasks = [task for name in owner.members if name in members for task in members[name].standby]
     plain = (Item(task, STANDBY) for task in tasks)
     return [
@@ -120,7 +120,7 @@ def _lags(seen: Observation) -> Mapping[str, int]:
         pairs = ((f"{topic}-{p}", lag) for topic, lags in seen.lags.items() for p, lag in enumerate(lags))
         return {name: lag for name, lag in pairs if lag is not None}
     plan = seen.shadow.decision.plan
-    tasks = [None if item == NOBODY else plan.task(item) or "" for item in plan.item_of.tolist()]
+    tasks = [None if item == NOBODY else plan.state.task(item) or "" for item in plan.item_of.tolist()]
     return lags_by_name(plan.cluster, tasks, seen.lags)
 
 

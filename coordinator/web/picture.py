@@ -128,7 +128,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
         warnings=decision.warnings,
         took_ms={},
         probing_at_ms=decision.probing_at_ms,
-        truncated=placed + len(plan.copies) > ITEMS_MAX or len(changed) > MOVES_MAX,
+        truncated=placed + len(plan.state.copies) > ITEMS_MAX or len(changed) > MOVES_MAX,
     )
 
 
@@ -175,7 +175,7 @@ def _items(plan: GroupPlan) -> list[list[Item]]:
     """What each owner has by the target: partitions or active tasks, then copies of tasks."""
     found = items_of(plan, plan.owner, plan.withheld)
     index = {owner.name: i for i, owner in enumerate(plan.owners)}
-    for copy in plan.copies[:ITEMS_MAX]:
+    for copy in plan.state.copies[:ITEMS_MAX]:
         state, lag = WARMUP if copy.warmup else STANDBY, copy.lag if copy.lag >= 0 else None
         found[index[str(copy.process_id)]].append(Item(str(copy.task), state, False, lag, copy.age_ms))
     return found
