@@ -53,7 +53,8 @@ def group_view(
     members = _members(decoded, dict(degraded))
     topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
     remembered = memory.owner_in(cluster, members.keys)
-    claims = shared.Claims(*_clean(decoded.claims, cluster), decoded.claims.generation)
+    claiming, claimed = _clean(decoded.claims, cluster)
+    claims = shared.Claims(member=claiming, flat=claimed, generation=decoded.claims.generation)
     silent = _silent(decoded, memory) if cooperative else np.zeros(len(members), dtype=np.bool_)
     if silent.any():
         spoken = ~silent[claims.member]

@@ -100,7 +100,20 @@ def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
         count(target.active[placed & plan.withheld]),
         strict=True,
     )
-    return tuple(ProcessSummary(p.process_id, p.members, p.rack, p.endpoint, *counts) for p, *counts in numbers)
+    return tuple(
+        ProcessSummary(
+            process_id=process.process_id,
+            members=process.members,
+            rack=process.rack,
+            endpoint=process.endpoint,
+            active_stateful=stateful_count,
+            active_stateless=stateless_count,
+            standby=standby_count,
+            warmup=warmup_count,
+            withheld=withheld_count,
+        )
+        for process, stateful_count, stateless_count, standby_count, warmup_count, withheld_count in numbers
+    )
 
 
 def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
@@ -110,7 +123,10 @@ def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
         key = copy.task.subtopology, copy.warmup
         if copy.lag >= 0 and (key not in found or copy.lag > found[key].lag):
             found[key] = copy
-    return tuple(WorstLag(*key, found[key].lag, found[key].age_ms) for key in sorted(found))
+    return tuple(
+        WorstLag(subtopology=subtopology, warmup=warmup, lag=copy.lag, age_ms=copy.age_ms)
+        for (subtopology, warmup), copy in sorted(found.items(), key=lambda entry: entry[0])
+    )
 
 
 def short(process_id: object) -> str:

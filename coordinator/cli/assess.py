@@ -151,8 +151,8 @@ def _prices(settings: Settings, looks: Sequence[Observation], past: History | No
     topics = {topic for look in looks for member in look.members for topic in member.topics}
     scales = scales_of(settings, topics, past.weights() if past is not None else None)
     cost = settings.cost
-    terms = (cost.price_per_gb, cost.currency) if cost is not None else (None, "USD")
-    return Prices(per_gb=terms[0], currency=terms[1]) if scales is None else Prices(scales.weights, *terms, scales.near)
+    plain = Prices(per_gb=cost.price_per_gb, currency=cost.currency) if cost is not None else Prices()
+    return plain if scales is None else replace(plain, weights=scales.weights, near=scales.near)
 
 
 Looked = tuple[list[Observation], GhostLooks]

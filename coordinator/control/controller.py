@@ -274,7 +274,7 @@ class Controller:
         leave = self._orders.standing(records.OrderKind.LEAVE, group, now_ms)
         pause = self._orders.standing(records.OrderKind.PAUSE, group, now_ms)
         release = self._release(group, state, now_ms)
-        standing = OrdersStand(*(order.sentence if order else "" for order in (leave, pause, release)))
+        standing = OrdersStand(leave=_sentence(leave), pause=_sentence(pause), release=_sentence(release))
         if standing != state.orders:
             state.orders = standing
             log.info("orders_in_force", group=group, **asdict(standing))
@@ -444,6 +444,10 @@ def _news(
     ended = [order for order in before if order.key not in kept]
     how = {order: "expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended}
     return said + [f"{order.sentence}: {end}" for order, end in how.items()]
+
+
+def _sentence(order: records.Order | None) -> str:
+    return order.sentence if order is not None else ""
 
 
 def given_up(runner: Runner) -> bool:

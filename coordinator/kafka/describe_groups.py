@@ -132,14 +132,13 @@ def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
     )
 
 
-def _who(member: Any) -> tuple[str, str | None, str | None, str, str]:
-    """What members of both protocols begin with."""
-    return member.member_id, member.instance_id, member.rack_id or None, member.client_id, member.client_host
-
-
 def _consumer(member: Any) -> BrokerMember:
     return BrokerMember(
-        *_who(member),
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=member.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
         topics=tuple(member.subscribed_topic_names),
         assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
     )
@@ -148,7 +147,11 @@ def _consumer(member: Any) -> BrokerMember:
 def _streams(member: Any) -> BrokerMember:
     held = member.assignment
     return BrokerMember(
-        *_who(member),
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=member.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
         topics=(),
         assigned=_tasks(held.active_tasks),
         standby=(*_tasks(held.standby_tasks), *_tasks(held.warmup_tasks)),

@@ -247,7 +247,8 @@ def _read_committed(cursor: _Cursor) -> CommittedOffsets:
         group_id, topics = cursor.text(), []
         for _ in cursor.several():
             topic, count = cursor.text(), cursor.varint() - 1
-            topics.append(CommittedOfTopic(topic, *_columns(cursor, count)))
+            partitions, offsets, errors = _columns(cursor, count)
+            topics.append(CommittedOfTopic(topic=topic, partitions=partitions, offsets=offsets, errors=errors))
             cursor.end_of_struct()
         (error,) = cursor.fields(ERROR)
         cursor.end_of_struct()

@@ -180,8 +180,13 @@ def _unsecured(text: str) -> UnsecuredClaims:
     if not life.isdigit() or not int(life):
         raise TokenError(f"{CONFIG} has lifeSeconds={life}, which is no number of seconds; write lifeSeconds=3600.")
     scopes = tuple(scope for scope in found.get("scope", "").split(",") if scope)
-    names = found.get("principalClaimName", "sub"), found.get("scopeClaimName", "scope")
-    return UnsecuredClaims(found["principal"], int(life), *names, scopes)
+    return UnsecuredClaims(
+        principal=found["principal"],
+        life_s=int(life),
+        principal_claim=found.get("principalClaimName", "sub"),
+        scope_claim=found.get("scopeClaimName", "scope"),
+        scopes=scopes,
+    )
 
 
 # ---- OpenID Connect --------------------------------------------------------------------------------------------------

@@ -79,8 +79,14 @@ def _streams(member: BrokerMember, group: BrokerGroup) -> DescribedMember:
 def _described(
     member: BrokerMember, subscription: ConsumerProtocolSubscription, assignment: ConsumerProtocolAssignment
 ) -> DescribedMember:
-    ids, client = (member.member_id, member.instance_id), (member.client_id, member.client_host)
-    return DescribedMember(*ids, subscription.encode(), assignment.encode(), *client)
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        metadata=subscription.encode(),
+        assignment=assignment.encode(),
+        client_id=member.client_id,
+        client_host=member.client_host,
+    )
 
 
 def _numbers(group: BrokerGroup) -> dict[str, int]:

@@ -141,10 +141,23 @@ class GroupLag:
         names = zip(of.tolist(), (places - firsts[of]).tolist(), places.tolist(), strict=True)
         rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
         for (topic, partition, place), values in zip(names, rows, strict=True):
-            committed, end, *_ = values
+            committed, end, lag, lag_ms, lag_ms_min, written_per_s, consumed_per_s, catch_up_ms, verdict = values
             why = self.unknown.get(TopicPartition(topics[topic], partition), "")
-            note = MARKER if self.marker[place] else _note(committed, int(self.start[place]), end, why, values[-1])
-            yield PartitionLag(*(topics[topic], partition, self.member[place], *values, note))
+            yield PartitionLag(
+                topic=topics[topic],
+                partition=partition,
+                member=self.member[place],
+                committed=committed,
+                end=end,
+                lag=lag,
+                lag_ms=lag_ms,
+                lag_ms_min=lag_ms_min,
+                written_per_s=written_per_s,
+                consumed_per_s=consumed_per_s,
+                catch_up_ms=catch_up_ms,
+                verdict=verdict,
+                note=MARKER if self.marker[place] else _note(committed, int(self.start[place]), end, why, verdict),
+            )
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
         """Lags in records, None where they are not known."""

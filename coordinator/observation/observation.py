@@ -205,10 +205,16 @@ def observation(
     Bellwether's."""
     streams = answer.protocol == STREAMS_PROTOCOL
     members = [_member(m, streams=streams) for m in answer.members]
-    theirs = tuple(m for m in members if m.member_id not in sidecars)
-    ours = tuple(m for m in members if m.member_id in sidecars)
-    about = (group_id, kind, answer.state, answer.protocol, seen_at_ms)
-    return Observation(*about, theirs, obstacle=obstacle, sidecars=ours)
+    return Observation(
+        group_id=group_id,
+        kind=kind,
+        state=answer.state,
+        protocol=answer.protocol,
+        seen_at_ms=seen_at_ms,
+        members=tuple(m for m in members if m.member_id not in sidecars),
+        obstacle=obstacle,
+        sidecars=tuple(m for m in members if m.member_id in sidecars),
+    )
 
 
 def unknown_racks(plan: GroupPlan, owner: IntArray) -> int:

@@ -71,7 +71,13 @@ class Rounds:
 
 
 def _line(planned: PlannedRound[GroupPlan]) -> Line:
-    decision, plan_ms = planned.chosen.decision, round(planned.timings.plan_s * 1000, 2)
-    head = (decision.raw.group_id, decision.raw.generation, decision.decided_at_ms)
-    how = (planned.cause.sentence, planned.chosen.source.value)
-    return Line(*head, *how, **asdict(decision.moves), plan_ms=plan_ms)
+    decision = planned.chosen.decision
+    return Line(
+        group=decision.raw.group_id,
+        generation=decision.raw.generation,
+        decided_at_ms=decision.decided_at_ms,
+        cause=planned.cause.sentence,
+        source=planned.chosen.source.value,
+        **asdict(decision.moves),
+        plan_ms=round(planned.timings.plan_s * 1000, 2),
+    )

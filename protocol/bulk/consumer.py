@@ -196,17 +196,24 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     if eager and not len(row):
         nothing = np.zeros(0, dtype=np.int32)
         return ClaimColumns((), nothing, nothing, nothing, generation)
-    owned = columns.owned_member, columns.owned_topic, columns.owned_partition
+    owned = ClaimColumns(
+        topic_names=columns.topic_names,
+        member=columns.owned_member,
+        topic=columns.owned_topic,
+        partition=columns.owned_partition,
+        generation=generation,
+    )
     sizes = [*map(len, data)]
     if not eager and (max(sizes, default=0) <= _GENERATION_BYTES or sum(sizes) <= _FEW_BYTES):
         known = {kind: messages.read_generation(kind) for kind in set(data)}
         generation[row] = [known[one] for one in data]
-        return ClaimColumns(columns.topic_names, *owned, generation)
+        return owned
     packed = Packed(data)
     lists, usable, generation[row] = _read_dialects(packed, only_lists=eager)
     if eager:
-        return ClaimColumns(*_columns(packed, lists, row, usable, set()), generation)
-    return ClaimColumns(columns.topic_names, *owned, generation)
+        names, member, topic, partition = _columns(packed, lists, row, usable, set())
+        return ClaimColumns(topic_names=names, member=member, topic=topic, partition=partition, generation=generation)
+    return owned
 
 
 def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:

@@ -51,8 +51,11 @@ def _members(view: StreamsView) -> tuple[list[StreamsMember], list[int]]:
         for task in view.previous_standby[p].tolist():
             keeps[reported.get(task, first[p])].add(_name(view, task))
     names = [(member, str(process.process_id)) for process in view.processes for member in process.members]
-    rows = enumerate(names)
-    return [StreamsMember(*both, frozenset(runs[n]), frozenset(keeps[n])) for n, both in rows], process_of
+    members = [
+        StreamsMember(member_id=member, process_id=process, active=frozenset(runs[n]), standby=frozenset(keeps[n]))
+        for n, (member, process) in enumerate(names)
+    ]
+    return members, process_of
 
 
 def _name(view: StreamsView, task: int) -> BrokerTask:

@@ -177,7 +177,8 @@ class StreamsHighAvailability(placing.HighAvailability):
         if self.racks is None:
             rule: placing.StandbyRule = placing.KeepingRule(self.view, self.configs, self.lags)
         else:
-            rule = placing.LabelRule(*placing.spread_by(self.view, self.configs), placing.task_hashes(self.view))
+            labels, keys = placing.spread_by(self.view, self.configs)
+            rule = placing.LabelRule(labels, keys, placing.task_hashes(self.view))
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
         rule.balance(self.place)
         self.optimize_standbys(rule)

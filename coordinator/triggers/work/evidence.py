@@ -108,9 +108,10 @@ class Evidence:
             if index < 0:
                 continue
             end = int(table.end_sum[index]) if plan.lags_known else None
-            says = contradiction(stateful=bool(table.stateful[index]), end=end, value=thread.sums.get(task))
-            if says:
-                yield Fact(thread.member_id, task, *says)
+            odd = contradiction(stateful=bool(table.stateful[index]), end=end, value=thread.sums.get(task))
+            if odd is not None:
+                says, certain = odd
+                yield Fact(member_id=thread.member_id, task=task, says=says, certain=certain)
 
     def _given(self, decision: Decision[TaskPlan]) -> None:
         """Since when each thread has had its tasks, by this plan."""
