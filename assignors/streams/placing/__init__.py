@@ -17,6 +17,7 @@ from bellwether_kafka.assignors.streams.placing.standby import (
     LabelRule,
     StandbyRule,
     fill_lightest,
+    missing_standbys,
     tag_rule,
     task_hashes,
 )

@@ -35,10 +35,9 @@ class StreamsLoadAware(StreamsHighAvailability):
         self._weight = weight
         self._cores = cores(view)
 
-    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Nothing: exchanging tasks for racks would not look at weights; the balancer looks at both."""
-
-    def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+    def _place_actives(self, tasks: IntArray, owner: IntArray, others: LongArray, rack_costs: tuple[int, int]) -> None:  # noqa: ARG002
+        """As in `streams-ha`, but by weight. Tasks are not exchanged for racks afterwards, which would disregard
+        weights; the balancer regards both."""
         if not len(tasks):
             return
         base = np.zeros(self.view.size, dtype=np.float64)

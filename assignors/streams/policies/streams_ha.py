@@ -23,8 +23,9 @@ from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs, S
 _MOST_REPEATS = 10
 
 
-class StreamsHighAvailability(placing.HighAvailability):
-    """HighAvailability that starts from the current placement."""
+class StreamsHighAvailability:
+    """One assignment, which starts from the current placement. `assign` is the order of things; what it passes from
+    step to step are owners by task, NOBODY for none."""
 
     def __init__(
         self,
@@ -34,28 +35,74 @@ class StreamsHighAvailability(placing.HighAvailability):
         stages: StageConfigs = NO_STAGES,
     ) -> None:
         self.steps = Steps(view, stages, racks=racks is not None)
-        self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-        self._held = 0
-        self._waits_until_ms = self._expected_until_ms()
-        super().__init__(self.steps.view, configs, racks)
+        self.view = self.steps.view
+        self.configs = configs
+        self.racks = racks
+        self.place = placing.Placement(self.view)
+        self.lags = application.TaskLags.of(self.view, configs.acceptable_recovery_lag)
+        self.stateful: IntArray = np.flatnonzero(self.view.tasks.stateful).astype(np.int32)
+        self.stateless: IntArray = np.flatnonzero(~self.view.tasks.stateful).astype(np.int32)
         self._resumed: list[int] = np.flatnonzero(view.resumed).tolist()
+        self._waits_until_ms = self._expected_until_ms()
         self._stands_still = self._waits_until_ms is not None or self._hands_all_over()
 
     def assign(self) -> application.StreamsPlan:
-        plan, steps = super().assign(), self.steps
+        """Returns the plan: stateful actives and the stages, standbys, what waits where its state is, and then
+        stateless tasks, beside where stateful ones will end up: a warm-up that ends must not move stateless tasks."""
+        steps, stateful, stateless = self.steps, self.stateful, self.stateless
+        owner = current_owners(self.view, self.lags)
+        running = self._running(owner) if steps.any else owner
+
+        nothing = np.zeros(self.view.size, dtype=np.int64)
+        self._place_actives(
+            stateful, self._on_their_way(owner), nothing, self.configs.rack_costs(*placing.STATEFUL_COSTS)
+        )
+        destination, now = self._refined(stateful, self._active(), running)
+        self._replace(stateful, now)
+        notes = self._place_standbys()
+        moved, early = self._move()
+
+        end_up = np.bincount(destination[stateful], minlength=self.view.size)
+        self._place_actives(stateless, self._on_their_way(self._homes()), end_up, placing.STATELESS_COSTS)
+        placed = self._active()
+        if steps.any:
+            placed[stateful] = destination[stateful]
+        last, now = self._refined(stateless, placed, running)
+        waiting = self._waiting(stateless, now)
+        now[waiting] = placing.previous_owners(self.view)[waiting]
+        self._replace(stateless, now)
+
+        held = early + len(waiting)
+        plan = self.place.plan(probing=moved > 0 or steps.deferred > 0 or held > 0, notes=(*steps.notes, *notes))
         return replace(
             plan,
             stays=True,
-            probing=plan.probing or steps.deferred > 0 or self._held > 0,
-            destination=self._target,
+            destination=np.where(self.view.tasks.stateful, destination, last),
             emptied=steps.emptied,
             stands_still=self._stands_still,
             deadlines=() if self._waits_until_ms is None else ((self._stays_here(), self._waits_until_ms),),
-            notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
-            held=self._held,
+            held=held,
         )
+
+    @property
+    def _stateful_costs(self) -> tuple[int, int]:
+        return self.configs.rack_costs(*placing.STATEFUL_COSTS)
+
+    def _active(self) -> IntArray:
+        return np.array(self.place.active, dtype=np.int32)
+
+    def _replace(self, tasks: IntArray, owner: IntArray) -> None:
+        if not np.array_equal(owner[tasks], self.place.owners(tasks)):
+            self.place.replace_actives(tasks, owner[tasks])
+
+    def _refined(self, tasks: IntArray, owner: IntArray, running: IntArray) -> tuple[IntArray, IntArray]:
+        """Runs the stages. Returns where these tasks shall end up, and where they go in this rebalance."""
+        if not self.steps.any:
+            return owner, owner.copy()
+        destination, now = self.steps.refine(tasks, owner, running, self.lags)
+        return destination, now.copy()
 
     def _expected_until_ms(self) -> int | None:
         """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or
@@ -85,12 +132,6 @@ class StreamsHighAvailability(placing.HighAvailability):
         """The first process that no order empties, or the first one."""
         return int(np.argmin(self.steps.emptied))
 
-    def place_stateful(self) -> None:
-        owner = current_owners(self.view, self.lags)
-        self._live = self._running(owner) if self.steps.any else owner
-        owner = self._on_their_way(owner)
-        self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
-
     def _on_their_way(self, owner: IntArray) -> IntArray:
         """These owners, and the destinations of the last plan where those stand."""
         destination = self.view.destination
@@ -104,45 +145,35 @@ class StreamsHighAvailability(placing.HighAvailability):
         live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
         return live
 
-    def refine(self, tasks: IntArray) -> None:
-        """Runs the stages and holds back what shall wait. Stateless tasks go beside where stateful ones will end up."""
-        owner = np.array(self.place.active, dtype=np.int32)
-        wanted = now = owner
-        if self.steps.any:
-            if tasks is self.stateless:
-                owner[self.stateful] = self._target[self.stateful]
-            wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
-        self._target[tasks] = wanted[tasks]
-        if tasks is self.stateful:
-            self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
-        elif not self.view.hands_over:
-            now = self._waiting(tasks, now)
-        if now is not owner:
-            self.place.replace_actives(tasks, now[tasks])
-
     def _waiting(self, tasks: IntArray, owner: IntArray) -> IntArray:
-        """These owners, but of tasks that run the process that runs them."""
-        runs = placing.previous_owners(self.view)
-        waits = tasks[(runs[tasks] != NOBODY) & (runs[tasks] != owner[tasks])]
-        self._held += len(waits)
-        now = owner.copy()
-        now[waits] = runs[waits]
-        return now
+        """Those of these tasks that stay for now where they run, although `owner` has another process for them: all
+        that would move, where this rebalance hands nothing over."""
+        if self.view.hands_over:
+            return np.zeros(0, dtype=np.int32)
+        runs = placing.previous_owners(self.view)[tasks]
+        waiting: IntArray = tasks[(runs != NOBODY) & (runs != owner[tasks])]
+        return waiting
 
     @property
-    def to_copy(self) -> IntArray:
+    def _to_copy(self) -> IntArray:
+        """The tasks that should have all their standbys now."""
         if self._waits_until_ms is None:
             return self.stateful
         here: IntArray = self.stateful[self.view.expected[self.stateful] == 0]
         return here
 
-    def place_standbys(self) -> None:
+    def _place_standbys(self) -> tuple[str, ...]:
+        """Returns what there is to say of tasks with too few of them."""
+        replicas = self.configs.num_standby_replicas
+        if not replicas:
+            return ()
         if self._waits_until_ms is not None:
             self._leave_standbys(self.view.expected)
         elif self.steps.emptied.any():
             self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
         else:
-            self._place_standbys()
+            self._keep_standbys()
+        return placing.missing_standbys(self.view, self.place.standbys, self._to_copy.tolist(), replicas)
 
     def _leave_standbys(self, away: IntArray) -> None:
         """While a process is being emptied or away, every copy stays, and only what is missing besides those that are
@@ -171,7 +202,7 @@ class StreamsHighAvailability(placing.HighAvailability):
             found.setdefault(task, []).append(process)
         return found
 
-    def _place_standbys(self) -> None:
+    def _keep_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
         exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
         if self.racks is None:
@@ -181,16 +212,12 @@ class StreamsHighAvailability(placing.HighAvailability):
             rule = placing.LabelRule(labels, keys, placing.task_hashes(self.view))
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
         rule.balance(self.place)
-        self.optimize_standbys(rule)
+        if self.racks is not None:
+            self.racks.standbys(self.place, rule, *self._stateful_costs)
 
-    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
-        for _ in range(0 if self._stands_still else _MOST_REPEATS):
-            before = self.place.owners(tasks)
-            super().optimize_actives(tasks, traffic_cost, non_overlap_cost)
-            if (self.place.owners(tasks) == before).all():
-                return
-
-    def move(self) -> int:
+    def _move(self) -> tuple[int, int]:
+        """Leaves tasks where their state is for now. Returns how many are not where they should end up, and how many
+        of these could be there already but for this rebalance, which hands nothing over."""
         place, hashes = self.place, placing.hashes_of(self.view)
         moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes, self._resumed)
         aims = place.owners(self.stateful)
@@ -199,12 +226,11 @@ class StreamsHighAvailability(placing.HighAvailability):
         there = np.array([t for t, p in restoring.items() if place.active[t] == p], dtype=np.int32)
         staying = running | restoring
         held = self._caught_up_early(staying)
-        self._held += len(held)
         moving = np.setdiff1d(self.stateful, there)
         moved = moves.actives(moving, staying, self.steps.reserved, held) + len(there)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
-        return moved + moves.standbys(closer=True, urgent=late)
+        return moved + moves.standbys(closer=True, urgent=late), len(held)
 
     def _restoring(self) -> dict[int, int]:
         """The process of each task that was given to it and is far from done, while nobody has caught up: it goes on,
@@ -223,18 +249,28 @@ class StreamsHighAvailability(placing.HighAvailability):
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
         return frozenset(t for t, p in staying.items() if self.place.active[t] != p and t not in late)
 
-    def place_stateless(self) -> None:
-        """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
+    def _homes(self) -> IntArray:
+        """Who ran each task last."""
         owner = placing.previous_owners(self.view)
-        if len(home := self.view.home):
-            owner = np.where(owner == NOBODY, home, owner)
-        self._place_evenly(self.stateless, self._on_their_way(owner), self._aim)
+        home = self.view.home
+        return np.where(owner == NOBODY, home, owner) if len(home) else owner
 
-    def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
-        """Leaves tasks with their owners, deals those that have none, and evens out."""
-        if len(tasks):
-            self._even_out(tasks, owner, others)
-            self.place.place_actives(tasks, owner[tasks])
+    def _place_actives(self, tasks: IntArray, owner: IntArray, others: LongArray, rack_costs: tuple[int, int]) -> None:
+        """Leaves tasks with their owners, deals those that have none, evens out, and exchanges tasks for racks.
+        `others[p]` is what process p has besides, `rack_costs` are those of traffic and of leaving."""
+        if not len(tasks):
+            return
+        self._even_out(tasks, owner, others)
+        self.place.place_actives(tasks, owner[tasks])
+        if self.racks is not None and not self._stands_still:
+            self._optimize(self.racks, tasks, rack_costs)
+
+    def _optimize(self, racks: placing.RackOptimiser, tasks: IntArray, rack_costs: tuple[int, int]) -> None:
+        for _ in range(_MOST_REPEATS):
+            before = self.place.owners(tasks)
+            self.place.replace_actives(tasks, racks.actives(self._active(), tasks, *rack_costs)[tasks])
+            if (self.place.owners(tasks) == before).all():
+                return
 
     def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """By counts; changes `owner` in place. While a process hands over all that it runs, or is expected back, the
