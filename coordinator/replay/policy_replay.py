@@ -44,14 +44,14 @@ class PolicyOutcome:
     decided_at_ms: int
     policy: str
     members: int
-    partitions: int
-    rebalances: int
-    moved: int
-    paused: int
-    cross_rack: int
-    cross_share: float
-    cross_bytes_per_s: float
-    imbalance: float
+    partitions: int = 0
+    rebalances: int = 0
+    moved: int = 0
+    paused: int = 0
+    cross_rack: int = 0
+    cross_share: float = 0.0
+    cross_bytes_per_s: float = 0.0
+    imbalance: float = 0.0
     failed: str = ""
 
 
@@ -168,5 +168,11 @@ def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
 
 
 def _failed(snapshot: Record, policy: str, reason: str) -> PolicyOutcome:
-    head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
-    return PolicyOutcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
+    return PolicyOutcome(
+        group=snapshot["group"],
+        generation=snapshot["generation"],
+        decided_at_ms=snapshot["decided_at_ms"],
+        policy=policy,
+        members=len(snapshot["members"]),
+        failed=reason,
+    )

@@ -4,7 +4,7 @@ Pure. Each rebalance is planned on its own, and its memory is the plan that was 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -60,12 +60,20 @@ def _follows(one: RecordedRebalance, before: RecordedRebalance) -> bool:
 
 def _replayed(one: RecordedRebalance, before: RecordedRebalance | None, policy: consumer.Policy) -> Replayed:
     snapshot = one.snapshot
-    recorded_policy = OBSERVED if one.source == OBSERVED else snapshot["policy"]
-    head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, recorded_policy)
     raw = raw_of(snapshot)
+    replayed = Replayed(
+        group=snapshot["group"],
+        generation=snapshot["generation"],
+        decided_at_ms=snapshot["decided_at_ms"],
+        policy=policy.name,
+        recorded_policy=OBSERVED if one.source == OBSERVED else snapshot["policy"],
+        members=len(raw.others),
+        partitions=len(one.plan),
+        differs=len(one.plan),
+    )
     now = planned_again(snapshot, raw, cluster_of(snapshot), _memory(one, before), policy)
     if isinstance(now, shared.Refusal):
-        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
+        return replace(replayed, failed=now.reason)
     keys = [member.key for member in now.plan.group.members]
     recorded = _owner(now.plan.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
     different = np.flatnonzero(recorded != now.plan.owner)
@@ -75,8 +83,8 @@ def _replayed(one: RecordedRebalance, before: RecordedRebalance | None, policy: 
         )
         for flat in different[:DIFFERENCES_MAX].tolist()
     )
-    return Replayed(
-        *head,
+    return replace(
+        replayed,
         members=now.plan.group.size,
         partitions=int((now.plan.owner != shared.NOBODY).sum()),
         differs=len(different),

@@ -80,20 +80,28 @@ def _not_led(found: Replayed) -> Replayed:
 
 
 def _replayed(one: Record, recorded: PlacedTasks, policy: str, weights: shared.Weights) -> Replayed:
-    head = (one["group"], one["generation"], one["decided_at_ms"], policy, one["policy"])
-    count = len(recorded.active)
+    replayed = Replayed(
+        group=one["group"],
+        generation=one["generation"],
+        decided_at_ms=one["decided_at_ms"],
+        policy=policy,
+        recorded_policy=one["policy"],
+        members=0,
+        partitions=len(recorded.active),
+        differs=len(recorded.active),
+    )
     try:
         decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
     except (planning.UnreadableRoundError, shared.RefusalError) as error:
-        return Replayed(*head, 0, count, count, failed=str(error))
+        return replace(replayed, failed=str(error))
     now, table = PlacedTasks.of(assignment_entries(decision.plan)), decision.plan.view.tasks
     names = [str(process.process_id) for process in decision.plan.view.processes]
     tasks = [str(table.task_id(task)) for task in range(table.size)]
     different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
     shown = different[:DIFFERENCES_MAX]
     listed = tuple(Difference(task, recorded.of_task(task), now.of_task(task)) for task in shown)
-    return Replayed(
-        *head,
+    return replace(
+        replayed,
         members=len(asked.world.raw.others),
         partitions=len(tasks),
         differs=len(different),
