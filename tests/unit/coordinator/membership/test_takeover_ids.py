@@ -5,7 +5,7 @@ import pytest
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
-from bellwether_kafka.coordinator.membership.takeover import BATCH
+from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover_scenes import (

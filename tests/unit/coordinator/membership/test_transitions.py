@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.takeover import BATCH
+from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     MEMBERSHIP,
@@ -531,7 +531,7 @@ def test_an_undeclared_edge_is_an_alert_and_gives_the_group_back(state: State) -
 
 def test_an_undeclared_edge_of_a_takeover_ends_it_and_leaves_nothing_behind() -> None:
     play = parked().wake()
-    play.machine._approach._takeover._position._transitions = {}
+    play.machine._approach._takeover._state.position._transitions = {}
     answer = e.DescribeAnswer(play.requests[c.Describe], 0, "PreparingRebalance", members=with_us(GOOD))
     commands = play.machine.handle(answer, play.now)
     assert "in PARKING does not lead to PARKED" in alert(commands)

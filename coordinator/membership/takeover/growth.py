@@ -1,0 +1,84 @@
+"""A larger table of members: temporary members reserve their ids, come into the open rebalance, and leave it again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.broker_order import Table, on_the_way, tables, unavoidable
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
+from bellwether_kafka.coordinator.membership.takeover.own_joins import TemporaryMembers
+from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
+from bellwether_kafka.coordinator.membership.transitions import Step
+
+
+@dataclass(slots=True)
+class Growth:
+    """Of the broker's table, which is one of `before` when the attempt begins."""
+
+    state: TakeoverState
+    temporary: TemporaryMembers
+    before: tuple[Table, ...]
+
+    def reserve(self) -> None:
+        self.temporary.reserve()
+        self.state.due = self.state.now + self.state.config.roll_ms_max / 1000
+
+    def reserved(self, answer: JoinAnswer) -> Outcome:
+        """The answer to one that reserves its id."""
+        self.temporary.answered(answer)
+        return refused("JOIN of a temporary member", self.temporary.refused) if self.temporary.refused else None
+
+    def begin(self) -> None:
+        state = self.state
+        state.go(Step.GROWING)
+        state.limit_ms(state.config.hold_ms_max)
+        self.temporary.join()
+        state.describe_later()
+
+    def came(self, answer: JoinAnswer) -> None:
+        """The answer to one that has come into the rebalance: an error, for the rebalance is open."""
+        self.temporary.answered(answer)
+        if self.temporary.refused:
+            self._shrink()
+
+    def described(self, members: tuple[DescribedMember, ...]) -> None:
+        """The broker lists them among the members when its table has grown."""
+        state, listing = self.state, self.state.listing
+        late = state.now > state.limit
+        if not (late or self.temporary.are_in(members)):
+            state.describe_later()
+            return
+        listing.members = self.temporary.others(members)
+        seen = tables([m.member_id for m in members])
+        listing.tables = tuple(table for table in self._possible(certain=not late) if table in seen)
+        self._shrink()
+
+    def shrunk(self) -> Outcome:
+        """They have left, and Bellwether may come if it can be the first."""
+        listing = self.state.listing
+        self.temporary.left()
+        if self.temporary.refused:
+            listing.tables = self._possible(certain=False)
+        ids = [m.member_id for m in listing.members]
+        ahead: Sequence[str] = max((unavoidable(ids, table) for table in listing.tables), key=len, default=())
+        if not listing.tables:
+            return Failed("the broker lists members in an unknown order")
+        if len(ahead) >= self.state.evictions:
+            return Failed(f"{ahead[0]} might lead next: the broker's table of members has not grown as it should")
+        return None
+
+    @property
+    def room(self) -> int | None:
+        """So many members were too many for the broker; None where it has taken all."""
+        full = self.temporary.refused == Code.GROUP_MAX_SIZE_REACHED
+        return len(self.state.listing.members) + self.temporary.wanted if full else None
+
+    def _possible(self, *, certain: bool) -> tuple[Table, ...]:
+        """Of the tables, where all temporary members have come in for certain, and where they have not."""
+        tables_after = self.state.listing.tables
+        return tables_after if certain else on_the_way(self.before, tables_after)
+
+    def _shrink(self) -> None:
+        self.state.due = None
+        self.state.go(Step.SHRINKING)
+        self.temporary.leave()

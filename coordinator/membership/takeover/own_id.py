@@ -1,0 +1,171 @@
+"""A member id of Bellwether's that sorts first, Bellwether's JoinGroup under it, and the barrier that holds the
+rebalance open meanwhile."""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
+from bellwether_kafka.coordinator.membership.requests import Kind
+from bellwether_kafka.coordinator.membership.table_growth import CHOOSY
+from bellwether_kafka.coordinator.membership.takeover.growth import Growth
+from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
+from bellwether_kafka.coordinator.membership.transitions import Step
+
+BATCH = 64  # ids that are given back together
+
+
+@dataclass(slots=True)
+class OwnId:
+    """The search begins with `first_step`."""
+
+    state: TakeoverState
+    growth: Growth
+    first_step: Step
+
+    def begin(self) -> None:
+        state = self.state
+        state.limit_ms(state.config.roll_ms_max)
+        if state.step is Step.ROLLING:
+            state.joins.ask()
+        else:
+            state.joins.reserve()
+
+    def park(self) -> None:
+        state = self.state
+        state.limit_ms(state.config.roll_ms_max)
+        if state.config.instance_id is None:
+            self._park_named()
+        else:
+            self._park_unnamed()
+
+    # ---- without an instance id: ids are asked for while the group is at rest ---------------------------------------
+
+    def given(self, member_id: str) -> Outcome:
+        state, listing, pending = self.state, self.state.listing, self.state.pending
+        if self._is_good(member_id):
+            listing.own = member_id
+        else:
+            pending.unfit.append(member_id)
+            if state.now > state.limit:
+                return self._not_found()
+        if listing.own and state.reopens:
+            pending.keep_spare()
+        if pending.unfit and (listing.own or len(pending.unfit) >= BATCH):
+            state.go(Step.CLEARING)
+            state.requests.evict(tuple(pending.unfit), "not needed", kind=Kind.GIVE_BACK)
+        elif listing.own:
+            self._grow_or_park()
+        else:
+            state.joins.ask()
+        return None
+
+    def cleared(self) -> None:
+        self.state.pending.unfit.clear()
+        if self.state.listing.own:
+            self._grow_or_park()
+        else:
+            self.state.go(Step.ROLLING)
+            self.state.joins.ask()
+
+    def _park_named(self) -> None:
+        state = self.state
+        state.go(Step.PARKED)
+        state.parked_at = state.now
+        state.requests.member_id = state.listing.own
+        state.joins.park()
+        self.release()
+
+    # ---- under an instance id: the broker makes an id for each JoinGroup, and describes it -------------------------
+
+    def _park_unnamed(self) -> None:
+        state = self.state
+        state.go(Step.PARKING)
+        state.parked_at = state.now
+        state.joins.park_unnamed()
+        if state.reopens:
+            state.joins.reserve()
+        state.describe_later()
+
+    def described(self, members: tuple[DescribedMember, ...]) -> Outcome:
+        """The rebalance's members, this one with its present id among them if the broker has taken its JoinGroup."""
+        state, listing = self.state, self.state.listing
+        own = next((m for m in members if m.instance_id == state.config.instance_id), None)
+        if own is None or own.member_id == listing.own:
+            state.describe_later()
+            return None
+        listing.look(members, own.member_id)
+        if state.evictions and not listing.tables:
+            return Failed("the broker lists members in an unknown order")
+        if self._is_good(own.member_id):
+            state.go(Step.PARKED)
+            state.requests.member_id = own.member_id
+            if not state.requests.waits_for(Kind.BARRIER):
+                self.release()
+            return None
+        if state.now > state.limit:
+            return self._not_found()
+        state.go(Step.REPLACING)
+        state.joins.replace()
+        return None
+
+    def replaced(self) -> None:
+        """The id before has gone, so the next one is there."""
+        if self.state.step is Step.REPLACING:
+            self.state.go(Step.PARKING)
+            self.state.requests.describe()
+
+    # ---- both ------------------------------------------------------------------------------------------------------
+
+    def _grow_or_park(self) -> None:
+        if self.growth.temporary.ids:
+            self.growth.begin()
+        else:
+            self.park()
+
+    def _is_good(self, member_id: str) -> bool:
+        """While members wait for it, an id behind few enough members is better in time than none."""
+        state = self.state
+        # With Bellwether, and with Bellwether and a barrier that comes into the rebalance.
+        coming = (1, 2) if state.reopens else (1,)
+        if state.listing.puts_first(member_id, coming):
+            return True
+        choosy_until = state.limit - (1 - CHOOSY) * state.config.roll_ms_max / 1000
+        late = state.config.instance_id is not None and state.now > choosy_until
+        return late and state.listing.puts_behind(member_id, coming) < state.evictions
+
+    def _not_found(self) -> Failed:
+        return Failed(f"none of {self.state.joins.tries} member ids sorts first")
+
+    # ---- the barrier -----------------------------------------------------------------------------------------------
+
+    def barrier_answered(self, answer: JoinAnswer) -> Outcome:
+        """A rebalance that is open stays open as long as the broker waits for this id. Otherwise there is none, or it
+        is the end of the rebalance into which one of them came, which tells Bellwether nothing."""
+        state = self.state
+        if answer.error == Code.MEMBER_ID_REQUIRED:
+            state.pending.reserved(answer.member_id)
+            if state.step is Step.BARRING:
+                self._grow_or_park()
+            elif state.step is Step.PARKED:
+                self.release()
+        elif answer.error and self._needs_barrier:
+            return refused("JOIN", answer.error)
+        elif answer.error and state.step is Step.PARKED and not state.opens_next:
+            self.release()
+        return None
+
+    @property
+    def _needs_barrier(self) -> bool:
+        state = self.state
+        return state.step is Step.BARRING or (state.step is Step.REOPENING and not state.next_is_open)
+
+    def release(self) -> None:
+        """The rebalance may end. The answer to Bellwether's JoinGroup may come before those to these, on other
+        connections."""
+        state, pending = self.state, self.state.pending
+        if state.step is Step.PARKED and state.reopens and not state.opens_next and pending.choose_opener():
+            state.opens_next = True
+            state.joins.open_next(pending.opener)
+        if pending.barrier:
+            pending.released, pending.barrier = pending.barrier, ""
+            state.requests.evict((pending.released,), "the rebalance may end", kind=Kind.GIVE_BACK)

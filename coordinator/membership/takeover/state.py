@@ -1,0 +1,74 @@
+"""What the parts of one attempt share, and how it ends."""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.broker_order import Listing
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.errors import name_of
+from bellwether_kafka.coordinator.membership.events import JoinAnswer
+from bellwether_kafka.coordinator.membership.requests import Requests
+from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins, PendingIds
+from bellwether_kafka.coordinator.membership.transitions import Position, Step
+
+POLL_S = 0.02
+COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is open
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Bellwether leads: the answer says so."""
+
+    answer: JoinAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing came of it. `code` is the broker's where it gave one."""
+
+    reason: str
+    code: int = 0
+
+
+Outcome = Led | Failed | None
+
+
+@dataclass(slots=True)
+class TakeoverState:
+    """Times are in seconds of the caller's clock. `evictions`: so many members may still be removed."""
+
+    requests: Requests
+    config: MembershipConfig
+    position: Position[Step]
+    listing: Listing
+    joins: OwnJoins
+    pending: PendingIds
+    evictions: int
+    now: float = 0.0
+    limit: float = 0.0  # of the step under way
+    due: float | None = None
+    alive_at: float = 0.0  # the broker has last heard of Bellwether
+    parked_at: float = 0.0
+    opens_next: bool = False  # the opener has been sent
+    next_is_open: bool = False  # the second rebalance waits for Bellwether
+
+    @property
+    def step(self) -> Step:
+        return self.position.state
+
+    @property
+    def reopens(self) -> bool:
+        """A second rebalance is opened before the first has been assigned: what the group uses is offered first."""
+        return bool(self.evictions) and self.requests.protocols[0] == COOPERATIVE
+
+    def go(self, step: Step) -> None:
+        self.position.go(step)
+
+    def limit_ms(self, limit_ms: float) -> None:
+        self.limit = self.now + limit_ms / 1000
+
+    def describe_later(self) -> None:
+        self.due = self.now + POLL_S
+
+
+def refused(request: str, code: int) -> Failed:
+    return Failed(f"{request} was answered with {name_of(code)}", code)
