@@ -30,9 +30,6 @@ class CertificateFiles:
         self.named = [Path(str(properties[name])) for name in NAMES if properties.get(name)]
         self.taken = self.stamps()
 
-    def changed(self) -> bool:
-        return self.stamps() != self.taken
-
     def stamps(self) -> Stamps:
         return tuple(_stamp(path) for path in self.named)
 

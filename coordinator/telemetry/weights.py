@@ -135,20 +135,29 @@ class WeightReader:
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
-        ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
-        files = kafka.CertificateFiles(self._properties)
-        consumer = kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **ours})
+        reader = kafka.Renewed(self._consumer, self._properties)
         try:
-            found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
-            self.trouble = ""
-            while not self._closing.is_set() and not files.changed():
-                for message in consumer.consume(BATCH, timeout=POLL_S):
-                    self._take(message)
+            while not self._closing.is_set():
+                consumer = reader.client
+                self._assign(consumer)
+                while not self._closing.is_set() and not reader.look():
+                    for message in consumer.consume(BATCH, timeout=POLL_S):
+                        self._take(message)
+                if consumer is not reader.client:
+                    consumer.close()
         finally:
-            consumer.close()
+            reader.client.close()
+
+    def _consumer(self) -> Consumer:
+        ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
+        return kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **ours})
+
+    def _assign(self, consumer: Consumer) -> None:
+        found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+        self.trouble = ""
 
     def _take(self, message: Message) -> None:
         error = message.error()

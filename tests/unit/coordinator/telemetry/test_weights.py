@@ -1,6 +1,12 @@
 """Weights from the compacted topic: taken, replaced, dropped; what is no weight is counted and never used."""
 
+import os
+import threading
 import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -23,6 +29,13 @@ def reader(age_ms_max: int = 1_000) -> WeightReader:
     return WeightReader(
         properties, WeightSettings(topic="weights", age_ms_max=age_ms_max), wall_clock=lambda: NOW_MS / 1000
     )
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30 * PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def record(partition: TopicPartition, bytes_per_s: float, at_ms: int = NOW_MS) -> bytes:
@@ -97,6 +110,34 @@ def test_records_that_are_no_weights_are_counted_by_reason() -> None:
 
 
 @pytest.mark.embedded
+def test_weights_are_read_while_certificate_files_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first time they are there."""
+    file, answers, calls = tmp_path / "ca.pem", threading.Event(), count()
+    file.touch()
+    stat = Path.stat
+
+    def hanging(path: Path, **more: Any) -> os.stat_result:
+        if path == file and next(calls):
+            answers.wait(60 * PATIENCE)
+        return stat(path, **more)
+
+    with EmbeddedCluster(brokers=1) as brokers:
+        brokers.create_topic("weights", 1)
+        properties = brokers.properties | {"ssl.ca.location": str(file)}
+        read = WeightReader(properties, WeightSettings(topic="weights", create_topic=False))
+        monkeypatch.setattr(Path, "stat", hanging)
+        read.start()
+        producer = Producer({"bootstrap.servers": brokers.bootstrap})
+        for number in (1, 2, 3):
+            producer.produce("weights", b"no weight", b"orders-0")
+            producer.flush(30)
+            until(lambda number=number: read.refused.total() == number)  # type: ignore[misc]  # default
+        assert next(calls) > 1
+        answers.set()
+        read.close()
+
+
+@pytest.mark.embedded
 def test_weights_are_read_without_any_right_to_a_group() -> None:
     """librdkafka looks for the node of the group that it wants of every consumer, and is told off."""
     with EmbeddedCluster(brokers=1) as brokers:
@@ -107,8 +148,6 @@ def test_weights_are_read_without_any_right_to_a_group() -> None:
         producer.flush(30)
         read = WeightReader(brokers.properties, WeightSettings(topic="weights", create_topic=False))
         read.start()
-        deadline = time.monotonic() + 60 * PATIENCE
-        while not read.refused.total() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: bool(read.refused.total()))
         read.close()
     assert read.refused.total() == 1
