@@ -14,7 +14,6 @@ from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
 from bellwether_kafka.coordinator.cli.output import say
 from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, OrderState, Record, TopicDesk
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import Settings
@@ -85,7 +84,7 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
 def rules_in_force(settings: Settings, group: str, desk: Callable[..., TopicDesk] = TopicDesk) -> tuple[Rule, ...]:
     """The placement orders in force: from the control topic that is named, else from that of the order commands."""
     try:
-        records = desk(librdkafka_properties(settings.properties), settings.control_topic or DEFAULT_TOPIC).read()
+        records = desk(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
     except ControlTopicError as error:
         if isinstance(error, NoControlTopicError) and not settings.control_topic:
             return ()  # nobody has ordered anything

@@ -30,7 +30,6 @@ from bellwether_kafka.coordinator.cli.options import (
 )
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, say
 from bellwether_kafka.coordinator.cli.plan import show_plan
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
@@ -277,7 +276,7 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
     ) -> OrdersTopic:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic
-        desk = control.TopicDesk(librdkafka_properties(settings.properties), name or DEFAULT_TOPIC, _once())
+        desk = control.TopicDesk(settings.properties, name or DEFAULT_TOPIC, _once())
         servers = settings.properties["bootstrap.servers"]
         return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
 

@@ -1,32 +1,39 @@
 """The control topic itself: created where rights allow it, read from its beginning by one thread, written without
 waiting.
 
-Without the topic nothing else stops: what was read last still stands, and the thread goes on trying.
+Without the topic nothing else stops: what was read last still stands, and the thread goes on trying. It is read over
+connections of its own, in bounded memory whatever a record holds (`kafka.TopicLog`).
 """
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
-    IRRELEVANT_TO_READERS,
     SILENCE,
+    ClientConfigError,
     LoginError,
+    ReadRecords,
     Renewed,
+    TopicLog,
+    TopicLogError,
+    Transport,
+    TransportError,
+    UnreachableError,
     grant,
     librdkafka_client,
+    librdkafka_properties,
     with_remedy,
 )
 
-POLL_S = 0.2
+WAIT_MS = 200  # of a broker that has nothing new
 RETRY_S = 1.0
 METADATA_TIMEOUT_S = 5.0
 REPLICAS_MAX = 3
@@ -36,9 +43,6 @@ FLUSH_S = 2.0
 NAMED_MAX = 100  # characters of a key
 READ_S = WRITE_S = 10.0  # of a command, which reads all of it and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-# Of consumers librdkafka wants a group, though nothing here joins one or commits.
-READER_GROUP = "bellwether-control"
-
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
@@ -124,15 +128,21 @@ def _forbidden(topic: str) -> str:
 
 
 class ControlTopic:
-    """Reader and writer. Callbacks run on the event loop in which `start` was called; `write` is for that loop too."""
+    """Reader and writer. Callbacks run on the event loop in which `start` was called; `write` is for that loop too.
+    `properties` are those of the settings."""
 
     def __init__(self, properties: Mapping[str, str], topic: str) -> None:
         self.topic = topic
-        self._properties = dict(properties)
+        self._given = dict(properties)
+        self._properties = librdkafka_properties(properties)
         self._writer: Renewed[Producer] | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._trouble = ""
+        # Of the thread:
+        self._at = 0
+        self._caught_up = False
+        self._failed = False
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         """`on_caught_up` is called once, when all that was in the topic has been handed over."""
@@ -191,44 +201,64 @@ class ControlTopic:
             except ControlTopicError as error:
                 self._troubled(str(error))
                 self._stopping.wait(RETRY_S)
-        following = OFFSET_BEGINNING
-        reader = Renewed(lambda: _reader(self._properties, self.topic, following), self._properties)
-        caught_up = False
+        asyncio.run(self._follow(tell, on_record, on_caught_up))
+
+    async def _follow(self, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+        """Reads on, over new connections where the old ones fail; a failure that passes at once is not reported."""
+        while not self._stopping.is_set():
+            try:
+                await self._read_on(Transport(self._given), tell, on_record, on_caught_up)
+            except (ClientConfigError, TransportError, TopicLogError) as trouble:
+                if self._failed:
+                    self._troubled(f"cannot be read: {_why(trouble, self.topic)}")
+                self._failed = True
+            self._tend_writer()
+            self._stopping.wait(RETRY_S)
+
+    async def _read_on(
+        self, transport: Transport, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
+    ) -> None:
+        topic_log = TopicLog(transport, self.topic)
+        topic_log.at = self._at
         try:
+            await transport.start()
             while not self._stopping.is_set():
-                behind = reader.client
-                if reader.look():
-                    behind.close()
-                message = reader.client.poll(POLL_S)
-                if self._writer is not None:
-                    self._writer.look()
-                    self._writer.client.poll(0)
-                if message is None:
-                    continue
-                trouble = message.error()
-                if trouble is None:
-                    following = (message.offset() or 0) + 1
-                    self._hand_over(message, tell, on_record)
-                elif trouble.code() in IRRELEVANT_TO_READERS:
-                    continue
-                elif trouble.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
-                    self._troubled(f"cannot be read: {with_remedy(trouble, 'READ', self.topic)}")
-                elif not caught_up:
-                    caught_up = True
+                part = await topic_log.next(WAIT_MS)
+                self._at, self._failed = topic_log.at, False
+                self._hand_over(part, tell, on_record)
+                self._tend_writer()
+                if not self._caught_up and not part.error and topic_log.at >= part.end_offset:
+                    self._caught_up = True
                     tell(on_caught_up)
         finally:
-            reader.client.close()
+            await transport.close()
 
-    def _hand_over(self, message: Message, tell: Callable[..., None], on_record: OnRecord) -> None:
-        key, value = message.key() or b"", message.value()
-        self._trouble = ""
-        try:
-            record = None if value is None else decode(key, value)
-        except RecordError as error:
-            log.warning("control_record_ignored", topic=self.topic, offset=message.offset(), reason=str(error))
-            return
-        if value is None or record is not None:
-            tell(on_record, key.decode(errors="replace"), record)
+    def _tend_writer(self) -> None:
+        """Takes renewed certificates, and hears what became of records."""
+        if self._writer is not None:
+            self._writer.look()
+            self._writer.client.poll(0)
+
+    def _hand_over(self, part: ReadRecords, tell: Callable[..., None], on_record: OnRecord) -> None:
+        for unread in part.unread:
+            log.warning("control_record_ignored", topic=self.topic, reason=unread.sentence(self.topic))
+        for key, value in part.records:
+            self._trouble = ""
+            try:
+                record = None if value is None else decode(key or b"", value)
+            except RecordError as error:
+                log.warning("control_record_ignored", topic=self.topic, key=_named(key), reason=str(error))
+                continue
+            if value is None or record is not None:
+                tell(on_record, (key or b"").decode(errors="replace"), record)
+
+
+def _named(key: bytes | None) -> str:
+    return (key or b"")[:NAMED_MAX].decode(errors="replace")
+
+
+def _why(trouble: Exception, topic: str) -> str:
+    return with_remedy(KafkaError(trouble.code), "READ", topic) if isinstance(trouble, TopicLogError) else str(trouble)
 
 
 def silent(_sentence: str) -> None:
@@ -240,29 +270,48 @@ def read_all(
 ) -> dict[str, Record]:
     """What is in the topic now, by key: for commands. `say` is given a sentence for each record that cannot be read.
     Raises ControlTopicError, also where there is no topic."""
-    require_topic(properties, topic)
-    found: dict[str, Record] = {}
-    consumer = _reader(properties, topic)
-    limit = time.monotonic() + limit_s
+    require_topic(librdkafka_properties(properties), topic)
     try:
-        while True:
-            message = consumer.poll(max(0.0, limit - time.monotonic()))
-            if message is None:
-                raise SilentTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.")
-            trouble = message.error()
-            if trouble is None:
-                _keep(found, message, say)
-            elif trouble.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
-                return found
-            elif trouble.code() in HOPELESS:
-                raise ControlTopicError(f"The control topic '{topic}' cannot be read: {trouble.str()}.")
+        return asyncio.run(_read_all(properties, topic, limit_s, say))
+    except TimeoutError:
+        raise SilentTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.") from None
+    except ClientConfigError as wrong:
+        raise ControlTopicError(str(wrong)) from None
+    except (UnreachableError, TopicLogError) as trouble:
+        raise ControlTopicError(f"The control topic '{topic}' cannot be read: {_why(trouble, topic)}.") from None
+
+
+async def _read_all(
+    properties: Mapping[str, str], topic: str, limit_s: float, say: Callable[[str], object]
+) -> dict[str, Record]:
+    """Asks again until the time is over where brokers do not answer. Raises TimeoutError, and for what does not pass
+    UnreachableError and TopicLogError."""
+    found: dict[str, Record] = {}
+    transport = Transport(properties)
+    try:
+        async with asyncio.timeout(limit_s):
+            await transport.start()
+            topic_log, end = TopicLog(transport, topic), 1
+            while topic_log.at < end:
+                try:
+                    part = await topic_log.next()
+                except (TransportError, TopicLogError) as trouble:
+                    if getattr(trouble, "code", None) in HOPELESS:
+                        raise
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if not part.error:
+                    _keep(found, part, topic, say)
+                    end = part.end_offset
     finally:
-        consumer.close()
+        await transport.close()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDesk:
-    """A command's side of a control topic. All methods raise ControlTopicError."""
+    """A command's side of a control topic. `properties` are those of the settings. All methods raise
+    ControlTopicError."""
 
     properties: Mapping[str, str]
     topic: str
@@ -275,22 +324,25 @@ class TopicDesk:
         write_now(self.properties, self.topic, key, value)
 
 
-def _keep(found: dict[str, Record], message: Message, say: Callable[[str], object]) -> None:
-    key, value = (message.key() or b"").decode(errors="replace"), message.value()
-    try:
-        record = None if value is None else decode(message.key(), value)
-    except RecordError as why:
-        say(f"Record {message.offset()} ({key[:NAMED_MAX]!r}) of the control topic is ignored: {why}.")
-        return
-    found.pop(key, None)
-    if record is not None:
-        found[key] = record
+def _keep(found: dict[str, Record], part: ReadRecords, topic: str, say: Callable[[str], object]) -> None:
+    for unread in part.unread:
+        say(unread.sentence(topic))
+    for key, value in part.records:
+        try:
+            record = None if value is None else decode(key, value)
+        except RecordError as why:
+            say(f"The record {_named(key)!r} of the control topic is ignored: {why}.")
+            continue
+        name = (key or b"").decode(errors="replace")
+        found.pop(name, None)
+        if record is not None:
+            found[name] = record
 
 
 def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
     """Writes one record and waits until the brokers have it: for commands. Raises ControlTopicError."""
     outcome: list[KafkaError | None] = []
-    producer = _producer(properties, int(WRITE_S * 1000))
+    producer = _producer(librdkafka_properties(properties), int(WRITE_S * 1000))
     producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
     producer.flush(WRITE_S + METADATA_TIMEOUT_S)
     refusal = outcome[0] if outcome else None
@@ -305,7 +357,6 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
 
 
 def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
-    # The guard reads gzip and nothing else of what is compressed.
     ours = {
         "compression.codec": "none",
         "allow.auto.create.topics": False,
@@ -313,21 +364,3 @@ def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
         "log_level": "0",
     }
     return librdkafka_client(Producer, {"linger.ms": 0, **properties, **ours})
-
-
-def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGINNING) -> Consumer:
-    consumer = librdkafka_client(
-        Consumer,
-        {
-            "fetch.error.backoff.ms": 100,
-            **properties,
-            "group.id": READER_GROUP,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "allow.auto.create.topics": False,
-            "log_level": "0",
-        },
-    )
-    consumer.assign([TopicPartition(topic, 0, offset)])
-    return consumer

@@ -5,26 +5,22 @@ The topic is compacted, so its beginning is as current as its end: an order may 
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from bellwether_kafka.coordinator import control, membership
-from bellwether_kafka.coordinator.guard.group_link import REQUEST_TIMEOUT_MS, RETRY_S, GroupLink
+from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.guard.options import Say
 from bellwether_kafka.coordinator.kafka import (
-    AppendRecord,
-    FindLeader,
+    OFFSET_OUT_OF_RANGE,
     Limits,
-    NodeRequest,
-    ReadLog,
-    ReadRecords,
+    TopicLog,
+    TopicLogError,
     TransportError,
     Unread,
 )
-from bellwether_kafka.coordinator.membership import Node
 
-OFFSET_OUT_OF_RANGE = 1
 # Of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS,
 # NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 PASSING = frozenset((5, 6, 7, 13, 19, 20))
@@ -35,7 +31,6 @@ KEPT_BYTES_MAX = 1_000_000  # of the records of one group
 READ_S = 10.0  # for the whole topic
 AFRESH_S = 60.0  # what was read is good for so long; what came since is added
 REPORTED_MAX = 100
-NAMED_CHARACTERS_MAX = 100
 
 T = TypeVar("T")
 
@@ -61,17 +56,17 @@ class ControlLog:
         self.link = link
         self._topic = topic
         self._say = say
-        self._leader: Node | None = None  # until it fails
+        self._log = TopicLog(link.transport, topic, LIMITS, FETCH_BYTES_MAX)
         self._reported: set[tuple[int, str]] = set()
         self._records = _GroupRecords(link.group_id)
-        self._at = 0
         self._began = float("-inf")
 
     async def newest(self) -> Mapping[str, control.Record]:
         """By key the last readable record of everything that concerns the group: orders to empty a member of it, its
         absences, and beats that say who leads it."""
         if time.monotonic() - self._began > AFRESH_S:
-            self._read_afresh()
+            self._begin_anew()
+            self._log.at = 0
         try:
             async with asyncio.timeout(READ_S):
                 return await self._read_on()
@@ -79,16 +74,14 @@ class ControlLog:
             why = f"The control topic '{self._topic}' was not read to its end within {READ_S:g} s."
             raise NotOrderedError(why, passes=True) from None
 
-    def _read_afresh(self) -> None:
-        """From the beginning, as also where the topic was made anew."""
-        self._records, self._at, self._began = _GroupRecords(self.link.group_id), 0, time.monotonic()
+    def _begin_anew(self) -> None:
+        self._records, self._began = _GroupRecords(self.link.group_id), time.monotonic()
 
     async def _read_on(self) -> Mapping[str, control.Record]:
         while True:
-            part = await self._read(self._at)
+            part = await self._asked(self._log.next(), "read", "READ")
             if part.error == OFFSET_OUT_OF_RANGE:
-                self._read_afresh()
-                self._at = part.start_offset
+                self._begin_anew()
                 continue
             for unread in part.unread:
                 self._report(unread)
@@ -97,69 +90,31 @@ class ControlLog:
             if self._records.size > KEPT_BYTES_MAX:
                 why = f"The control topic '{self._topic}' has more than {KEPT_BYTES_MAX} bytes about the group"
                 raise NotOrderedError(f"{why}; withdraw orders that are not needed.")
-            if part.next_offset <= self._at < part.end_offset:  # as of a broker that slows its clients down
-                await asyncio.sleep(RETRY_S)
-            self._at = max(self._at, part.next_offset)
-            if self._at >= part.end_offset:
+            if self._log.at >= part.end_offset:
                 return self._records.found()
 
     async def write(self, key: bytes, value: bytes | None) -> None:
-        request = AppendRecord(await self._found(), self._topic, key, value, REQUEST_TIMEOUT_MS)
-        self._refuse((await self._ask(request, "written")).error, "written", "WRITE")
+        await self._asked(self._log.append(key, value), "written", "WRITE")
 
     def _report(self, unread: Unread) -> None:
         if (unread.offset, unread.reason) in self._reported or len(self._reported) >= REPORTED_MAX:
             return
         self._reported.add((unread.offset, unread.reason))
-        key = (unread.key or b"")[:NAMED_CHARACTERS_MAX].decode(errors="replace")
-        named = f" ({key!r})" if key else ""
-        self._say(
-            f"Record {unread.offset}{named} of the control topic '{self._topic}' is not read: it {unread.reason}."
-        )
+        self._say(unread.sentence(self._topic))
 
-    async def _read(self, offset: int) -> ReadRecords:
-        request = ReadLog(await self._found(), self._topic, offset, REQUEST_TIMEOUT_MS, FETCH_BYTES_MAX, LIMITS)
-        part = await self._ask(request, "read")
-        if part.error != OFFSET_OUT_OF_RANGE or part.start_offset == offset:
-            self._refuse(part.error, "read", "READ")
-        return part
-
-    async def _found(self) -> Node:
-        """The leader of the topic."""
-        if self._leader is not None:
-            return self._leader
-        any_node = await self.link.node()
-        if any_node is None:
-            why = f"The group's coordinator node is not found ({self.link.trouble})."
-            raise NotOrderedError(why, passes=self.link.passes)
+    async def _asked(self, work: Coroutine[None, None, T], what: str, right: str) -> T:
         try:
-            found = await self.link.transport.ask(FindLeader(any_node, self._topic, REQUEST_TIMEOUT_MS))
-        except TransportError as error:
-            self.link.lost(str(error))
-            raise NotOrderedError(f"The control topic '{self._topic}' is not found ({error}).", passes=True) from None
-        if found.leader is None:
-            why = f"There is no control topic '{self._topic}' ({membership.name_of(found.error)})."
-            raise NotOrderedError(why, passes=found.error in PASSING)
-        self._leader = found.leader
-        return found.leader
-
-    async def _ask(self, request: NodeRequest[T], what: str) -> T:
-        try:
-            return await self.link.transport.ask(request)
+            return await work
         except TransportError as failed:
-            self._leader = None
-            raise NotOrderedError(
-                f"The control topic '{self._topic}' was not {what} ({failed}).", passes=True
-            ) from None
-
-    def _refuse(self, error: int, what: str, right: str) -> None:
-        if not error:
-            return
-        self._leader = None
-        why = f"The control topic '{self._topic}' was not {what} ({membership.name_of(error)})"
-        if error in PASSING:
-            raise NotOrderedError(f"{why}.", passes=True)
-        raise NotOrderedError(f"{why}; grant {right} on it.")
+            why = f"The control topic '{self._topic}' was not {what} ({failed})."
+            raise NotOrderedError(why, passes=True) from None
+        except TopicLogError as refused:
+            passes, name = refused.code in PASSING, membership.name_of(refused.code)
+            if not refused.found:
+                raise NotOrderedError(f"There is no control topic '{self._topic}' ({name}).", passes=passes) from None
+            remedy = "" if passes else f"; grant {right} on it"
+            why = f"The control topic '{self._topic}' was not {what} ({name}){remedy}."
+            raise NotOrderedError(why, passes=passes) from None
 
 
 class _GroupRecords:

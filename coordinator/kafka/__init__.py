@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, SILENCE, grant, with_remedy
-    from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
+    from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
         ClientConfigError,
         check_kerberos,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         AppendedRecord,
         AppendRecord,
         FindLeader,
+        FindStart,
         LeaderFound,
         ReadLog,
         ReadRecords,
@@ -78,11 +79,12 @@ if TYPE_CHECKING:
     )
     from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
     from bellwether_kafka.coordinator.kafka.size_limit import read_size_limit
+    from bellwether_kafka.coordinator.kafka.topic_log import OFFSET_OUT_OF_RANGE, TopicLog, TopicLogError
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
     _HOMES = {
         "acls": ("DENIED", "IRRELEVANT_TO_READERS", "SILENCE", "grant", "with_remedy"),
-        "certificates": ("CertificateFiles", "Renewed"),
+        "certificates": ("Renewed",),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
@@ -90,7 +92,9 @@ else:
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
-        "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
+        "log_requests": (
+            *("AppendRecord", "AppendedRecord", "FindLeader", "FindStart", "LeaderFound", "ReadLog", "ReadRecords"),
+        ),
         "many_groups": (
             *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
             "ListAllGroups",
@@ -107,6 +111,7 @@ else:
         ),
         "record_batches": ("Limits", "Unread"),
         "size_limit": ("read_size_limit",),
+        "topic_log": ("OFFSET_OUT_OF_RANGE", "TopicLog", "TopicLogError"),
         "transport": ("Transport", "TransportError", "UnreachableError"),
     }
     __getattr__ = on_demand(__name__, _HOMES)

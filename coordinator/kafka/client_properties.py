@@ -32,7 +32,7 @@ IGNORED = frozenset(
     {
         "allow.auto.create.topics",
         "broker.address.family",
-        "client.rack",  # of librdkafka's consumers, which read the control topic and weights; group requests have none
+        "client.rack",  # of librdkafka's consumers, which read weights; group requests have none
         "debug",
         "log_level",
         "metadata.max.age.ms",

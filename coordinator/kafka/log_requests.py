@@ -1,4 +1,4 @@
-"""Requests for one topic of one partition, without librdkafka: who leads it, its records, one more.
+"""Requests for one topic of one partition, without librdkafka: who leads it, where it begins, its records, one more.
 
 Topics go by name, so versions end where ids take over. `record_batches` says what is read of an answer.
 """
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
@@ -18,6 +19,7 @@ PARTITION = 0
 FETCH_BYTES_MAX = 1_000_000
 FETCH_NAMES_UP_TO, PRODUCE_NAMES_UP_TO = 12, 12
 BATCHES_FROM = {"fetch": 4, "produce": 3}  # record batches of version 2
+OFFSETS_FROM, EARLIEST, NO_EPOCH = 1, -2, -1  # of ListOffsets
 ALL_REPLICAS = -1
 ANY_CONSUMER = -1  # a replica id
 NO_ERROR, UNKNOWN_ERROR = 0, -1
@@ -34,9 +36,9 @@ class LeaderFound:
 
 @dataclass(frozen=True, slots=True)
 class FindLeader:
-    """Metadata: which broker leads the topic's partition. Makes no topic. Any broker answers."""
+    """Metadata: which broker leads the topic's partition. Makes no topic. Any broker answers; None: whichever does."""
 
-    node: Node
+    node: Node | None
     topic: str
     timeout_ms: int
 
@@ -58,22 +60,54 @@ class FindLeader:
 
 
 @dataclass(frozen=True, slots=True)
+class StartFound:
+    """`error` is Kafka's code; `offset` the first one of the log."""
+
+    error: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FindStart:
+    """ListOffsets: where the log begins. Brokers do not say so where they refuse an offset."""
+
+    node: Node
+    topic: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        wanted = topic.ListOffsetsPartition(
+            partition_index=PARTITION, current_leader_epoch=NO_EPOCH, timestamp=EARLIEST
+        )
+        return ListOffsetsRequest(
+            replica_id=ANY_CONSUMER,
+            isolation_level=0,
+            topics=[topic(name=self.topic, partitions=[wanted])],
+            min_version=OFFSETS_FROM,
+        )
+
+    def answer(self, response: Any) -> StartFound:
+        found = response.topics[0].partitions[0]
+        return StartFound(found.error_code, max(0, found.offset))
+
+
+@dataclass(frozen=True, slots=True)
 class ReadRecords:
     """(key, value) in the order of the log; `next_offset` to go on from, `end_offset` is behind the last record.
-    `start_offset` is the log's first one. `unread`: what was skipped."""
+    `unread`: what was skipped."""
 
     error: int
     records: tuple[KeyValue, ...] = ()
     next_offset: int = 0
-    start_offset: int = 0
     end_offset: int = 0
     unread: tuple[Unread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Fetch from `offset`, which answers at once, with whatever there is. A broker answers with at least one batch,
-    even if that is larger than `bytes_max`."""
+    """Fetch from `offset`, answered with whatever there is; where there is nothing after `wait_ms`. A broker answers
+    with at least one batch, even if that is larger than `bytes_max`."""
 
     node: Node
     topic: str
@@ -81,6 +115,7 @@ class ReadLog:
     timeout_ms: int
     bytes_max: int = FETCH_BYTES_MAX
     limits: Limits = field(default_factory=Limits)
+    wait_ms: int = 0
 
     def message(self) -> Any:
         topic = FetchRequest.FetchTopic
@@ -89,8 +124,8 @@ class ReadLog:
         )
         return FetchRequest(
             replica_id=ANY_CONSUMER,
-            max_wait_ms=0,
-            min_bytes=0,
+            max_wait_ms=self.wait_ms,
+            min_bytes=1 if self.wait_ms else 0,
             max_bytes=self.bytes_max,
             isolation_level=0,
             session_id=0,
@@ -107,11 +142,10 @@ class ReadLog:
         if error or not response.responses:
             return ReadRecords(error or UNKNOWN_ERROR)
         found = response.responses[0].partitions[0]
-        start = max(0, getattr(found, "log_start_offset", 0) or 0)
         if found.error_code:
-            return ReadRecords(found.error_code, start_offset=start)
+            return ReadRecords(found.error_code)
         read = read_batches(found.records or b"", self.offset, self.limits)
-        return ReadRecords(NO_ERROR, read.records, read.next_offset, start, found.high_watermark, read.unread)
+        return ReadRecords(NO_ERROR, read.records, read.next_offset, found.high_watermark, read.unread)
 
 
 @dataclass(frozen=True, slots=True)

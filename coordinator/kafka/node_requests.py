@@ -22,10 +22,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NodeRequest(Protocol[T_co]):
-    """What `Transport` can send to a node without being a member."""
+    """What `Transport` can send to a node without being a member. Without a node any broker may answer."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> Node | None: ...
 
     @property
     def timeout_ms(self) -> int: ...

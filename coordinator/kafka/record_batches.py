@@ -1,12 +1,13 @@
 """Record batches of a Fetch answer, read with bounded memory and time whatever they hold.
 
-Batches of gzip are decompressed piece by piece and only as far as their limit; a value above its limit is skipped
-without a copy. Other codecs need libraries that a small process does not have. What is not read is reported with its
-offset and the reason, and the reader goes on behind it. Batches of version 2 only (Kafka 0.11).
+Compressed batches are decompressed only as far as their limit, those of gzip piece by piece; a value above its limit is
+skipped without a copy. What is not read is reported with its offset and the reason, and the reader goes on behind it.
+Batches of version 2 only (Kafka 0.11).
 """
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,10 +16,12 @@ KeyValue = tuple[bytes | None, bytes | None]
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")
 _LENGTH_AT, _MAGIC_AT, _MAGIC = 8, 16, 2
-_CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-_NONE, _GZIP, _CODEC_BITS, _CONTROL_BIT = 0, 1, 0x07, 0x20
+_NONE, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
+_CODEC_BITS, _CONTROL_BIT = 0x07, 0x20
 _GZIP_WINDOW = 31  # zlib's number for gzip with its header
 _PIECE = 16_384
+_SNAPPY_MAGIC, _SNAPPY_HEADER_BYTES = b"\x82SNAPPY\x00", 16  # magic and two versions
+_BLOCK_LENGTH = struct.Struct(">I")
 _VARINT_BITS_MAX = 63
 
 
@@ -34,6 +37,7 @@ class Limits:
     bytes: int = 1_000_000
 
 
+NAMED_CHARACTERS_MAX = 100
 RECORD_OVERHEAD = 100  # bytes that Python takes for a record beside its key and value, about
 
 
@@ -45,6 +49,11 @@ class Unread:
     offset: int
     key: bytes | None
     reason: str
+
+    def sentence(self, topic: str) -> str:
+        key = (self.key or b"")[:NAMED_CHARACTERS_MAX].decode(errors="replace")
+        named = f" ({key!r})" if key else ""
+        return f"Record {self.offset}{named} of the topic '{topic}' is not read: it {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +130,9 @@ class _Reading:
             return _Plain(payload)
         if codec == _GZIP:
             return _Gzipped(payload, self._limits.batch_bytes)
-        name = _CODECS.get(codec, f"codec {codec}")
-        raise _UnreadableError(f"is compressed by {name}, which is not read here (gzip and none are)")
+        if codec in (_SNAPPY, _LZ4, _ZSTD):
+            return _Plain(_decompressed(payload, codec, self._limits.batch_bytes))
+        raise _UnreadableError(f"is compressed by codec {codec}, which Kafka does not have")
 
     def _read_records(self, base: int, count: int, source: _Source) -> None:
         if not 0 <= count <= self._limits.batch_records:
@@ -144,8 +154,8 @@ class _Reading:
         key = left.take(key_size) if key_size >= 0 else None
         value_size = _varint(left)
         if value_size > self._limits.value_bytes:
-            self._skipped(offset, key, f"has {value_size} bytes, more than {self._limits.value_bytes}", work=value_size)
             left.skip_rest()
+            self._skipped(offset, key, f"has {value_size} bytes, more than {self._limits.value_bytes}", work=value_size)
             return
         value = left.take(value_size) if value_size >= 0 else None
         left.skip_rest()
@@ -220,6 +230,41 @@ class _Gzipped:
 
     def _too_large(self) -> _UnreadableError:
         return _UnreadableError(f"is in a batch of more than {self._bytes_max} bytes, decompressed", self._bytes_max)
+
+
+def _decompressed(payload: memoryview, codec: int, bytes_max: int) -> memoryview:
+    """The whole batch, in a buffer of a fixed size, behind whose end nothing is decompressed."""
+    import cramjam  # noqa: PLC0415 - too large for a guard that meets none of these codecs
+
+    buffer = memoryview(bytearray(bytes_max))
+    unpack = {
+        _SNAPPY: cramjam.snappy.decompress_raw_into,
+        _LZ4: cramjam.lz4.decompress_into,
+        _ZSTD: cramjam.zstd.decompress_into,
+    }[codec]
+    at = 0
+    try:
+        for block in _snappy_blocks(payload) if codec == _SNAPPY else (payload,):
+            at += unpack(block, buffer[at:])
+    except cramjam.DecompressionError:
+        why = f"is in a batch that is damaged, or of more than {bytes_max} bytes, decompressed"
+        raise _UnreadableError(why, bytes_max) from None
+    return buffer[:at]
+
+
+def _snappy_blocks(payload: memoryview) -> Iterator[memoryview]:
+    """Java clients write blocks, each behind its length; others write the whole as one."""
+    if payload[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
+        yield payload
+        return
+    at = _SNAPPY_HEADER_BYTES
+    while at < len(payload):
+        if at + _BLOCK_LENGTH.size > len(payload):
+            raise _UnreadableError("is damaged")
+        size = _BLOCK_LENGTH.unpack_from(payload, at)[0]
+        at += _BLOCK_LENGTH.size
+        yield payload[at : at + size]
+        at += size
 
 
 class _Bounded:

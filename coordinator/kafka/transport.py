@@ -305,7 +305,12 @@ class Transport:
         return answer(command, await self._send(connection, message(command), command.timeout_ms))
 
     async def _exchange_with_node(self, request: node_requests.NodeRequest[T]) -> T:
-        connection = self._connections.named(_control_key(request.node), request.node)
+        node = request.node
+        connection = (
+            self._connections.named(_control_key(node), node)
+            if node is not None
+            else await self._connections.any_broker()
+        )
         return request.answer(await self._send(connection, request.message(), request.timeout_ms))
 
     async def _send(self, connection: Any, sent: Any, timeout_ms: int) -> Any:

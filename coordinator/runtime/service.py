@@ -271,7 +271,7 @@ class Service:
 
     def _orders(self, topic: str) -> ControlTopic | LocalOrders:
         if topic:
-            return ControlTopic(kafka.librdkafka_properties(self._properties), topic)
+            return ControlTopic(self._properties, topic)
         return LocalOrders(self._properties["bootstrap.servers"])
 
     def _as_configured(self) -> Selection:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 
 from bellwether_kafka.coordinator.control.topic import read_all
-from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
 from tests.interop.support.bellwether import Ended, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, wait_until
@@ -94,7 +93,7 @@ def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaClus
     operator.orders("rebalance", GROUP, "--reason", "test")
     wait_until(lambda: bool(rounds(kafka, GROUP, generation)), 20, stage.sidecars.tails)
     stage.settle()
-    control = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)
+    control = read_all(kafka.client_config("admin", "admin"), CONTROL, 10)
     assert f"rebalance/{GROUP}" not in control, "withdrawn by whoever began it"
 
     operator.orders("leave", GROUP, "--for", "10m", "--reason", "offset reset")
@@ -142,7 +141,7 @@ def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> No
 
 def test_the_order_on_the_wire_is_documented_json(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
     operator.orders("pause", GROUP, "--for", "30s")
-    record = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)[f"pause/{GROUP}"]
+    record = read_all(kafka.client_config("admin", "admin"), CONTROL, 10)[f"pause/{GROUP}"]
     value = json.loads(json.dumps(record.to_json()))
     assert value["v"] == 1
     assert value["kind"] == "pause"

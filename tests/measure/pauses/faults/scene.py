@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 from bellwether_kafka.coordinator.control.records import PlacementOrder
 from bellwether_kafka.coordinator.control.topic import TopicDesk
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, PortLease
 from tests.interop.support.guarded import child_of, guard_command
@@ -171,7 +170,7 @@ class Scene:
 
     def orders(self) -> list[str]:
         """The orders on placement that are in force, as sentences."""
-        records = TopicDesk(librdkafka_properties({"bootstrap.servers": self.cluster.bootstrap}), self.topic).read()
+        records = TopicDesk({"bootstrap.servers": self.cluster.bootstrap}, self.topic).read()
         return [
             one.sentence for one in records.values() if isinstance(one, PlacementOrder) and one.expires_ms > now_ms()
         ]

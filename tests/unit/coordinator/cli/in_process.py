@@ -9,10 +9,14 @@ from unittest import mock
 
 from bellwether_kafka.coordinator.cli import main
 
+# kafka-python cannot read what they answer to ApiVersions.
+VERSION_OF_EMBEDDED_BROKERS = {"BELLWETHER_KAFKA_BELLWETHER_API_VERSION": "2.3"}
+
 
 def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     """How the command ends, and what it prints; an error that it does not expect goes through to the test."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")} | environ
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
+    clean = kept | VERSION_OF_EMBEDDED_BROKERS | environ
     code: object = 0
     printed, complained = io.StringIO(), io.StringIO()
     with (

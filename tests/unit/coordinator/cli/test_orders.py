@@ -41,6 +41,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.support.embedded_transport import API_VERSION
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
@@ -61,7 +62,7 @@ class Desk:
     """A control topic and the commands that use it."""
 
     def __init__(self, brokers: EmbeddedCluster, topic: str) -> None:
-        self.kafka = {"bootstrap.servers": brokers.bootstrap}
+        self.kafka = {"bootstrap.servers": brokers.bootstrap, **API_VERSION}
         self.topic = topic
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -331,7 +332,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(desk: De
         write_now(desk.kafka, desk.topic, b"leave/orders", value)
     shown = desk.ordered("orders")
     assert "ordered pause of 'orders'" in shown.stdout
-    assert shown.stderr.count("('leave/orders') of the control topic is ignored: ") == 4
+    assert shown.stderr.count("The record 'leave/orders' of the control topic is ignored: ") == 4
     assert '"expires_ms" is not a whole number of milliseconds' in " ".join(shown.stderr.split())
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Ev
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import API_VERSION
 from tests.unit.coordinator.membership.playbook import Play
 
 pytestmark = pytest.mark.embedded
@@ -57,12 +59,18 @@ def topic(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
 
 
 def kafka(brokers: EmbeddedCluster) -> dict[str, str]:
-    return {"bootstrap.servers": brokers.bootstrap}
+    return {"bootstrap.servers": brokers.bootstrap, **API_VERSION}
 
 
 def order(kind: OrderKind = OrderKind.LEAVE, seconds: float = 600, target: str = "orders") -> Order:
     now_ms = int(time.time() * 1000)
     return Order(kind, target, "eve", now_ms, now_ms + int(seconds * 1000))
+
+
+def read_now(brokers: EmbeddedCluster, topic: str) -> dict[str, Record]:
+    """As a command, which has no event loop of its own."""
+    with ThreadPoolExecutor(1) as command:
+        return command.submit(read_all, kafka(brokers), topic, LIMIT_S).result()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -157,7 +165,7 @@ def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
         await until(lambda: len(heard) == 3)
         assert heard[1:] == [("beat/pod-1", Beat("pod-1")), ("leave/orders", None)]
         await control.close()
-        assert read_all(kafka(brokers), topic, LIMIT_S) == {"beat/pod-1": Beat("pod-1")}
+        assert read_now(brokers, topic) == {"beat/pod-1": Beat("pod-1")}
 
     story(run())
 
@@ -178,7 +186,7 @@ def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
             write_now(kafka(brokers), topic, *encode(record))
         await until(lambda: bool(heard))
         assert heard == [new]
-        await until(lambda: new.key not in read_all(kafka(brokers), topic, LIMIT_S))
+        await until(lambda: new.key not in read_now(brokers, topic))
         await sidecar.close()
 
     story(run())
@@ -212,7 +220,7 @@ def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers:
         await until(lambda: second.group.turn() == "the beat of a has stopped")
         await until(lambda: second.reports[-1].living == 0)
         await second.close()
-        assert not [key for key in read_all(kafka(brokers), topic, LIMIT_S) if key == "beat/b"]
+        assert not [key for key in read_now(brokers, topic) if key == "beat/b"]
 
     story(run())
 
@@ -302,4 +310,4 @@ def test_orders_sidecars_and_silence_are_metrics() -> None:
 def test_a_topic_with_two_partitions_is_refused(brokers: EmbeddedCluster) -> None:
     brokers.create_topic("control-wide", 2)
     with pytest.raises(ControlTopicError, match="has 2 partitions, but order matters"):
-        ensure_topic(kafka(brokers), "control-wide")
+        ensure_topic({"bootstrap.servers": brokers.bootstrap}, "control-wide")

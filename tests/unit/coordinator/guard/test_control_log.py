@@ -26,7 +26,7 @@ class Paged(Brokers):
 
     def _read(self, request: ReadLog, code: int) -> ReadRecords:
         found = self.log[request.offset : request.offset + 100]
-        return ReadRecords(code, tuple(found), request.offset + len(found), 0, len(self.log))
+        return ReadRecords(code, tuple(found), request.offset + len(found), len(self.log))
 
 
 def an_evacuation(*, by: str = "operator", reason: str = "disk", at_ms: int = 0) -> control.PlacementOrder:
@@ -128,51 +128,51 @@ def test_what_is_not_read_is_named_once() -> None:
 
     async def twice() -> None:
         await log.newest()
-        log._read_afresh()  # as after a minute
+        log._began = float("-inf")  # as after a minute
         await log.newest()
 
     asyncio.run(twice())
     (sentence,) = said
     assert sentence.startswith("Record 3 ('pause/x")
-    assert sentence.endswith("of the control topic 'control' is not read: it has 9 bytes, more than 8.")
+    assert sentence.endswith("of the topic 'control' is not read: it has 9 bytes, more than 8.")
     assert "\x1b" not in sentence
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
-    brokers, order = with_many_beats(), an_evacuation()
-    log = a_log(brokers)
+class Bounded(Paged):
+    """Refuses offsets that the log does not have."""
 
-    class MadeAnew(Paged):
-        def _read(self, request: ReadLog, code: int) -> ReadRecords:
-            return ReadRecords(1, start_offset=0) if request.offset > len(self.log) else super()._read(request, code)
+    def _read(self, request: ReadLog, code: int) -> ReadRecords:
+        found = self.starts_at <= request.offset <= len(self.log)
+        return super()._read(request, code) if found else ReadRecords(1)
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
+    brokers, order = Bounded(), an_evacuation()
+    log = a_log(brokers)
+    for _ in range(3):
+        brokers.say(an_evacuation(reason="before"))
 
     async def both() -> Any:
         await log.newest()
-        anew = MadeAnew()
-        anew.say(order)
-        log.link.transport = anew
+        brokers.log.clear()
+        brokers.say(order)
         return await log.newest()
 
     assert asyncio.run(both()) == {order.key: order}
 
 
 def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins() -> None:
-    order = an_evacuation()
-
-    class Shortened(Paged):
-        def _read(self, request: ReadLog, code: int) -> ReadRecords:
-            if request.offset < 7:
-                return ReadRecords(1, start_offset=7)
-            found = [control.encode(order)] if request.offset == 7 else []
-            return ReadRecords(code, tuple(found), 8, 7, 8)
-
-    assert asyncio.run(a_log(Shortened()).newest()) == {order.key: order}
+    brokers, order = Bounded(), an_evacuation()
+    brokers.log += [(b"pause/x", None)] * 7
+    brokers.say(order)
+    brokers.starts_at = 7
+    assert asyncio.run(a_log(brokers).newest()) == {order.key: order}
 
 
 def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Paged):
         def _read(self, request: ReadLog, code: int) -> ReadRecords:
-            return ReadRecords(code, (), request.offset, 0, 5)
+            return ReadRecords(code, (), request.offset, 5)
 
     monkeypatch.setattr(control_log, "READ_S", 0.3)
     with pytest.raises(NotOrderedError, match=r"not read to its end within 0\.3 s") as raised:

@@ -13,9 +13,11 @@ from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
     FindLeader,
+    FindStart,
     LeaderFound,
     ReadLog,
     ReadRecords,
+    StartFound,
 )
 from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import (
@@ -49,6 +51,7 @@ class Brokers:
     removed: list[str] = field(default_factory=list)
     fenced: list[str] = field(default_factory=list)
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    starts_at: int = 0
     no_topic: bool = False
     codes: dict[type, list[int]] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
@@ -94,6 +97,8 @@ class Brokers:
                 return code
             case FindLeader():
                 return LeaderFound(3) if self.no_topic else LeaderFound(code, None if code else NODE)
+            case FindStart():
+                return StartFound(code, self.starts_at)
             case ReadLog():
                 return self._read(request, code)
             case AppendRecord():
@@ -120,7 +125,7 @@ class Brokers:
 
     def _read(self, request: ReadLog, code: int) -> ReadRecords:
         found = self.log[request.offset :]
-        return ReadRecords(code, tuple(found), request.offset + len(found), 0, len(self.log))
+        return ReadRecords(code, tuple(found), request.offset + len(found), len(self.log))
 
 
 class Process(Guarded):

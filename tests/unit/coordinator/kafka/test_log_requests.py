@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
     FindLeader,
+    FindStart,
     LeaderFound,
     ReadLog,
     ReadRecords,
@@ -21,7 +22,7 @@ from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, 
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Node
 
 NODE = Node(1, "broker", 9092)
-GZIP, SNAPPY = 1, 2
+GZIP, NO_CODEC = 1, 5
 
 
 def over_the_wire(request: Any, version: int) -> None:
@@ -37,6 +38,11 @@ def test_metadata_is_asked_in_every_version(version: int) -> None:
 @pytest.mark.parametrize("version", range(4, 13))
 def test_a_log_is_read_in_every_version(version: int) -> None:
     over_the_wire(ReadLog(NODE, "t", 5, 100), version)
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_the_start_of_a_log_is_asked_in_every_version(version: int) -> None:
+    over_the_wire(FindStart(NODE, "t", 100), version)
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -73,10 +79,10 @@ def batch(offset: int, *records: tuple[bytes, bytes | None], codec: int = 0) -> 
     return offset.to_bytes(8, "big") + bytes(builder.buffer())[8:]
 
 
-def fetched(data: bytes, error: int = 0, end: int = 10, start: int = 0) -> Any:
+def fetched(data: bytes, error: int = 0, end: int = 10) -> Any:
     topic = FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData(
-        partition_index=0, error_code=error, high_watermark=end, log_start_offset=start, records=data
+        partition_index=0, error_code=error, high_watermark=end, log_start_offset=0, records=data
     )
     return FetchResponse(error_code=0, responses=[topic(topic="t", partitions=[partition])])
 
@@ -84,20 +90,20 @@ def fetched(data: bytes, error: int = 0, end: int = 10, start: int = 0) -> Any:
 def test_records_are_read_from_the_offset_on() -> None:
     data = batch(3, (b"a", b"1"), (b"b", None)) + batch(5, (b"c", b"3"), codec=GZIP)
     read = ReadLog(NODE, "t", 4, 100).answer(fetched(data))
-    assert read == ReadRecords(0, ((b"b", None), (b"c", b"3")), 6, 0, 10)
+    assert read == ReadRecords(0, ((b"b", None), (b"c", b"3")), 6, 10)
 
 
 def test_a_batch_that_cannot_be_decompressed_is_reported_and_gone_past() -> None:
     compressed = bytearray(batch(0, (b"a", b"1"), codec=GZIP))
-    compressed[22] = SNAPPY  # the attributes' lower byte
+    compressed[22] = NO_CODEC  # the attributes' lower byte
     read = ReadLog(NODE, "t", 0, 100).answer(fetched(bytes(compressed) + batch(1, (b"b", b"2"))))
     assert (read.records, read.next_offset) == (((b"b", b"2"),), 2)
     (unread,) = read.unread
-    assert (unread.offset, unread.reason) == (0, "is compressed by snappy, which is not read here (gzip and none are)")
+    assert (unread.offset, unread.reason) == (0, "is compressed by codec 5, which Kafka does not have")
 
 
-def test_an_error_of_the_log_comes_with_its_start() -> None:
-    assert ReadLog(NODE, "t", 0, 100).answer(fetched(b"", error=1, start=7)) == ReadRecords(1, start_offset=7)
+def test_an_error_of_the_log_is_no_record() -> None:
+    assert ReadLog(NODE, "t", 0, 100).answer(fetched(b"", error=1)) == ReadRecords(1)
     assert ReadLog(NODE, "t", 0, 100).answer(SimpleNamespace(error_code=0, responses=[])).error == -1
 
 

@@ -4,22 +4,47 @@ import gzip
 import struct
 import tracemalloc
 
+import cramjam
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from bellwether_kafka.coordinator.kafka.record_batches import BatchesRead, Limits, read_batches
 
-GZIP = 1
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+JAVAS_SNAPPY = -SNAPPY  # in blocks
+CODECS = [0, GZIP, SNAPPY, JAVAS_SNAPPY, LZ4, ZSTD]
+NAMES = ["none", "gzip", "snappy", "snappy of Java", "lz4", "zstd"]
 LIMITS = Limits(value_bytes=1_000, batch_bytes=50_000, batch_records=100, bytes=20_000)
 Written = tuple[bytes | None, bytes | None]
 
 
 def batch(offset: int, *records: Written, codec: int = 0) -> bytes:
-    builder = MemoryRecordsBuilder(2, codec, 10_000_000)
+    builder = MemoryRecordsBuilder(2, 0, 10_000_000)
     for key, value in records:
         builder.append(0, key, value, [("trace", b"x")])
     builder.close()
-    return offset.to_bytes(8, "big") + bytes(builder.buffer())[8:]
+    data = offset.to_bytes(8, "big") + bytes(builder.buffer())[8:]
+    return compressed(data, codec) if codec else data
+
+
+def compressed(data: bytes, codec: int) -> bytes:
+    """The same batch with a payload of this codec."""
+    plain = data[PAYLOAD:]
+    payload = {
+        GZIP: lambda: gzip.compress(plain),
+        SNAPPY: lambda: bytes(cramjam.snappy.compress_raw(plain)),
+        JAVAS_SNAPPY: lambda: in_blocks(plain),
+        LZ4: lambda: bytes(cramjam.lz4.compress(plain)),
+        ZSTD: lambda: bytes(cramjam.zstd.compress(plain)),
+    }[codec]()
+    head = altered(altered(data[:PAYLOAD], 8, ">i", PAYLOAD - 12 + len(payload)), ATTRIBUTES, ">h", abs(codec))
+    return head + payload
+
+
+def in_blocks(plain: bytes) -> bytes:
+    """As Java's producers write snappy."""
+    parts = [bytes(cramjam.snappy.compress_raw(plain[at : at + 32_768])) for at in range(0, len(plain), 32_768)]
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(p)) + p for p in parts)
 
 
 def altered(data: bytes, at: int, layout: str, value: int) -> bytes:
@@ -33,14 +58,14 @@ ATTRIBUTES, COUNT, PAYLOAD = 21, 57, 61
 
 def rebuilt(offset: int, payload: bytes, count: int, codec: int = GZIP) -> bytes:
     """A batch with this payload behind its header."""
-    head = bytearray(batch(offset, (b"k", b"v"), codec=codec)[:PAYLOAD])
+    head = bytearray(batch(offset, (b"k", b"v"))[:PAYLOAD])
     struct.pack_into(">i", head, 8, PAYLOAD - 12 + len(payload))
     struct.pack_into(">i", head, 23, count - 1)
     struct.pack_into(">i", head, COUNT, count)
-    return bytes(head) + payload
+    return altered(bytes(head), ATTRIBUTES, ">h", codec) + payload
 
 
-@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("codec", CODECS)
 def test_what_was_written_is_read_from_the_offset_on(codec: int) -> None:
     written: list[Written] = [(b"a", b"1"), (None, b"2"), (b"c", None), (b"d", b"x" * 900)]
     data = batch(5, *written, codec=codec) + batch(9, (b"e", b""), codec=codec)
@@ -48,7 +73,7 @@ def test_what_was_written_is_read_from_the_offset_on(codec: int) -> None:
     assert read_batches(data, 8, LIMITS) == BatchesRead((written[3], (b"e", b"")), 10)
 
 
-@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("codec", CODECS)
 def test_a_large_value_is_named_and_its_neighbours_are_read(codec: int) -> None:
     read = read_batches(batch(3, (b"a", b"1"), (b"big", b"x" * 5_000), (b"c", b"3"), codec=codec), 0, LIMITS)
     assert read.records == ((b"a", b"1"), (b"c", b"3"))
@@ -65,16 +90,20 @@ def test_a_large_key_is_named_too() -> None:
     )
 
 
+LARGE = batch(0, (b"pause/x", bytes(3_000_000)))
+ONE_OF_MANY = batch(0, (b"beat/x", bytes(100_000)), codec=GZIP)
+
+
 @pytest.mark.parametrize(
     "bomb",
     [
-        batch(0, (b"pause/x", bytes(20_000_000)), codec=GZIP),
+        *(compressed(LARGE, codec) for codec in CODECS[1:]),
         batch(0, *[(b"beat/x", bytes(900))] * 100, codec=GZIP),
         rebuilt(0, gzip.compress(bytes(20_000_000)), 100),
         rebuilt(0, gzip.compress(bytes(20_000_000)), 2_000_000_000),
-        b"".join(batch(at, (b"beat/x", bytes(100_000)), codec=GZIP) for at in range(500)),
+        b"".join(at.to_bytes(8, "big") + ONE_OF_MANY[8:] for at in range(500)),
     ],
-    ids=["a value", "a batch", "no records", "a count", "many batches"],
+    ids=[*("a value " + name for name in NAMES[1:]), "a batch", "no records", "a count", "many batches"],
 )
 def test_a_bomb_takes_bounded_memory_and_is_gone_past(bomb: bytes) -> None:
     data = bomb + batch(10_000, (b"after", b"1"))
@@ -124,14 +153,18 @@ GOOD = batch(0, (b"a", b"1"), codec=0)
         altered(batch(0, (b"a", b"1"), codec=GZIP), PAYLOAD, ">b", 0),
         rebuilt(0, gzip.compress(b"\xff" * 40), 1),
         rebuilt(0, b"", 1),
-        *(altered(GOOD, ATTRIBUTES, ">h", codec) for codec in (2, 3, 4, 5, 6, 7)),
+        *(altered(GOOD, ATTRIBUTES, ">h", codec) for codec in (SNAPPY, LZ4, ZSTD, 5, 6, 7)),
+        *(rebuilt(0, batch(0, (b"a", b"1"), codec=codec)[PAYLOAD:-12], 1, abs(codec)) for codec in CODECS[1:]),
     ],
     ids=lambda data: f"{len(data)} bytes",
 )
 def test_what_is_damaged_is_named_and_gone_past(damaged: bytes) -> None:
-    read = read_batches(damaged + batch(1, (b"b", b"2")), 0, LIMITS)
-    assert read.records[-1] == (b"b", b"2")
+    after = batch(1, (b"b", b"2"))
+    read = read_batches(damaged + after, 0, LIMITS)
     assert read.unread
+    if read.next_offset == 1:  # as much work as one answer may take
+        read = read_batches(after, 1, LIMITS)
+    assert read.records[-1] == (b"b", b"2")
     assert read.next_offset == 2
 
 
