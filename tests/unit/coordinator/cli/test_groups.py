@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -227,6 +228,19 @@ def test_doctor_ends_with_what_to_do_next(bootstrap: str) -> None:
     shown = bellwether("doctor", "stable", "--bootstrap", bootstrap).stdout
     steps = shown[shown.index("\nNext:\n") :].splitlines()[2:]
     assert [step[:5] for step in steps] == ["  1. ", "  2. ", "  3. "]
+
+
+def test_doctor_shows_the_topology_of_a_file_before_a_first_start(bootstrap: str, tmp_path: Path) -> None:
+    topology = "ApplicationId: empty\nSubtopologies: [{SubtopologyId: 0, SourceTopics: [orders, returns]}]\n"
+    (tmp_path / "empty.yaml").write_text(topology)
+    (tmp_path / "bellwether.toml").write_text(
+        f'[kafka]\n"bootstrap.servers" = "{bootstrap}"\n[[groups]]\nname = "empty"\nmode = "lead"\nkind = "streams"\n'
+        'topology = "empty.yaml"\ntopology_attested = true\n'
+    )
+    shown = bellwether("doctor", "empty", "--config", str(tmp_path / "bellwether.toml"), COLUMNS="250").stdout
+    assert re.search(r"^pass +topology: 1 subtopology, digest \w+, from a file, and attested\.$", shown, re.MULTILINE)
+    assert "source topics: Topics that the topology names as sources and Bellwether does not see: returns." in shown
+    assert "agree on" not in shown
 
 
 class ManyGroups:

@@ -135,7 +135,7 @@ def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None
 @pytest.mark.parametrize(
     ("counts", "verdict", "named"),
     [
-        ({"users": 4}, Verdict.WARN, "orders do not exist"),
+        ({"users": 4}, Verdict.WARN, "does not see: orders."),
         ({"users": 4, "orders": 4}, Verdict.PASS, "exist"),
         (None, None, ""),
     ],
