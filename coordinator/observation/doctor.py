@@ -451,7 +451,7 @@ def _sources(facts: Facts) -> list[Check]:
         return [Check("source topics", Verdict.FAIL, _sentence("; ".join(found.conflicts)), _EQUALLY_MANY)]
     if found.missing:
         said = f"Topics that the topology names as sources and Bellwether does not see: {listed(found.missing)}."
-        remedy = "Create what does not exist before the application starts, or grant Bellwether's principal the ACL DESCRIBE on these topics."
+        remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
         return [Check("source topics", Verdict.WARN, said, remedy)]
     if found.unchecked:
         return [Check("source topics", Verdict.WARN, _sentence("; ".join(found.unchecked)), _EQUALLY_MANY)]

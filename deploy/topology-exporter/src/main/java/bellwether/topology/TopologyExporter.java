@@ -133,9 +133,12 @@ public final class TopologyExporter {
             err.println(arguments[1] + " cannot be used: " + setting.getMessage());
         } catch (IOException error) {
             err.println(file + " cannot be written or read: " + error);
-        } catch (InvocationTargetException error) {
+        } catch (InvocationTargetException | ExceptionInInitializerError error) {
             err.println(arguments[0] + " failed:");
             error.getCause().printStackTrace(err);
+        } catch (RuntimeException error) {  // of StreamsBuilder.build, such as TopologyException
+            err.println("The topology of " + arguments[0] + " cannot be built:");
+            error.printStackTrace(err);
         } catch (IllegalAccessException error) {
             err.println(arguments[0] + " cannot be called: " + error.getMessage());
         }
@@ -166,6 +169,8 @@ public final class TopologyExporter {
         Method[] methods;
         try {
             methods = Class.forName(type).getDeclaredMethods();
+        } catch (ExceptionInInitializerError error) {
+            throw error;
         } catch (ClassNotFoundException | LinkageError error) {
             throw new UsageException("The class " + type + " cannot be loaded (" + error + "); put the application and its"
                 + " libraries on the class path.");

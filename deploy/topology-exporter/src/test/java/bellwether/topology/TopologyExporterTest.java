@@ -14,6 +14,7 @@ import java.util.Properties;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.TopologyException;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.junit.Before;
 import org.junit.Rule;
@@ -43,6 +44,26 @@ public final class TopologyExporterTest {
         builder.table("users", Materialized.as("users"));
         builder.stream("clicks").to("kept");
         return builder;
+    }
+
+    static StreamsBuilder unbuildable() {
+        return new StreamsBuilder() {
+            @Override
+            public synchronized Topology build(Properties properties) {
+                throw new TopologyException("a source is missing");
+            }
+        };
+    }
+
+    /** Fails before any method of it runs. */
+    static final class Uninitializable {
+        static final int PORT = Integer.parseInt("none");
+
+        private Uninitializable() {}
+
+        static StreamsBuilder builder() {
+            return TopologyExporterTest.builder();
+        }
     }
 
     static Topology broken() {
@@ -120,5 +141,12 @@ public final class TopologyExporterTest {
         assertEquals(2, run("broken", settings));
         assertTrue(err.toString(), err.toString().contains("broken failed:"));
         assertTrue(err.toString(), err.toString().contains("no topology today"));
+        assertEquals("not 1, which says that a file is stale", 2, run("unbuildable", settings));
+        assertTrue(err.toString(), err.toString().contains("cannot be built:"));
+        assertTrue(err.toString(), err.toString().contains("a source is missing"));
+        String[] arguments = {HERE + "$Uninitializable::builder", settings.toString(), file.toString()};
+        err.reset();
+        assertEquals(2, TopologyExporter.run(arguments, new PrintStream(out), new PrintStream(err)));
+        assertTrue(err.toString(), err.toString().contains("NumberFormatException"));
     }
 }
