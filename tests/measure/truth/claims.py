@@ -1,0 +1,305 @@
+"""What is said of groups, as claims that can be compared with samples of the truth. A claim is wrong only where nothing
+that may have been true makes it right; what is said to be unknown is not wrong."""
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.measure.truth.reader import Partition, Sample
+
+AGE_S = 35.0  # what is shown without a time is of a refresh every ten seconds, which may wait for brokers
+READ_S = 8.0  # what is shown with a time has been read within so long before it
+LATE_S = 1.5
+# Series of a reason or a pair of racks, which end with it.
+ENDING = ("group_not_leading", "cross_rack_read_partitions")
+GAP_S = 6.0  # between samples anything may have happened, but no group ends while its members run
+INSTANCE = "bellwether"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`since` and `until` (epoch seconds): the value was true at some moment between them, they say."""
+
+    where: str
+    group: str
+    what: str
+    value: Any
+    since: float
+    until: float
+
+    def __str__(self) -> str:
+        return f"{self.until:.0f} {self.where} says of {self.group}: {self.what} {self.value!r}"
+
+
+def now(where: str, group: str, what: str, value: Any, at: float) -> Claim:
+    """Of something that is shown without a time."""
+    return Claim(where, group, what, value, at - AGE_S, at + LATE_S)
+
+
+def of_moment(where: str, group: str, what: str, value: Any, at: float) -> Claim:
+    return Claim(where, group, what, value, at - READ_S, at + LATE_S)
+
+
+def of_overview(where: str, rows: Sequence[Mapping[str, Any]], groups: Sequence[str], at: float) -> Iterator[Claim]:
+    by_name = {row["group"]: row for row in rows}
+    for group in groups:
+        row = by_name.get(group)
+        if row is None:
+            yield now(where, group, "exists", False, at)
+            continue
+        yield now(where, group, "leading", row["leading"], at)
+        if row["unknown"] is not None or row["trouble"]:
+            yield now(where, group, "unknown", row["trouble"], at)
+            continue
+        if row["members"] is not None:
+            yield now(where, group, "members", row["members"], at)
+        if row["type"] == "missing":
+            yield now(where, group, "exists", False, at)
+        if row["mode"] == "observe" and row["state"] not in ("not known", "not seen yet"):
+            yield now(where, group, "state", row["state"], at)
+        if row["lag"] is not None:
+            yield now(where, group, "lag", (row["lag"], row["unknown_lags"]), at)
+        if row["unowned"]:
+            yield now(where, group, "unowned", row["unowned"], at)
+        yield now(where, group, "assigned_by", row["assigned_by"].lower(), at)
+        for pain in row["pains"]:
+            yield now(where, group, "pain", pain["reason"], at)
+
+
+def of_document(where: str, found: Mapping[str, Any], at: float) -> Iterator[Claim]:
+    """What `describe` and the page of a group say."""
+    group = found["group"]
+    if found["unknown"] is not None:
+        yield now(where, group, "unknown", found["unknown"]["reason"], at)
+        return
+    yield of_moment(where, group, "members", len(found["members"]), found["seen_at_ms"] / 1000)
+    yield of_moment(where, group, "state", found["state"].lower(), found["seen_at_ms"] / 1000)
+    yield Claim(where, group, "age", found["seen_at_ms"] / 1000, at, at)
+    for one in found["anomalies"]:
+        yield now(where, group, "anomaly", one["kind"], at)
+    report = found["lag_report"]
+    for one in report["partitions"] if report else ():
+        place = one["topic"], one["partition"]
+        for what in ("committed", "end"):
+            if one[what] is not None:
+                yield of_moment(where, group, what, (place, one[what]), report["at_ms"] / 1000)
+        if one["lag"] is not None:
+            yield of_moment(where, group, "lag of", (place, one["lag"]), report["at_ms"] / 1000)
+        yield now(where, group, "pain", one["verdict"], at)
+
+
+def of_listed(
+    where: str, rows: Sequence[Mapping[str, Any]], said: str, groups: Sequence[str], at: float
+) -> Iterator[Claim]:
+    """What `groups` says; `said`, on standard error, is that some are left out."""
+    by_name = {row["group_id"]: row for row in rows}
+    for group in groups:
+        if group in by_name:
+            yield now(where, group, "assigned_by", by_name[group]["assigned_by"], at)
+            yield now(where, group, "state", by_name[group]["state"].lower(), at)
+        elif "left out" not in said:
+            yield now(where, group, "exists", False, at)
+
+
+LABELLED = re.compile(r"^bellwether_(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def of_metrics(text: str, groups: Sequence[str], at: float) -> Iterator[Claim]:
+    series: dict[str, dict[tuple[str, str], float]] = {group: {} for group in groups}
+    for name, labels, value in LABELLED.findall(text):
+        known = dict(LABEL.findall(labels))
+        group = known.pop("group", "")
+        if group in series:
+            series[group][name, next(iter(known.values()), "")] = float(value)
+    for group, values in series.items():
+        yield from _of_series(group, values, at)
+
+
+def _of_series(group: str, values: Mapping[tuple[str, str], float], at: float) -> Iterator[Claim]:
+    where = "/metrics"
+    unknown = values.get(("observed_unknown", ""), 0) == 1
+    if unknown:
+        yield now(where, group, "unknown", 1, at)
+    for (name, label), value in values.items():
+        if math.isnan(value):
+            continue
+        if name in ("observed_members", "members") and not unknown:
+            yield now(where, group, "members", int(value), at)
+        if name in ("observed_unowned", "unowned_partitions") and label in ("", "current") and value and not unknown:
+            yield now(where, group, "unowned", int(value), at)
+        if name == "group_leading":
+            yield now(where, group, "leading", value == 1, at)
+        if name == "anomalies" and value:
+            yield now(where, group, "anomaly", label, at)
+        if name == "lag_partitions" and value:
+            yield now(where, group, "pain", label, at)
+    lag, read_at = values.get(("lag_records", ""), math.nan), values.get(("lag_timestamp_seconds", ""))
+    missing = values.get(("lag_unknown_partitions", ""), 0)
+    if read_at is not None and not math.isnan(lag):
+        yield of_moment(where, group, "lag", (int(lag), int(missing)), read_at)
+    # Each series that was there once: what cannot be read ages, or is NaN, and does not vanish.
+    yield Claim(where, group, "series", frozenset(values), at, at)
+
+
+class Judge:
+    """`facts` of groups that are true from the beginning to the end: who leads, what protocol it has."""
+
+    def __init__(self, samples: Mapping[str, Sequence[Sample]], partitions: Mapping[str, Sequence[Partition]]) -> None:
+        self._samples = samples
+        self._partitions = partitions
+        self._series: dict[str, frozenset[Any]] = {}
+
+    def wrong(self, claim: Claim) -> str | None:
+        """Why it is wrong, "" where it is not, None where the samples do not say."""
+        if claim.what == "unknown":
+            return ""
+        if claim.what == "series":
+            return self._vanished(claim)
+        if claim.what == "age":
+            return f"that is {claim.until - claim.value:.0f} s old" if claim.until - claim.value > AGE_S else ""
+        samples = self._around(claim)
+        if samples is None:
+            return None
+        return _RULES[claim.what](self, claim, samples)
+
+    def _vanished(self, claim: Claim) -> str:
+        before = self._series.get(claim.group, frozenset())
+        self._series[claim.group] = claim.value | before
+        gone = sorted(str(one) for one in before - claim.value if one[0] not in ENDING)
+        return f"series have vanished: {gone}" if gone else ""
+
+    def _around(self, claim: Claim) -> Sequence[Sample] | None:
+        """From the last sample before the claim's time to the first one after it."""
+        samples = self._samples[claim.group]
+        first = next((i for i in range(len(samples) - 1, -1, -1) if samples[i].ended <= claim.since), None)
+        last = next((i for i, one in enumerate(samples) if one.begun >= claim.until), None)
+        return None if first is None or last is None else samples[first : last + 1]
+
+    def exists(self, claim: Claim, samples: Sequence[Sample]) -> str:
+        return "" if any(one.state == "Dead" for one in samples) else "it does"
+
+    def members(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        counts = {len(one.members) - len({INSTANCE} & one.instances) for one in samples}
+        if min(counts) <= claim.value <= max(counts):
+            return ""
+        return f"there were {sorted(counts)}" if claim.value == 0 or _close(samples) else None
+
+    def state(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        states = {one.state.lower() for one in samples}
+        if claim.value in states:
+            return ""
+        rebalancing = {"preparingrebalance", "completingrebalance"}
+        if claim.value in rebalancing and len({one.members for one in samples}) > 1:
+            return ""  # shorter than the time between samples
+        return f"it was {sorted(states)}" if claim.value in ("dead", "empty") or _close(samples) else None
+
+    def leading(self, claim: Claim, samples: Sequence[Sample]) -> str:
+        led = any(INSTANCE in one.instances for one in samples)
+        return "Bellwether is not in the group" if claim.value and not led else ""
+
+    def assigned_by(self, claim: Claim, samples: Sequence[Sample]) -> str:
+        led = {INSTANCE in one.instances for one in samples}
+        others = {len(one.members) > len({INSTANCE} & one.instances) for one in samples}
+        fits = {
+            "bellwether": True in led,
+            "a member": False in led and True in others,
+            "nobody": False in others and False in led,
+            "unknown": True,
+            "": True,
+        }
+        return "" if fits.get(claim.value, False) else f"led by Bellwether {led}, with members {others}"
+
+    def lag(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        (lag, unknown), each = claim.value, [self._lag_of(p, samples) for p in self._partitions[claim.group]]
+        if None in each:
+            return None
+        low, high = (sum(one[i] for one in each if one is not None) for i in (0, 1))
+        low = 0 if unknown else low
+        return "" if low <= lag <= high else f"it was {low} to {high}"
+
+    def lag_of(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        place, lag = claim.value
+        bounds = self._lag_of(place, samples)
+        return None if bounds is None else "" if bounds[0] <= lag <= bounds[1] else f"it was {bounds}"
+
+    def committed(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        return _between(claim.value, [one.committed for one in samples])
+
+    def end(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        return _between(claim.value, [one.ends for one in samples])
+
+    def pain(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        reason = claim.value
+        if reason in ("ok", "unknown", "waits", "not_led", "not_seen", "rebalances_often", "no_owner", "unusual"):
+            return ""  # said elsewhere, or no claim on what is read here
+        if reason == "nobody_reads":
+            return self.members(Claim(claim.where, claim.group, "members", 0, claim.since, claim.until), samples)
+        if reason in ("stalled", "stopped", "falling_behind"):
+            return self._no_progress(claim)
+        return "nothing is wrong with it"
+
+    def anomaly(self, claim: Claim, _: Sequence[Sample]) -> str:
+        return "nothing is wrong with it"
+
+    def unowned(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+        steady = len({one.members for one in samples}) == 1 and {one.state for one in samples} == {"Stable"}
+        return "members have all of it" if steady and _close(samples) and samples[0].members else None
+
+    def _no_progress(self, claim: Claim) -> str:
+        """Whether five minutes before it some partition was not read on, although records were there."""
+        window = [one for one in self._samples[claim.group] if claim.until - 300 <= one.begun <= claim.until]
+        if not window or window[-1].ended - window[0].begun < 270:
+            return "Bellwether has not seen five minutes"
+        for place in self._partitions[claim.group]:
+            lags = [one.ends[place] - one.committed.get(place, 0) for one in window if place in one.ends]
+            if lags and min(lags) > 0:
+                return ""
+        return "each partition was read to its end within five minutes"
+
+    def _lag_of(self, place: Partition, samples: Sequence[Sample]) -> tuple[int, int] | None:
+        ends = [one.ends[place] for one in samples if place in one.ends]
+        committed = [one.committed[place] for one in samples if place in one.committed]
+        if not ends or not committed:
+            return None
+        return max(0, min(ends) - max(committed)), max(0, max(ends) - min(committed))
+
+
+_RULES = {
+    "exists": Judge.exists,
+    "members": Judge.members,
+    "state": Judge.state,
+    "leading": Judge.leading,
+    "assigned_by": Judge.assigned_by,
+    "lag": Judge.lag,
+    "lag of": Judge.lag_of,
+    "committed": Judge.committed,
+    "end": Judge.end,
+    "pain": Judge.pain,
+    "anomaly": Judge.anomaly,
+    "unowned": Judge.unowned,
+}
+
+
+def _between(value: tuple[Partition, int], samples: Sequence[Mapping[Partition, int]]) -> str | None:
+    place, offset = value
+    known = [one[place] for one in samples if place in one]
+    if len(known) < 2:
+        return None
+    return "" if min(known) <= offset <= max(known) else f"it was {min(known)} to {max(known)}"
+
+
+def _close(samples: Sequence[Sample]) -> bool:
+    return all(after.begun - before.ended <= GAP_S for before, after in itertools.pairwise(samples))
+
+
+def parsed(text: str) -> Any:
+    """None where a command was ended or says it in words."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return None

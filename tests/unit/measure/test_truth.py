@@ -1,0 +1,84 @@
+"""The comparison with the truth notices what is wrong, and takes nothing for wrong that may have been true."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.measure.truth.claims import Claim, Judge, now, of_metrics, of_moment, of_overview
+from tests.measure.truth.reader import Sample
+
+PLACES = [("t", 0), ("t", 1)]
+AT = 50.0
+
+
+def sample(second: int, **changed: Any) -> Sample:
+    """Two members read ten records a second and lag by five."""
+    ends = dict.fromkeys(PLACES, 10 * second)
+    committed = {place: max(0, end - 5) for place, end in ends.items()}
+    calm = Sample(second, second + 0.5, "Stable", frozenset("ab"), frozenset(), committed, ends)
+    return replace(calm, **changed)
+
+
+CALM = [sample(second) for second in range(100)]
+
+
+def judged(claim: Claim, samples: list[Sample] = CALM) -> str | None:
+    return Judge({"g": samples}, {"g": PLACES}).wrong(claim)
+
+
+@pytest.mark.parametrize(
+    ("what", "right", "wrong"),
+    [
+        ("members", 2, 0),
+        ("members", 2, 3),
+        ("state", "stable", "empty"),
+        ("leading", False, True),
+        ("assigned_by", "a member", "nobody"),
+        ("assigned_by", "unknown", "bellwether"),
+        ("lag", (10, 0), (1_000, 0)),
+        ("pain", "ok", "nobody_reads"),
+        ("pain", "waits", "stalled"),
+        ("pain", "not_seen", "wrong_assignment"),
+    ],
+)
+def test_what_is_wrong_is_noticed(what: str, right: Any, wrong: Any) -> None:
+    assert judged(now("page", "g", what, right, AT)) == ""
+    assert judged(now("page", "g", what, wrong, AT))
+
+
+def test_offsets_are_those_of_their_moment() -> None:
+    for offset, fits in ((480, True), (300, False)):
+        assert (judged(of_moment("page", "g", "end", (PLACES[0], offset), AT)) == "") is fits
+        assert (judged(of_moment("page", "g", "committed", (PLACES[0], offset - 5), AT)) == "") is fits
+
+
+def test_what_the_reader_has_not_seen_is_not_decided() -> None:
+    gap = [one for one in CALM if not 20 < one.begun < 60]
+    assert judged(now("page", "g", "members", 3, AT), gap) is None
+    assert judged(now("page", "g", "members", 0, AT), gap), "members do not go and come back within a gap"
+    assert judged(now("page", "g", "members", 2, 1_000.0)) is None
+
+
+def test_a_group_that_ended_may_be_said_to_have_ended() -> None:
+    assert judged(now("page", "g", "exists", False, AT))
+    assert (
+        judged(now("page", "g", "exists", False, AT), [*CALM[:40], *(sample(s, state="Dead") for s in range(40, 99))])
+        == ""
+    )
+
+
+def test_a_series_that_vanishes_is_wrong_and_one_that_is_unknown_is_not() -> None:
+    judge = Judge({"g": CALM}, {"g": PLACES})
+    line = 'bellwether_lag_records{{group="g"}} {}\nbellwether_lag_timestamp_seconds{{group="g"}} 50.0\n'
+    first = list(of_metrics(line.format("10.0"), ["g"], AT))
+    assert {claim.what for claim in first} == {"lag", "series"}
+    assert [judge.wrong(claim) for claim in first[-1:]] == [""]
+    (unknown,) = of_metrics(line.format("NaN"), ["g"], AT)
+    assert judge.wrong(unknown) == ""
+    (gone,) = of_metrics("", ["g"], AT)
+    assert "vanished" in (judge.wrong(gone) or "")
+
+
+def test_a_group_that_is_left_out_is_said_not_to_be_there() -> None:
+    assert [(claim.what, claim.value) for claim in of_overview("page", [], ["g"], AT)] == [("exists", False)]
