@@ -38,7 +38,7 @@ from bellwether_kafka.coordinator.cli.look import (
     run_to_end,
 )
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say, say_lines
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 from bellwether_kafka.coordinator.replay import History, HistoryError, read_history
@@ -93,7 +93,7 @@ def assess(
 
 def _print(found: Sequence[Assessment], output: Format) -> None:
     if output is Format.HTML:
-        say(page(found), nl=False)
+        say_lines(page(found), nl=False)
     elif output in (Format.JSON, Format.YAML):
         print_document([document(one) for one in found], Output(output.value))
     else:

@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from bellwether_kafka.bounded import read_stream
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say_lines, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
@@ -53,7 +53,7 @@ def decode(
     if output.is_document:
         print_document(found, output)
     else:
-        say(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+        say_lines(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _as_sentence(text: str) -> str:

@@ -210,6 +210,12 @@ def roll(
     if not any(MEMBER in word for word in command):
         fail(f"--exec has no place for the member's id; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
     chosen = members_of(to.at_rest(group, wait), member)
+    acting = [name for name in chosen if for_shell(name) != name or name.startswith("-")]
+    if acting and not force:
+        fail(
+            f"A shell would act on the name {', '.join(acting)}, which a client has chosen, where the command hands it"
+            " to one. Name the others with --member, or give --force."
+        )
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
         _say(f"[{number}/{len(chosen)}] {name}")
@@ -241,8 +247,12 @@ def unpin(
         fail(f"There is no {what} in {group}; see 'bellwether orders'.")
     for order in found:
         to.withdraw(order.key)
-    sentences = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
-    tell(to.output, sentences, withdrawn=[document(order) for order in found])
+    sentences = [f"Withdrawn: {order.sentence}." for order in found]
+    if to.output.is_document:
+        tell(to.output, "\n".join(sentences), withdrawn=[document(order) for order in found])
+        return
+    for sentence in sentences:
+        say(sentence)
 
 
 @with_topic_or_locally

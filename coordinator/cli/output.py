@@ -47,8 +47,13 @@ class Output(StrEnum):
 As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
 
 
-def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints text for people. Names in it may hold anything, and errors of libraries a secret."""
+def say(text: str, *, err: bool = False) -> None:
+    """Prints a line for people. Names in it may hold anything, a line feed too, and errors of libraries a secret."""
+    typer.echo(for_terminal(without_secrets(text)), err=err)
+
+
+def say_lines(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints text of several lines, in which no name begins one."""
     typer.echo(for_terminal(without_secrets(text), lines=True), err=err, nl=nl)
 
 
@@ -64,9 +69,9 @@ def print_document(document: Any, output: Output, *, one_of_many: bool = False) 
         # By way of JSON: both print the same values, without tags and anchors.
         plain = json.loads(json.dumps(document))
         text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
-        say(text, nl=False)
+        say_lines(text, nl=False)
     else:
-        say(json.dumps(document, indent=None if one_of_many else 2))
+        say_lines(json.dumps(document, indent=None if one_of_many else 2))
 
 
 def repeated(show: Callable[[], None], interval_s: float | None) -> None:
@@ -91,6 +96,10 @@ class Console(rich.console.Console):
         if not self.is_terminal:
             self.width = UNCUT
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Draws these, without secrets. A line feed in a Text is one of a name's, and begins no line."""
+        super().print(*(_of_one_line(one) if isinstance(one, Text) else one for one in objects), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """What is drawn, without control characters of names: only rich's own control codes reach the terminal."""
         for segment in super().render(renderable, options):
@@ -104,6 +113,11 @@ class Console(rich.console.Console):
         raise BrokenPipeError
 
 
+def _of_one_line(text: Text) -> Text:
+    shown = for_terminal(without_secrets(text.plain))
+    return text if shown == text.plain else Text(shown, text.style)
+
+
 class Table:
     """Columns two spaces apart, the headings bold where that can be seen. On a terminal that is too narrow cells go on
     in the next line; nothing is cut. Lines are put together here, because rich's own table takes most of a second for
@@ -114,7 +128,7 @@ class Table:
         self._rows: list[tuple[tuple[str, ...], Style | None]] = []
 
     def add_row(self, *cells: str, style: Style | None = None) -> None:
-        self._rows.append((tuple(map(for_terminal, cells)), style))
+        self._rows.append((tuple(for_terminal(without_secrets(cell)) for cell in cells), style))
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> Iterator[Segment]:
         lines = [(self._columns, HEADING), *self._rows]

@@ -158,5 +158,6 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
     if output.is_document:
         print_document(summary(outcomes), output)
         return
-    say(recommendation(outcomes))
+    for line in recommendation(outcomes).splitlines():
+        say(line)
     say(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")

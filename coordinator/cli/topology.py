@@ -22,7 +22,7 @@ from bellwether_kafka.bounded import read_file, read_stream, yaml_of
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say, say_lines
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
@@ -163,7 +163,8 @@ def diff(
         return
     for line in sentences(found):
         say(line)
-    say(f"\nA rolling upgrade: {found.rolling}")
+    say("")
+    say(f"A rolling upgrade: {found.rolling}")
 
 
 async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
@@ -224,4 +225,4 @@ def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     if output.is_document:
         print_document(yaml_of(text), output)
     else:
-        say(text, nl=False)
+        say_lines(text, nl=False)

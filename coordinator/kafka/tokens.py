@@ -209,7 +209,9 @@ def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str
 
     form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
     login = f"{properties[CLIENT_ID]}:{properties[CLIENT_SECRET]}".encode()
-    headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}", "Accept": "application/json"}
+    encoded = base64.b64encode(login).decode()
+    keep_secret(encoded)
+    headers = {"Authorization": f"Basic {encoded}", "Accept": "application/json"}
     body = urllib.parse.urlencode(form).encode()
     where = f"The token endpoint {url.partition('?')[0]} of {ENDPOINT}"
     try:

@@ -3,17 +3,20 @@
 Whatever reads a secret from a setting, a file or a variable hands it over once; whatever prints text for people asks.
 """
 
+import base64
 import json
 import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
+
+from bellwether_kafka.coordinator.names.languages import for_html, for_shell
 
 HIDDEN = "[hidden]"
 SHORTEST = 4  # characters; hiding shorter text would hide parts of ordinary words
 LINE_SHORTEST = (
     16  # of a line of a secret of several lines; headers of PEM files are shorter words or begin with dashes
 )
-RENEWED_MAX = 32  # ways to write tokens, which are renewed for as long as the process runs; the oldest have ended
+RENEWED_MAX = 64  # ways to write tokens, which are renewed for as long as the process runs; the oldest have ended
 
 SECRETS = (
     "password",
@@ -31,8 +34,14 @@ _ASSIGNED = re.compile(
     rf"""((?:{"|".join(map(re.escape, SECRETS))})[\w.-]*['"]?\s*[:=]\s*)('[^']*'|"[^"]*")""", re.IGNORECASE
 )
 
-# A password within an address, as in https://user:password@host.
-_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/?#:@'\"]*:)[^\s/?#'\"]+(?=@)", re.IGNORECASE)
+# A password within an address, as in https://user:password@host, also with a slash in it that should be encoded. What
+# is a number before a slash is a port.
+_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/?#:@'\"]*:)(?!\d+[/?#])[^\s'\"]+(?=@)", re.IGNORECASE)
+# A value of a query that has the name of a secret, as in https://host/?api_key=value.
+_OF_QUERIES = "|".join(map(re.escape, (*SECRETS, "apikey", "api_key", "api-key", "signature")))
+_IN_QUERY = re.compile(rf"""([?&;][\w.%-]*(?:{_OF_QUERIES})[\w.%-]*=)[^\s&;'"#]+""", re.IGNORECASE)
+
+_ENCODED = re.compile("%[0-9A-F]{2}")
 
 # Each way to write a secret, and its bytes: of those that hold for as long as the process, and of those that end.
 _lasting: dict[str, bytes] = {}
@@ -54,10 +63,12 @@ def keep_secret(value: str, *, renewed: bool = False) -> None:
 
 def without_secrets(text: str) -> str:
     """The text with HIDDEN in place of every value that is to be kept secret, the longest first, of values in quotes
-    that have the name of a secret, and of passwords in addresses."""
+    that have the name of a secret, also in the query of an address, and of passwords in addresses."""
     for value in sorted((one for one in (*_lasting, *_renewed) if one in text), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return _IN_ADDRESS.sub(rf"\g<1>{HIDDEN}", _ASSIGNED.sub(rf"\g<1>{HIDDEN}", text))
+    for pattern in (_ASSIGNED, _IN_QUERY, _IN_ADDRESS):
+        text = pattern.sub(rf"\g<1>{HIDDEN}", text)
+    return text
 
 
 def without_kept_secrets(data: bytes) -> bytes:
@@ -74,6 +85,11 @@ def _written(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield repr(value)[1:-1]
-    yield quote(value, safe="")
-    yield quote_plus(value)
+    for encoded in (quote(value, safe=""), quote_plus(value)):
+        yield encoded
+        yield _ENCODED.sub(lambda hit: hit[0].lower(), encoded)
+    yield for_html(value)
+    yield for_shell(value)[1:-1]
+    yield value.replace("'", "''")  # YAML
+    yield base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= LINE_SHORTEST and line[0] != "-")

@@ -4,10 +4,11 @@ import json
 import sys
 
 import pytest
+import typer
 import yaml
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, print_document
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say
 
 DOCUMENT = {"group": "orders", "lags": [1, None], "same": (pair := ("a", 1)), "again": pair, "moved": False}
 
@@ -95,3 +96,20 @@ def test_one_document_of_many_is_a_line_or_a_yaml_document(capsys: pytest.Captur
     for _ in range(2):
         print_document(DOCUMENT, Output.YAML, one_of_many=True)
     assert len(list(yaml.safe_load_all(capsys.readouterr().out))) == 2
+
+
+def test_no_name_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A group may be called anything: what follows a line feed would look like a sentence of Bellwether's."""
+    forged = "orders\nPlan: nothing moves."
+    say(f"{forged}: 3 partitions move")
+    with pytest.raises(typer.Exit):
+        fail(f"The group {forged} is not there.")
+    Console().print(Text(f"{forged}: classic, Stable"))
+    Console().print(Text.assemble(("  ~ ", "yellow"), forged))
+    table = Table("group")
+    table.add_row(forged)
+    Console().print(table)
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).splitlines()
+    assert len(lines) == 6
+    assert not [line for line in lines if line.startswith("Plan:")]

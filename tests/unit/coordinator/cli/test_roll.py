@@ -162,6 +162,22 @@ def test_a_command_that_does_not_say_whom_it_restarts_is_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["one; rm -rf /", "$(id)", "`id`", "a b", "-H evil", "x\ny"])
+def test_a_name_that_a_shell_would_act_on_is_handed_to_no_command(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands such as `ssh HOST 'restart {member}'` lead to a shell, and clients choose their ids."""
+    desk = Desk(monkeypatch)
+    monkeypatch.setattr(desk, "seen", lambda: consumers(("a-1", name, "app")))
+    with pytest.raises(typer.Exit) as ended:
+        desk.roll(OK)
+    assert ended.value.exit_code == Exit.INPUT
+    assert not desk.given
+    assert "--force" in capsys.readouterr().err
+    desk.roll(OK, force=True)
+    assert [order.where for order in desk.given] == [f"member:{name}"]
+
+
 def test_what_is_done_is_said_before_the_next_one_begins(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

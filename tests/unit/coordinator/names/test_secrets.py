@@ -1,15 +1,18 @@
 """Secrets are hidden by value, however a language writes them, and passwords in addresses by their place."""
 
 import base64
+import html
 import json
+import shlex
 from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
+import yaml
 
 from bellwether_kafka.coordinator.names import HIDDEN, keep_secret, without_kept_secrets, without_secrets
 from bellwether_kafka.coordinator.names.secrets import RENEWED_MAX
 
-HARD = 'pl"ant\\ed &/é#1'
+HARD = "pl\"ant\\e'd &/é#1"
 BODY = [base64.b64encode(bytes(range(number, number + 48))).decode() for number in (0, 48)]
 PEM = "\n".join(("-----BEGIN PRIVATE KEY-----", *BODY, "-----END PRIVATE KEY-----"))
 
@@ -24,12 +27,19 @@ PEM = "\n".join(("-----BEGIN PRIVATE KEY-----", *BODY, "-----END PRIVATE KEY----
         f"http://host/?{urlencode({'token': HARD})}",
         quote(HARD, safe=""),
         quote_plus(HARD),
+        quote(HARD, safe="").lower(),
+        html.escape(HARD),
+        shlex.quote(HARD),
+        base64.b64encode(HARD.encode()).decode(),
+        *(yaml.safe_dump({"text": HARD}, allow_unicode=True, default_style=style) for style in (None, "'", '"')),
     ],
 )
 def test_a_secret_is_hidden_in_whatever_language_it_is_written(written: str) -> None:
     keep_secret(HARD)
+    encoded = base64.b64encode(HARD.encode()).decode()
     for shown in (without_secrets(written), without_kept_secrets(written.encode()).decode()):
         assert "ant" not in shown, shown
+        assert encoded not in shown, shown
         assert HIDDEN in shown
 
 
@@ -46,6 +56,9 @@ def test_a_line_of_a_key_is_hidden_and_what_every_key_begins_with_is_not() -> No
         ("url='https://:s3cr3t@h'", f"url='https://:{HIDDEN}@h'"),
         ("SASL_SSL://broker:9092 and a@b", "SASL_SSL://broker:9092 and a@b"),
         ("http://host:8081/a@b", "http://host:8081/a@b"),
+        ("https://user:p/w?x@host/y refused", f"https://user:{HIDDEN}@host/y refused"),
+        ("https://host/?api_key=pw&x=1 refused", f"https://host/?api_key={HIDDEN}&x=1 refused"),
+        ("GET /?X-Amz-Security-Token=pw HTTP", f"GET /?X-Amz-Security-Token={HIDDEN} HTTP"),
     ],
 )
 def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
