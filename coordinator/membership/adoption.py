@@ -140,8 +140,14 @@ class Adoption:
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
             core.sighting.awaited = True  # when Bellwether may join, members that were to return at once have done so
         obstacle = rules.unfit(answer, config)
-        if obstacle is not None:
+        by_broker = obstacle is not None and obstacle.reason is NotLeading.CONVERTED
+        core.sighting.by_broker = obstacle if by_broker else None
+        if obstacle is not None and not by_broker:
             self.leaving.fail(obstacle)
+            return
+        if obstacle is not None:
+            self._report(obstacle.sentence)
+            core.set_timer(Timer.WATCH, config.watch_interval_ms)
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)

@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator.membership.commands import Command, Note, Note
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
+from bellwether_kafka.coordinator.membership.role import Obstacle
 from bellwether_kafka.coordinator.membership.rules import HandBacks, JoinPolicy, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
@@ -55,6 +56,7 @@ class Sighting:
     awaited: bool = False  # it is not joined while it is empty: a member has to come first
     protocol_type: str = ""  # of the last description; it stays "" while only commits without a member were made
     self_assigned: bool = False  # offsets have moved in it while no member was there
+    by_broker: Obstacle | None = None  # a broker assigns in it, until its last member of KIP-848 has left
 
     def seen(self, state: str, protocol_type: str, *, others: bool) -> None:
         self.state = state

@@ -112,8 +112,10 @@ class CurrentRole:
         return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
 
     def _waits(self) -> Obstacle | None:
-        """After a hand-back for a proof, after a setback for a time."""
+        """While a broker assigns, after a hand-back for a proof, after a setback for a time."""
         core = self.core
+        if core.sighting.by_broker is not None:
+            return core.sighting.by_broker
         if core.hand_backs.waits:
             return core.hand_backs.obstacle
         return core.policy.setback if core.policy.may_try_in(core.now) else None

@@ -63,7 +63,7 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.ORDERED_OUT: "End the order with `bellwether resume`.",
     NotLeading.STANDBY: "Nothing to do: another instance leads the group, and this one takes over when it stops.",
     NotLeading.FENCED: "Give each process an instance_id of its own, or set standby = true; then restart this one.",
-    NotLeading.CONVERTED: "Remove the group from the settings, or set group.protocol=classic in its members.",
+    NotLeading.CONVERTED: 'Set group.protocol=classic in its members, or mode = "observe" in the group\'s settings.',
     NotLeading.UNFIT: "Correct the setting that the reason names, then restart.",
     NotLeading.DENIED: "Grant the ACL or correct the credentials that the reason names, then restart.",
     NotLeading.STOPPED: "Start Bellwether again.",

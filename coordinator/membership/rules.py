@@ -84,8 +84,8 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
         return Obstacle(
             NotLeading.CONVERTED,
             f"Group '{config.group_id}' is not a classic consumer group: its broker assigns by itself (KIP-848 or"
-            " another new protocol); remove it from the configured groups, or set group.protocol=classic in its"
-            " members.",
+            " another new protocol). Bellwether observes it, and leads again once its members have"
+            " group.protocol=classic.",
         )
     sentence = _another_kind(answer, config) or _taken(answer, config)
     return Obstacle(NotLeading.UNFIT, sentence) if sentence else None

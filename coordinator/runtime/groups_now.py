@@ -34,8 +34,9 @@ def group_now(
         by = BELLWETHER if status.leading else UNKNOWN
         return GroupNow(status, "", by, lag, curve, rebalances=led)
     rebalances = led + sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
-    by, trouble = BELLWETHER if status.leading else _assigned_by(seen), _trouble(seen, now_ms)
-    about = GroupNow(status, seen.kind, by, lag, curve, rebalances=rebalances, trouble=trouble)
+    # What a process leads is classic, whatever brokers showed before it began to.
+    by, kind = (BELLWETHER, "classic") if status.leading else (_assigned_by(seen), seen.kind)
+    about = GroupNow(status, kind, by, lag, curve, rebalances=rebalances, trouble=_trouble(seen, now_ms))
     return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
 
 

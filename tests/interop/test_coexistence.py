@@ -10,6 +10,7 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.page import Page, served
 from tests.interop.support.raw import RawError, RawMember, describe
 from tests.interop.support.rounds import last_round
 from tests.measure.ghosts import assisting, freed_of_a_ghost
@@ -25,19 +26,40 @@ def pair(flock: Flock, name: str) -> list[Member]:
     return members
 
 
-def test_a_conversion_to_kip_848_is_stepped_aside_for(kafka: KafkaCluster) -> None:
-    name = "coexist-allow"
+@pytest.mark.parametrize("beside", [(), ({"match": "*"},)], ids=["alone", "beside a pattern"])
+def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
+    kafka: KafkaCluster, beside: tuple[dict[str, str], ...]
+) -> None:
+    """Bellwether steps aside for the broker, goes on to show members, owners and lag, and leads the group again."""
+    name = f"coexist-allow-{len(beside)}"
     kafka.create_topic(name, PARTITIONS)
-    with Bellwether(kafka, [name]) as lead, Flock(kafka.bootstrap) as flock:
-        members = pair(flock, name)
+    names = {f"{name}-{partition}" for partition in range(PARTITIONS)}
+    with (
+        served() as address,
+        Bellwether(kafka, [name], http_address=address, beside=beside) as lead,
+        Flock(kafka.bootstrap) as flock,
+    ):
+        page, members = Page(address, name), pair(flock, name)
         wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=True)), 20, lead.tail)
-        members.append(flock.member("java", name, [name], [], protocol="consumer"))
-        wait_settled(members, partitions_of({name: PARTITIONS}))
-        wait_until(lambda: not lead.running, 40, lead.tail)
-        assert lead.stop() == 2
+        wait_until(lambda: page.held() == names, 30, lead.tail)
+        newcomer = flock.member("java", name, [name], [], protocol="consumer")
+        wait_settled([*members, newcomer], partitions_of({name: PARTITIONS}))
+        wait_until(lambda: page.row().get("type") == "consumer", 60, lead.tail)
+        wait_until(lambda: page.row()["members"] == 3 and page.held() == names, 60, lambda: str(page.row()))
+        row = page.row()
+        assert (row["assigned_by"], row["role"]["reason"], row["unowned"]) == ("its broker", "converted", 0)
+        assert row["unknown"] is None
+        assert row["verdict"] is not None
+        series = page.series()
+        assert (series["members"], series["group_leading"]) == (3, 0)
+        assert {"lag_records", "lag_unknown_partitions", "lag_timestamp_seconds", "unowned_partitions"} <= series.keys()
         assert "converted to the KIP-848 protocol" in lead.text()
-        assert f"Group '{name}' is not a classic consumer group" in lead.tail(1)
-        wait_settled(members, partitions_of({name: PARTITIONS}))
+        assert lead.running
+        newcomer.stop()
+        wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
+        wait_until(lambda: page.row().get("leading") is True, 90, lead.tail)
+        wait_until(lambda: page.row()["members"] == 2 and page.held() == names, 60, lambda: str(page.row()))
+        assert page.row()["type"] == "classic"
 
 
 def test_a_conversion_is_blocked_where_the_operator_says_so(kafka: KafkaCluster) -> None:

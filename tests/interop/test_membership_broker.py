@@ -135,16 +135,16 @@ def test_the_newer_process_fences_the_older(kafka: KafkaCluster, topic: str) -> 
             assert member.count("assigned") == told
 
 
-def test_a_broker_assigned_group_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
+def test_a_group_in_which_a_broker_assigns_is_watched(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-kip848"
     with Flock(kafka.bootstrap) as flock:
         member = flock.member("java", group, [topic], [], protocol="consumer")
         settled(member)
         told = member.count("assigned")
-        with Sidecar(properties(kafka), config(group)) as refused:
-            outcome = refused.wait_for_outcome()
-        assert outcome.exit_code == 2
-        assert f"Group '{group}' is not a classic consumer group" in outcome.messages[0]
+        with Sidecar(properties(kafka), config(group)) as watching:
+            sentence = f"Group '{group}' is not a classic consumer group"
+            watching.wait_until(lambda: any(sentence in said for said in watching.said(NoteKind.WATCHING)), sentence)
+            watching.wait_for(State.WATCHING)
         assert member.count("assigned") == told
 
 

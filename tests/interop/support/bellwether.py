@@ -78,7 +78,8 @@ def toml(kafka: Mapping[str, str], groups: Sequence[Mapping[str, Any]], **settin
 
 class Bellwether:
     """One process that leads these groups; a context manager. `settings` are top-level, `options` for each group, `own`
-    for single ones by name. `login` are Kafka properties instead of the cluster's for `user`."""
+    for single ones by name; `beside` are entries that name none. `login` are Kafka properties instead of the cluster's
+    for `user`."""
 
     def __init__(
         self,
@@ -90,6 +91,7 @@ class Bellwether:
         command: Sequence[str] = COMMAND,
         login: Mapping[str, str] | None = None,
         own: Mapping[str, Mapping[str, Any]] | None = None,
+        beside: Sequence[Mapping[str, Any]] = (),
         **settings: Any,
     ) -> None:
         self._cluster = cluster
@@ -100,7 +102,7 @@ class Bellwether:
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
         told = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
         subscribing = [{"subscribes": True, **one} if one["mode"] == "lead" else one for one in told]
-        self._config = toml(config, subscribing, **top)
+        self._config = toml(config, [*subscribing, *beside], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None

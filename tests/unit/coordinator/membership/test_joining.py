@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.membership.commands import (
 )
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS
 from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, ComparisonReady, DescribedMember
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import empty_assignment
 from bellwether_kafka.coordinator.membership.rules import subscription as own_subscription
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -107,7 +108,6 @@ def test_it_joins_where_its_instance_is_a_member_already() -> None:
         ({"protocol": "odd"}, "uses the protocol 'odd', which is not among the configured ones"),
         ({"protocol": "stream"}, 'is a Kafka Streams application; set kind = "streams"'),
         ({"protocol": "bellwether-stateful"}, 'is made of stateful members; set kind = "stateful"'),
-        ({"error": 69, "message": "Group orders is not a classic group."}, "is not a classic consumer group"),
     ],
 )
 def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[str, object], sentence: str) -> None:
@@ -190,6 +190,17 @@ def test_a_converted_group_is_left_with_an_alert() -> None:
         NoteKind.ALERT,
         "the group has been converted to the KIP-848 protocol: its broker assigns now",
     ) in play.notes()
+
+
+def test_a_group_in_which_a_broker_assigns_is_watched_until_a_client_can_lead_it() -> None:
+    play = Play(adopt="take-over").found()
+    for _ in range(3):
+        play.described("Dead", error=69, message="Group orders is not a classic group.")
+        assert play.kinds() == []
+        assert play.machine.role.reason is NotLeading.CONVERTED
+        assert play.wake().kinds() == ["Describe"]
+    assert sum("its broker assigns by itself" in reason for _, reason in play.notes()) == 1
+    assert play.described("Empty", protocol_type="consumer").kinds() == ["Join"]
 
 
 # ---- static return ---------------------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ def test_a_led_group_without_a_plan_of_this_process_has_what_brokers_show() -> N
     assert (blocked.assigned_by, blocked.items, blocked.cross_rack) == ("a member", 4, shadow.current.cross_rack)
     converted = to_lead("g", NotLeading.CONVERTED, Looks(replace(seen, kind="consumer")))
     assert (converted.assigned_by, converted.type, converted.items) == ("its broker", "consumer", 4)
+    again = to_lead("g", None, Looks(replace(seen, kind="consumer")))
+    assert (again.assigned_by, again.type) == ("Bellwether", "classic"), "a broker assigned until a moment ago"
 
 
 def test_who_assigns_in_a_group_that_brokers_have_not_shown_yet_is_unknown() -> None:

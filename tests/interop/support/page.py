@@ -1,0 +1,50 @@
+"""What a process of Bellwether says over HTTP of one group."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tests.interop.support.brokers import LOOPBACK, PortLease
+
+
+class Page:
+    """What a process says over HTTP; nothing while it does not answer."""
+
+    def __init__(self, address: str, group: str) -> None:
+        self._address, self._group = address, group
+
+    def get(self, path: str) -> Any:
+        text = self.text(path)
+        return json.loads(text) if text else None
+
+    def text(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://{self._address}{path}", timeout=30) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def row(self) -> Mapping[str, Any]:
+        found = self.get(f"/api/overview/{self._group}")
+        return found[0] if found else {}
+
+    def series(self) -> dict[str, float]:
+        """Values by name of what has no label but the group."""
+        pattern = rf'^bellwether_(\w+)\{{group="{self._group}"\}} (\S+)$'
+        return {name: float(value) for name, value in re.findall(pattern, self.text("/metrics"), re.MULTILINE)}
+
+    def held(self) -> set[str]:
+        found = self.get(f"/api/groups/{self._group}") or {"holders": []}
+        return {item["name"] for holder in found["holders"] for item in holder["items"]}
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    lease = PortLease()
+    try:
+        yield f"{LOOPBACK}:{lease.port}"
+    finally:
+        lease.release()
