@@ -76,7 +76,7 @@ def groups(
             return
         draw_groups(found, wide=output is Output.WIDE)
         for one in found:
-            for anomaly in one.anomalies:
+            for anomaly in one.anomalies or ():
                 say(f"{one.group.group_id}: {anomaly.said}")
 
     repeated(show, interval if watch else None)
@@ -136,18 +136,16 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class GroupOfList:
-    """A group with who assigns in it, and what its members alone show to be wrong."""
+    """A group with who assigns in it, and what its members alone show to be wrong, None where they are not shown."""
 
     group: ListedGroup
     assigned_by: str
-    anomalies: tuple[Anomaly, ...] = ()
+    anomalies: tuple[Anomaly, ...] | None = None
 
 
 def _values(one: GroupOfList) -> dict[str, Any]:
-    return asdict(one.group) | {
-        "assigned_by": one.assigned_by,
-        "anomalies": [values_of(each) for each in one.anomalies],
-    }
+    anomalies = None if one.anomalies is None else [values_of(each) for each in one.anomalies]
+    return asdict(one.group) | {"assigned_by": one.assigned_by, "anomalies": anomalies}
 
 
 def draw_groups(found: Sequence[GroupOfList], *, wide: bool) -> None:
@@ -172,23 +170,21 @@ async def listed_groups(sources: Sources, config: MembershipConfig) -> list[Grou
     answers = await described_at(sources.transport, asked)
     anomalies = await _anomalies(sources, answers, config)
     found = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
-    return [
-        GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id, ())) for g in found
-    ]
+    return [GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id)) for g in found]
 
 
 async def _anomalies(
     sources: Sources, answers: Mapping[str, DescribeAnswer], config: MembershipConfig
 ) -> dict[str, tuple[Anomaly, ...]]:
-    """By group. A partition is said not to exist only where brokers describe its topic."""
-    seen = {group: _of_members(group, answer, config) for group, answer in answers.items() if not answer.error}
+    """By group, of those at rest. A partition is said not to exist only where brokers describe its topic."""
+    at_rest = {g: a for g, a in answers.items() if not a.error and a.state == GroupState.STABLE}
+    seen = {group: _of_members(group, answer, config) for group, answer in at_rest.items()}
     topics = {topic for one in seen.values() for member in one.members for topic, _ in member.owned}
     try:
         counts: Mapping[str, int] = (await sources.reader.read(topics)).count_of if topics else {}
     except ClusterUnreachableError:
         counts = {}
-    at_rest = GroupState.STABLE
-    return {g: anomalies_of_members(one, counts, at_rest=one.state == at_rest) for g, one in seen.items()}
+    return {group: anomalies_of_members(one, counts, at_rest=True) for group, one in seen.items()}
 
 
 def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) -> Observation:

@@ -314,21 +314,21 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
 
 
-def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> frozenset[str]:
-    """Those of these topics that are compacted, as far as their configs may be read (DESCRIBE_CONFIGS on each)."""
+def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[str, bool]:
+    """Whether topics are compacted, of those whose configs brokers show (DESCRIBE_CONFIGS on each)."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     if not resources:
-        return frozenset()
-    found = set()
+        return {}
+    found = dict[str, bool]()
     try:
         for resource, answer in admin.describe_configs(resources, request_timeout=limit_s).items():
             with suppress(KafkaException, TimeoutError):
                 policy = answer.result(limit_s + 1).get(CLEANUP)
-                if policy is not None and "compact" in str(policy.value):
-                    found.add(str(resource.name))
+                if policy is not None:
+                    found[str(resource.name)] = "compact" in str(policy.value)
     except KafkaException:
-        return frozenset()
-    return frozenset(found)
+        return {}
+    return found
 
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:

@@ -37,7 +37,7 @@ async def computed(partitions: int, work: Callable[P, T], *args: P.args, **kwarg
 
 class LagLooks:
     """Of one group. `clock` is in seconds, epoch; `monotonic` shows whether it was set in between. `compacted` says
-    which of some topics are; `rhythms` outlast the process."""
+    of some topics whether they are; `rhythms` outlast the process."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LagLooks:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        compacted: Callable[[AdminClient, Collection[str], float], Collection[str]] | None = None,
+        compacted: Callable[[AdminClient, Collection[str], float], Mapping[str, bool]] | None = None,
         rhythms: Rhythms | None = None,
     ) -> None:
         self._group_id = group_id
@@ -114,10 +114,14 @@ class LagLooks:
         if due:
             asked = sorted(due, key=lambda topic: -behind[topic])[:TOPICS_ASKED_MAX]
             compacted = await asyncio.to_thread(self._compacted, admin, asked, limit_s)
-            self._kinds |= {topic: (found.at_ms, topic in compacted) for topic in asked}
-        compact = [topic for topic in behind if self._kinds.get(topic, (0, False))[1]]
+            # Where no broker says it now, what was known holds.
+            self._kinds |= {t: (found.at_ms, compacted.get(t, self._is_compacted(t))) for t in asked}
+        compact = filter(self._is_compacted, behind)
         text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
         return tuple(map(text.format, compact))
+
+    def _is_compacted(self, topic: str) -> bool:
+        return self._kinds.get(topic, (0, False))[1]
 
 
 def _deleted(found: GroupLag) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan, IntArray, Moves, moves
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
     AnomalyKind,
@@ -130,6 +130,16 @@ class Observation:
     def self_assigned(self) -> bool:
         """The group has no member, and its committed offsets move."""
         return self.group_lag is not None and self.group_lag.self_assigned
+
+    @property
+    def unjudged(self) -> tuple[AnomalyKind, ...]:
+        """The kinds of anomalies of which this moment shows nothing: that none is found says nothing then."""
+        if self.kind in ("missing", "other"):
+            return ()
+        if self.kind == "classic" and self.members and self.state != GroupState.STABLE:
+            return tuple(kind for kind in AnomalyKind if kind is not AnomalyKind.SELF_ASSIGNED)
+        no_counts = (AnomalyKind.NO_SUCH_PARTITION,) if self.members and not self.lags else ()
+        return *no_counts, *((AnomalyKind.UNEVEN_TOPIC,) if self.members and self.shadow is None else ())
 
     @property
     def verdict(self) -> str:
@@ -254,6 +264,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
         "anomalies": [values_of(one) for one in seen.anomalies],
+        "anomalies_unknown": list(seen.unjudged),
         "unknown": unknown_values(seen.unknown),
         "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {**shadow.costs(), "moves": asdict(shadow.moves)},

@@ -18,7 +18,7 @@ LagsOf = Callable[[str], LagLooks]  # what is remembered of the offsets of a gro
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedLooks:
     """`plan_in_force` says of a group whether members have a plan of this process; such a group is not looked at.
-    `solvers` are those of the groups' own plans: plug-ins run nowhere else."""
+    `on_seen` also get what is `unknown`. `solvers` are those of the groups' own plans: plug-ins run nowhere else."""
 
     looks: LookSources
     transport: kafka.Transport
@@ -44,6 +44,7 @@ class LedLooks:
             selected.policy,
             selected.application,
             [self._hear],
+            on_unknown=[self._hear],
             weights=self.weights,
             lags=self.lags_of(group_id),
             lag_partitions_max=ITEMS_MAX,

@@ -61,6 +61,7 @@ class Metrics:
         self._stage = Labels()
         self._led: set[str] = set()
         self._of_groups: list[Gauge] = []
+        self._kinds: dict[str, str] = {}  # by group: the kind of its last plan
         self._reasons: dict[str, str] = {}  # by group: why it is not led
         self._clients: dict[str, Labels] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
@@ -104,6 +105,7 @@ class Metrics:
 
     def on_gone(self, group: str) -> None:
         """A group that is no longer looked at shows nothing any more: its last values would stay for ever."""
+        self._kinds.pop(group, None)
         for series in (*self._of_groups, self.alerts):
             series.remove_by_labels({"group": group})
 
@@ -117,6 +119,8 @@ class Metrics:
         self.leading = gauge(
             "group_leading", "1 while this process leads the group, 0 while it is to lead it and does not."
         )
+        text = "1 while brokers do not answer for the group: the other series are older then."
+        self.unknown = gauge("observed_unknown", text)
         text = "1 for the reason why this process does not lead a group that it is to lead."
         self.not_leading = gauge("group_not_leading", text, "reason")
         text = "Partitions, topics or applications with which something is wrong, by what that is."
@@ -163,6 +167,7 @@ class Metrics:
         self.changed(group, planned.cause)
         self.generation.labels(group).set(decision.raw.generation)
         self.led_at.labels(group).set(time.time())
+        self.unknown.labels(group).set(0)
         for kind in ("kept", "moved", "new", "lost"):
             self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
         self.join.labels(group).observe(timings.join_s)
@@ -212,9 +217,10 @@ class Metrics:
             self._reasons[group] = role.reason.value
             self.not_leading.labels(group, role.reason.value).set(1)
 
-    def on_anomalies(self, group: str, found: Iterable[Anomaly]) -> None:
-        """Takes all that is wrong with the assignment of a group, and with who is in it."""
-        counts = {one.kind: one.count for one in found}
+    def on_anomalies(self, group: str, found: Iterable[Anomaly], unjudged: Iterable[AnomalyKind] = ()) -> None:
+        """Takes all that is wrong with the assignment of a group, and with who is in it; `unjudged` are the kinds of
+        which nothing is known now."""
+        counts = dict.fromkeys(unjudged, UNKNOWN) | {one.kind: one.count for one in found}
         for kind in AnomalyKind:
             self.anomalies.labels(group, kind.value).set(counts.get(kind, 0))
 
@@ -239,14 +245,22 @@ class Metrics:
             "spread": decision.cost.spread,
             "withheld": int(np.count_nonzero(plan.withheld)),
         }
+        self._kinds[group] = plan.words.kind
         for name, gauge in self.of_plan[plan.words.kind].items():
             gauge.labels(group).set(values[name])
 
     def on_led_seen(self, seen: Observation) -> None:
         """Takes what brokers show of a group that is to be led, while no plan of this process is in force: the same
-        figures of what members have. What they do not show is NaN."""
+        figures of what members have. What they do not show is NaN; where none answers, the last figures stay, and
+        `unknown` says so."""
         group, shadow = seen.group_id, seen.shadow
-        self.on_anomalies(group, seen.anomalies)
+        self.unknown.labels(group).set(seen.unknown is not None)
+        if seen.unknown is not None:
+            if seen.kind == "unknown":  # nothing was known before
+                self.members.labels(group).set(UNKNOWN)
+                self.unowned.labels(group).set(UNKNOWN)
+            return
+        self.on_anomalies(group, seen.anomalies, seen.unjudged)
         self.members.labels(group).set(len(seen.members))
         self.degraded.labels(group).set(sum(bool(member.trouble) for member in seen.members))
         self.unowned.labels(group).set(UNKNOWN if shadow is None else shadow.current.unowned)
@@ -259,11 +273,11 @@ class Metrics:
             "cross_rack": UNKNOWN if shadow.cross_rack is None else shadow.cross_rack,
             "spread": current.spread,
         }
-        for name, gauge in self.of_plan[shadow.decision.plan.words.kind].items():
+        self._kinds[group] = shadow.decision.plan.words.kind
+        for name, gauge in self.of_plan[self._kinds[group]].items():
             gauge.labels(group).set(values.get(name, UNKNOWN))
 
     def _forget_plan(self, group: str) -> None:
-        """What was known of the last plan is not of now."""
-        for gauges in self.of_plan.values():
-            for gauge in gauges.values():
-                gauge.remove_by_labels({"group": group})
+        """What was known of the last plan is not of now: series do not vanish, and are not known."""
+        for gauge in self.of_plan.get(self._kinds.get(group, ""), {}).values():
+            gauge.labels(group).set(UNKNOWN)

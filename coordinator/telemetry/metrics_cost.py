@@ -69,7 +69,8 @@ class CostMetrics:
             try:
                 if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
                     asked_at = time.monotonic()
-                    self._near = bool(await asyncio.to_thread(follower_fetching, admin, LIMIT_S))
+                    said = await asyncio.to_thread(follower_fetching, admin, LIMIT_S)
+                    self._near = self._near if said is None else said  # a broker that is silent now changes nothing
                 due = await self._due()
                 if self._near != near:
                     due, near = (), self._near

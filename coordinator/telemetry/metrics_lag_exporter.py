@@ -6,7 +6,9 @@ default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+import numpy as np
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -15,6 +17,7 @@ from bellwether_kafka.coordinator.telemetry.metrics import client_of
 
 PARTITIONS_MAX = 20_000  # of one group with series of their own; the group's series count all of them
 UNKNOWN = float("nan")
+NOT_KNOWN = -1  # among the offsets of a GroupLag
 GROUP = ("cluster_name", "group")
 PARTITION = (*GROUP, "topic", "partition", "member_host", "consumer_id", "client_id")
 _OF_GROUP, _OF_PARTITION = "kafka_consumergroup_group_", "kafka_partition_"
@@ -73,10 +76,11 @@ class LagExporterMetrics(Collector):
         self._known.pop(group, None)
 
     def _take(self, group: str, found: GroupLag | None, members: Members) -> None:
-        if found is None:
-            self._known.pop(group, None)
-        else:
+        if found is not None:
             self._known[group] = found, members
+        elif group in self._known:  # its series stay, and say that they are not known
+            found, members = self._known[group]
+            self._known[group] = _unread(found), members
 
     def _group(self, families: Mapping[str, GaugeMetricFamily], group: str, found: GroupLag) -> None:
         said, labels = found.summary(), (self._cluster, group)
@@ -92,6 +96,11 @@ class LagExporterMetrics(Collector):
         values = {"offset": _number(one.committed), "lag": _number(one.lag), "lag_seconds": _seconds(one.lag_ms)}
         for name, value in values.items():
             families[f"{_OF_GROUP}{name}"].add_metric((self._cluster, *labels), value)
+
+
+def _unread(found: GroupLag) -> GroupLag:
+    no = np.full_like(found.lag, NOT_KNOWN)
+    return replace(found, committed=no, start=no, end=no, lag=no, lag_ms=no, lag_ms_min=no)
 
 
 def _families() -> dict[str, GaugeMetricFamily]:

@@ -22,7 +22,7 @@ class ObservedMetrics:
 
         self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
-        self.unknown = gauge("unknown", "1 while brokers do not answer for the group: the other series are older then.")
+        self.unknown = common.unknown
         self.seen_at = gauge("timestamp_seconds", "When the group was looked at.")
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
@@ -37,7 +37,7 @@ class ObservedMetrics:
     def on_observation(self, seen: Observation) -> None:
         group = seen.group_id
         self._common.expect(group, lead=False, ghosts=False)
-        self._common.on_anomalies(group, seen.anomalies)
+        self._common.on_anomalies(group, seen.anomalies, seen.unjudged)
         self.unknown.labels(group).set(0)
         self.members.labels(group).set(len(seen.members))
         self.can_be_led.labels(group).set(seen.can_be_led)

@@ -15,6 +15,9 @@ from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.coordinator.observation.anomalies import Anomaly, AnomalyKind
+from bellwether_kafka.coordinator.observation.observation import Observation, group_values
+from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
@@ -48,6 +51,18 @@ def test_what_brokers_show_of_a_group_to_lead_has_the_same_series() -> None:
     assert math.isnan(value(metrics, "pending_partitions") or 0)
 
 
+def test_figures_of_a_group_to_lead_are_said_to_be_old_while_no_broker_answers() -> None:
+    metrics, silent = Metrics(), Unknown("the group's coordinator node does not answer", 1_000)
+    nothing = Observation("g", "unknown", "", "", 1_000, unknown=silent)
+    metrics.on_led_seen(nothing)
+    assert value(metrics, "observed_unknown") == 1
+    assert math.isnan(value(metrics, "members") or 0), "unknown is not 0"
+    metrics.on_led_seen(SKEWED)
+    assert (value(metrics, "observed_unknown"), value(metrics, "members")) == (0, 3)
+    metrics.on_led_seen(replace(SKEWED, unknown=silent))
+    assert (value(metrics, "observed_unknown"), value(metrics, "members")) == (1, 3)
+
+
 def test_what_is_read_across_racks_is_not_zero_where_no_rack_is_known() -> None:
     assert RACKLESS.shadow is not None
     metrics = Metrics()
@@ -62,7 +77,21 @@ def test_of_a_group_in_a_rebalance_only_members_are_known() -> None:
     metrics.on_led_seen(replace(SKEWED, shadow=None, trouble="it is PreparingRebalance"))
     assert value(metrics, "members") == 3
     assert math.isnan(value(metrics, "unowned_partitions") or 0)
-    assert (value(metrics, "partitions"), value(metrics, "pending_partitions")) == (None, None)
+    assert all(math.isnan(value(metrics, name) or 0) for name in ("partitions", "pending_partitions")), "none vanishes"
+
+
+def test_findings_are_not_known_while_a_group_rebalances() -> None:
+    """Brokers show no assignments then: an alert on a finding must not take that for its end."""
+    metrics = Metrics()
+    metrics.on_led_seen(replace(SKEWED, anomalies=(Anomaly(AnomalyKind.TWO_OWNERS, 2, "said", "remedy"),)))
+    assert value(metrics, "anomalies", kind="two_owners") == 2
+    assert value(metrics, "anomalies", kind="not_subscribed") == 0
+    moving = replace(SKEWED, state="PreparingRebalance", shadow=None)
+    metrics.on_led_seen(moving)
+    assert math.isnan(value(metrics, "anomalies", kind="two_owners") or 0)
+    assert value(metrics, "anomalies", kind="self_assigned") == 0
+    assert "two_owners" in group_values(moving)["anomalies_unknown"]
+    assert AnomalyKind.UNEVEN_TOPIC in replace(SKEWED, shadow=None).unjudged
 
 
 def planned(
