@@ -235,12 +235,13 @@ def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     parts: list[str] = []
     measured = failed = 0
     for release, (_, version) in RELEASES.items():
-        parts += [f"## Broker {version}", "", f"| client | rebalance | {' | '.join(STEPS)} |", "| --- " * 7 + "|"]
+        parts += [f"## Broker {version}", "", f"| client | rebalance | {', s | '.join(STEPS)}, s |", "| --- " * 7 + "|"]
         for line in (*LINES, *STREAMS_LINES):
             cells = [_cell(line, told.get(release, {}).get(line.name, {}), step) for step in STEPS]
             measured += sum(cell.endswith((" s", "no rebalance")) for cell in cells)
             failed += cells.count("FAILED")
-            parts.append(f"| {line.client} | {line.way} | {' | '.join(cells)} |")
+            figures = map(_figure, STEPS, cells)
+            parts.append(f"| {line.client} | {line.way} | {' | '.join(figures)} |")
         parts.append("")
     lines = [cells for found in told.values() for cells in found.values()]
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
@@ -268,6 +269,12 @@ def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
     return cells.get(step, "not run")
 
 
+def _figure(step: str, cell: str) -> str:
+    """The seconds of a cell, with a note where a static return was a rebalance."""
+    figure = cell.removesuffix(", no rebalance").removesuffix(" s")
+    return f"{figure}, a rebalance" if step == "static return" and cell.endswith(" s") else figure
+
+
 HEAD = f"""# Clients and brokers
 
 Seconds from a member's call to join, leave, die (kill -9) or come back under its `group.instance.id` until every one of
@@ -277,9 +284,10 @@ each of {STREAMS_TASKS} tasks is restored and runs. `make matrix` writes this pa
 SUMMARY
 
 The start of a process is not included. `plan` is the first plan for three members (two instances of Streams). `crash`
-includes the session timeout, {SESSION_MS // 1000} s. "No rebalance": the generation stayed. A cell fails after
-{LIMIT_S * PATIENCE:.0f} s, where two members held a partition, or where Bellwether did not lead. "n/a":
-{NO_COOPERATIVE} (aiokafka and kafka-go); {NO_STATIC} (kafka-go); {NO_EAGER}.
+includes the session timeout, {SESSION_MS // 1000} s. The generation stayed in every static return without a note.
+A cell fails after {LIMIT_S * PATIENCE:.0f} s, where two members held a partition, or where Bellwether did not lead.
+"n/a": {NO_COOPERATIVE} (aiokafka and kafka-go); {NO_STATIC} (kafka-go);
+{NO_EAGER}.
 """
 STREAMS_LINES = (
     Line("Streams 4.3", "eager", "streams", why_not=NO_EAGER),
