@@ -186,7 +186,7 @@ class Prometheus:
 
 def missing_to_smoke(bellwether_url: str, prometheus_url: str) -> list[str]:
     """What the smoke script misses here: all but the consumers, which are called otherwise, and Grafana."""
-    script = smoke()
+    script: Any = smoke()
     script.BELLWETHER, script.PROMETHEUS = bellwether_url, prometheus_url
     checks = (script.ready, script.targets_up, script.rules_loaded)
     return [check.__name__ for check in checks if not script.holds(check)]
@@ -222,7 +222,7 @@ def bellwether(cluster: KafkaCluster, folder: Path, app: Application) -> Iterato
 
 
 def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: str) -> str:
-    stages = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
+    stages: dict[str, Any] = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
     streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)
     topology = Path(streams["topology"])
     strange = {"kind": "streams", "topology": str(folder / "strange.yaml")}

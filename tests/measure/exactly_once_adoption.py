@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
@@ -88,7 +89,7 @@ class Stage:
         create_topics(cluster, self.application)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-adopted-")))
         options = bellwether_options(self.application, write_topology(self.application, folder), "kafka")
-        settings = {"control_topic": variant.control_topic} if variant.control_topic else {}
+        settings: dict[str, Any] = {"control_topic": variant.control_topic} if variant.control_topic else {}
         self.bellwether = Bellwether(cluster, [name], options=options, **settings)
         stack.callback(lambda: self.bellwether.__exit__(None, None, None))
         self.app = stack.enter_context(StreamsApp(cluster, self.application))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions
 
@@ -111,7 +112,8 @@ def _leader(
     if not leads:
         yield None
         return
-    with led(kafka, given, folder, **({"policy": policy} if policy else {})) as lead:
+    settings: dict[str, Any] = {"policy": policy} if policy else {}
+    with led(kafka, given, folder, **settings) as lead:
         yield lead
 
 

@@ -25,13 +25,12 @@ from tests.interop.support.jvm import (
     CACHE,
     CURRENT,
     KAFKA_VERSION,
-    ROOT,
     STREAMS_39_VERSION,
     Release,
 )
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
 from tests.interop.support.rounds import rounds
-from tests.paths import commit
+from tests.paths import ROOT, commit
 from tests.patience import PATIENCE
 
 RELEASES: dict[str, tuple[Release, str]] = {

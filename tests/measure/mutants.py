@@ -50,8 +50,10 @@ TESTS = {
     **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},
     "pipeline": ("tests/unit/pipeline",),
 }
-QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")
-QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is imported already
+QUIET = (
+    *("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported already
+)
 # What the product and its tests import from others, before the first fork.
 THIRD_PARTIES = ("numpy", "hypothesis", "kafka", "pydantic_settings", "structlog", "yaml", "fastavro")
 # A mutant that hangs is noticed, too: it gets so many times as long as the code as it is.
@@ -226,7 +228,7 @@ def _run(mutant: Mutant, tests: dict[str, float]) -> int:
             return compile(mutant.source, loader.path, "exec")
         return original(loader, name)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
     return pytest.main([*QUIET, *sorted({test.partition("::")[0] for test in tests})], plugins=[_Only(tests)])
 
 

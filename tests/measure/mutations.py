@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 MODULE = "<module>"
 # What stands for an operator, and what is put in its place.
@@ -62,7 +63,8 @@ def mutants_of(root: Path, path: str) -> list[Mutant]:
         first, last = source.rfind(b"\n", 0, begin) + 1, (source + b"\n").find(b"\n", end)
         touched = source[first:last], changed[first : last + len(changed) - len(source)]
         line = source.count(b"\n", 0, begin) + 1
-        found.append(Mutant(path, function, line, *(" ".join(t.decode().split()) for t in touched), changed))
+        before, after = (" ".join(text.decode().split()) for text in touched)
+        found.append(Mutant(path, function, line, before, after, changed))
     return found
 
 
@@ -125,7 +127,8 @@ class _Source:
                 yield *self._span(node), "break"
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
-        return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
+        at: Any = node  # ast.AST has no positions, its subclasses have
+        return self.starts[at.lineno - 1] + at.col_offset, self.starts[at.end_lineno - 1] + at.end_col_offset
 
     def _operator(self, left: ast.AST, right: ast.AST, old: str, new: str) -> Change:
         begin, end = self._span(left)[1], self._span(right)[0]

@@ -35,7 +35,8 @@ class EmbeddedTransport(Transport):
         return await super().request(command)
 
     async def ask(self, request: NodeRequest[T]) -> T:
-        if isinstance(request, DescribeMany):
-            missing = {group: DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND) for group in request.group_ids}
+        asked: object = request
+        if isinstance(asked, DescribeMany):
+            missing = {group: DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND) for group in asked.group_ids}
             return cast("T", missing)
         return await super().ask(request)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 
@@ -76,7 +77,7 @@ ONLY = 'rows whose name contains this; "streams" for the Streams rows, "whole de
 def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
     """One row: every engine that knows this protocol, one after the other."""
     scenario = _scenario(shape)
-    seconds = {"warm_s": warm_s, "measure_s": measure_s}
+    seconds: dict[str, Any] = {"warm_s": warm_s, "measure_s": measure_s}
     engines: dict[str, Callable[[], Outcome]] = {JVM: lambda: run_jvm(scenario, **seconds)}
     if shape.protocol == COOPERATIVE:
         engines[UNIFORM] = lambda: run_jvm(scenario, uniform=True, **seconds)

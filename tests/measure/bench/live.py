@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -259,14 +259,16 @@ def main() -> int:
         console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
         save_live(row)
 
+    def tell_all(rows: Iterable[Figures]) -> None:
+        for row in rows:
+            tell(row)
+
     parts: dict[str, Callable[[], None]] = {
-        "start": lambda: _with_cluster(lambda c: [tell(row) for row in start(c)]),
+        "start": lambda: _with_cluster(lambda c: tell_all(start(c))),
         "share": lambda: _with_cluster(
-            lambda c: [
-                tell(share(c, size, leader, options.turns))
-                for size in options.sizes
-                for leader in ("java", "bellwether")
-            ]
+            lambda c: tell_all(
+                share(c, size, leader, options.turns) for size in options.sizes for leader in ("java", "bellwether")
+            )
         ),
         "groups": lambda: _with_cluster(lambda c: tell(groups(c, options.groups)), requests_logged=True),
     }

@@ -39,7 +39,9 @@ def run_ours(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
     end = time.perf_counter() + measure_s
     while len(runs) < LEAST_RUNS or (time.perf_counter() < end and len(runs) < MOST_RUNS):
         total, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
+        assert isinstance(decision, Decision), decision
         runs.append(_phases(raw, decision, total))
+    assert isinstance(decision, Decision), decision
     assert not decision.warnings, decision.warnings
     return Outcome(first, tuple(runs), tuple(blob for _, blob in decision.assignments))
 

@@ -46,6 +46,7 @@ def consumers(members: int, topics: int, each: int) -> Figures:
     scenario = disturbed(shape, start.owners(plan.assignments))
     raw = RawGroup("g", 8, shape.protocol, tuple(map(_member, scenario.member_ids, scenario.metadata)))
     decision = decide(raw, scenario.cluster, Memory.empty(), policy("kafka"), 0)
+    assert isinstance(decision, Decision), decision
     return _row(f"group record, {shape}", raw, decision.assignments)
 
 

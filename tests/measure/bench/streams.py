@@ -230,7 +230,8 @@ def large_view(processes: int, tasks: int) -> tuple[StreamsView, IntArray]:
 
 
 def thread_problem(random: Random, each: int) -> ThreadProblem:
-    tasks = [(0, p, 1_000) for p in range(each - 10)] + [(1, p, None) for p in range(10)]
+    tasks: list[tuple[int, int, int | None]] = [(0, p, 1_000) for p in range(each - 10)]
+    tasks += [(1, p, None) for p in range(10)]
     kept = [t for t in range(each - 10) if random.random() < 0.9]
     ids = [f"app-{random.getrandbits(32):08x}-StreamThread-{n}" for n in range(THREADS)]
     members = [(member, [(t, -2) for t in kept[n::THREADS]]) for n, member in enumerate(sorted(ids))]
@@ -243,7 +244,7 @@ def together(problems: Sequence[ThreadProblem]) -> tuple[StreamsView, StreamsPla
     each = views[0].tasks.size
     columns = ("subtopology", "partition", "stateful", "end_sum", "source_signature", "changelog_signature")
     joined: dict[str, Any] = {c: np.concatenate([getattr(v.tasks, c) for v in views]) for c in columns}
-    shifted = {
+    shifted: dict[str, Any] = {
         name: Ragged.of_rows([getattr(v, name)[row] + p * each for p, v in enumerate(views) for row in range(rows)])
         for name, rows in (("report", 1), ("thread_tasks", THREADS))
     }
@@ -282,7 +283,8 @@ def ask(main_class: str, problems: Sequence[dict[str, Any]], patience_s: float) 
         done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience_s, check=True)
         said = done.stdout
     except subprocess.TimeoutExpired as stopped:
-        said = stopped.stdout.decode() if isinstance(stopped.stdout, bytes) else stopped.stdout or ""
+        got: Any = stopped.stdout  # bytes, although `text` is given
+        said = got.decode() if isinstance(got, bytes) else got or ""
     answers = [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith("\n")]
     if not answers:
         return None

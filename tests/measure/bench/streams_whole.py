@@ -63,6 +63,7 @@ def _measured(
         decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
         runs.append((now() - started) * 1e3)
         assert isinstance(decision, Decision), decision.reason
+    assert isinstance(decision, Decision), decision.reason
     runs.sort()
     return runs[0], runs[len(runs) // 2], decision
 

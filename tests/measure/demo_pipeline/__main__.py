@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.interop.support.bellwether import Bellwether, run_to_end
@@ -94,7 +95,11 @@ def noisy_rounds(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter
         decided = len(lead.log("decision", group=GROUP))
         ordered = run_to_end(words)
         assert ordered.code == 0, ordered.text
-        wait_until(lambda decided=decided: len(lead.log("decision", group=GROUP)) > decided, STOP_S, lead.tail)
+        wait_until(partial(_decided_again, lead, decided), STOP_S, lead.tail)
+
+
+def _decided_again(lead: Bellwether, decided: int) -> bool:
+    return len(lead.log("decision", group=GROUP)) > decided
 
 
 def start_jobs(kafka: KafkaCluster, output: Path) -> "subprocess.Popen[str]":

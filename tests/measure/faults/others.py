@@ -269,7 +269,7 @@ def _misled(
     with tempfile.TemporaryDirectory(prefix="bellwether-topology-") as directory:
         file = Path(directory) / "wrong.yaml"
         file.write_text(wrong(common))
-        options = {"topology": str(file), "topology_attested": None}
+        options: dict[str, Any] = {"topology": str(file), "topology_attested": None}
         try:
             with led(cluster, common, Path(directory), **options) as lead, StreamsApp(cluster, common) as app:
                 began = time.monotonic()

@@ -39,7 +39,7 @@ class Stand:
 
 
 def rights(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    rows = {
+    rows: dict[str, Callable[[Stand], Row]] = {
         "no-read": partial(_refused, "bellwether", "without READ on the group", "rights", "READ"),
         "wrong-plain": partial(_refused, "wrong", "a wrong password (SASL/PLAIN)", "login", "sasl."),
         "no-describe": _without_describe,

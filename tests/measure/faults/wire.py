@@ -128,8 +128,8 @@ def processes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
             with tempfile.TemporaryDirectory(prefix="bellwether-clock-") as directory:
                 clock = Path(directory) / "clock"
                 clock.write_text("+0")
-                told, command = f"the wall clock jumps by {by}", faketime(clock)
-                yield measure(stage, "clock", name, told, stage.at_once_s, jumped(by, clock), command=command)
+                told, faked = f"the wall clock jumps by {by}", faketime(clock)
+                yield measure(stage, "clock", name, told, stage.at_once_s, jumped(by, clock), command=faked)
 
 
 def disks(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:

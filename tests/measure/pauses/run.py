@@ -9,6 +9,7 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
@@ -236,7 +237,7 @@ def _leading(cluster: KafkaCluster, application: Application, case: Case) -> Ite
     group = application.application_id
     with TemporaryDirectory(prefix="bellwether-topology-") as directory:
         options = bellwether_options(application, write_topology(application, Path(directory)))
-        control = {"control_topic": f"{group}-control", "standby": True}
+        control: dict[str, Any] = {"control_topic": f"{group}-control", "standby": True}
         with Bellwether(cluster, [group], options=options, **control) as process:
             try:
                 yield

@@ -192,7 +192,8 @@ def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, said: Sai
         third = stack.enter_context(Load(cluster, CONSUMERS, keys=50))
         topics = (CONSUMERS, f"{CONSUMERS}-idle")
         threads = [threading.Thread(target=consume, args=(cluster, k, topics, stopping)) for k in CONSUMER_KINDS]
-        stack.callback(lambda: [thread.join(60) for thread in threads])
+        for thread in threads:
+            stack.callback(thread.join, 60)
         stack.callback(stopping.set)
         for thread in threads:
             thread.start()
