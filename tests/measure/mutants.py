@@ -35,10 +35,11 @@ from tests.measure.mutations import MODULE, Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-# Where mutants are drawn from, and the tests that should notice them: of all folders of the product.
+# Where mutants are drawn from, and the tests that should notice them: all folders of the product but `pipeline`, whose
+# jobs are tested with Spark.
 BESIDE = (  # packages of coordinator/ whose tests are in the folder of the same name
-    *("assessment", "cli", "control", "ghosts", "guard", "kafka", "names", "observation", "planning", "runtime"),
-    *("settings", "telemetry", "topology", "triggers", "web"),
+    *("assessment", "cli", "control", "events", "ghosts", "guard", "kafka", "names", "observation", "planning"),
+    *("replay", "runtime", "settings", "telemetry", "topology", "triggers", "web"),
 )
 TESTS = {
     "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
@@ -48,7 +49,6 @@ TESTS = {
         "tests/unit/test_docs.py",  # defaults stand in docs/reference/configuration.md
     ),
     **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},
-    "pipeline": ("tests/unit/pipeline",),
 }
 QUIET = (
     *("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"),
