@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak soak-troubled trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults hanging-calls machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak soak-troubled trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
 
 setup: $(STAMP)
 
@@ -205,6 +205,9 @@ matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evide
 
 faults: setup  ## what goes wrong around a sidecar on three real brokers; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
+
+hanging-calls: setup  ## two groups led on three real brokers while one call outside of them hangs for twelve seconds; needs a C compiler; ten minutes, or ROWS="name oidc"
+	$(BIN)/python -m tests.measure.hanging_calls $(ROWS)
 
 soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
 	$(BIN)/python -m tests.measure.soak $(if $(HOURS),--hours $(HOURS))
