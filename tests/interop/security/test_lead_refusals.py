@@ -103,14 +103,20 @@ def test_group_whose_assignors_are_not_listed_is_left_alone(kafka: KafkaCluster,
         watched.check()
 
 
-def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
-    kafka.create_topic("refused-kip848", 4)
+def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster) -> None:
+    name = "refused-kip848"
+    kafka.create_topic(name, 4)
     with Flock(kafka.bootstrap) as flock:
-        members = [flock.member("java", "refused-kip848", ["refused-kip848"], protocol="consumer") for _ in range(2)]
-        wait_settled(members, partitions_of({"refused-kip848": 4}), spread=0)
-        watched = Undisturbed(kafka, members)
-        refused(run(tmp_path, plain(kafka), {"name": "refused-kip848"}), "refused-kip848", "classic")
-        watched.check()
+        members = [flock.member("java", name, [name], protocol="consumer") for _ in range(2)]
+        wait_settled(members, partitions_of({name: 4}), spread=0)
+        watched, lead = Undisturbed(kafka, members), Bellwether(kafka, [name])
+        try:
+            lead.start(wait=False)
+            lead.wait_for_words(f"Group '{name}' is not a classic consumer group", 60)
+            watched.check()
+            assert lead.running, "it goes on to observe"
+        finally:
+            lead.__exit__(None, None, None)
 
 
 @pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
