@@ -43,6 +43,14 @@ def test_a_secret_is_hidden_in_whatever_language_it_is_written(written: str) -> 
         assert HIDDEN in shown
 
 
+def test_nothing_of_a_secret_is_left_beside_what_hides_it() -> None:
+    keep_secret(HARD)
+    assert without_secrets(shlex.quote(HARD)) == f"'{HIDDEN}'"
+    assert without_secrets(html.escape(HARD)) == HIDDEN
+    assert without_secrets(repr(HARD)[1:-1]) == HIDDEN
+    assert without_secrets(json.dumps(HARD)) == f'"{HIDDEN}"'
+
+
 def test_a_line_of_a_key_is_hidden_and_what_every_key_begins_with_is_not() -> None:
     keep_secret(PEM)
     assert without_secrets(f"error near {BODY[1]}: bad base64") == f"error near {HIDDEN}: bad base64"
