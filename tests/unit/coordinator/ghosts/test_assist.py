@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, GhostWatch
+from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, TROUBLE_INTERVAL_S, GhostWatch
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
@@ -65,6 +65,13 @@ def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_i
 
     asyncio.run(story())
     assert brokers.done == [("came before", ("old",)), ("removed", ["old"])]
+
+
+def test_a_group_that_brokers_do_not_show_is_looked_at_again_soon() -> None:
+    """Without an end to the wait nobody would be removed from it any more."""
+    brokers = Brokers(DescribeAnswer(0, membership.Code.COORDINATOR_NOT_AVAILABLE))
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, None)
+    assert asyncio.run(watch._turn()) == TROUBLE_INTERVAL_S
 
 
 def test_without_a_membership_ghosts_are_removed_at_once() -> None:

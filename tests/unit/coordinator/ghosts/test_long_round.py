@@ -41,6 +41,7 @@ def test_without_a_newcomer_any_of_them_may_be_dead() -> None:
     found = story.look("CompletingRebalance", A, B, ours, after_s=6)
     assert found is not None
     assert [m.member_id for m in found.awaited] == ["a-1", "b-1"]
+    assert "since the group last rested" not in found.reason
 
 
 def test_of_a_group_that_was_never_at_rest_nobody_is_named() -> None:
