@@ -11,6 +11,7 @@ from bellwether_kafka.assignors.streams.application.topology import TopologyErro
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 _HEADER = re.compile(r"\s*Topologies:\s*")
+_NAMED = re.compile(r"\s*Topology: (.+):\s*")
 _SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)( for global store \(will not generate tasks\))?\s*")
 _SOURCE = re.compile(r"\s*Source: (.*) \(topics: (.*)\)\s*")
 _PROCESSOR = re.compile(r"\s*Processor: (.*) \(stores: \[(.*)\]\)\s*")
@@ -102,6 +103,8 @@ def read_description(text: str) -> list[Part]:
     for number, line in enumerate(text.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
         if not line.strip() or _HEADER.fullmatch(line):
             continue
+        if named := _NAMED.fullmatch(line):
+            raise TopologyError(f"line {number} is of the named topology {named[1]!r}, and these are not led")
         if begins := _SUBTOPOLOGY.fullmatch(line):
             parts.append(Part(int(begins[1]), with_tasks=not begins[2]))
             last = None

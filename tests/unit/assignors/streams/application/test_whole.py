@@ -66,6 +66,11 @@ def test_a_text_that_ends_with_an_arrow_is_refused(case: Recorded) -> None:
             assert parsed(cut) is None, cut[-60:]
 
 
+def test_a_named_topology_is_not_led() -> None:
+    with pytest.raises(TopologyError, match="line 1 is of the named topology 'orders', and these are not led"):
+        parse_description(TWO.replace("Topologies:", "Topology: orders:"), "app")
+
+
 @pytest.mark.parametrize("case", ALL)
 def test_an_indented_text_with_a_byte_order_mark_is_the_same(case: Recorded) -> None:
     indented = "\ufeff" + re.sub("^", "  \t", case.text, flags=re.MULTILINE).replace("\n", "\r\n")
