@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
 from bellwether_kafka.coordinator.planning import streams_kind
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind, make_partitions
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind, PartitionRequest, make_partitions
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
@@ -71,7 +71,8 @@ class PlainPlanner:
 
     def made(self, raw: RawGroup) -> Made:
         told = self.world.topics.told()
-        made = make_partitions(Policy(), raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        request = PartitionRequest(raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        made = make_partitions(Policy(), request)
         self.world.checks.made(made.decision.assignments, partitions_of(told))
         return made.decision, made.findings
 
