@@ -12,12 +12,14 @@ is taken for a restarted one when another has gone, a little earlier or later.
 An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
 know, and would die again after every restart. A process that restarts again and again is therefore left to Java, unless
 others live on with tasks of every subtopology: then the topology is theirs, and what ends the process is its own, such
-as a record that it cannot process.
+as a record that it cannot process. Of a process that is alone, records in the changelogs of every subtopology that has
+any show the same.
 Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back under other member
 ids in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, Topology
 from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap, decode_streams, gather
@@ -81,8 +83,9 @@ def _compare(
     """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
     memory, arrivals, now_ms = asked.memory, asked.arrivals, asked.now_ms
     known = {record.process_id for record in memory.threads.values()}
+    ends = arrivals.ends | _ends(asked, topology)
     if not known:
-        return arrivals, []
+        return replace(arrivals, ends=ends), []
     present = {p.process_id for p in process_map.processes}
     fresh = present - _continuing(decoded, process_map, {m.member_id for m in memory.plan.members}) - {*excused}
     restarted = sorted(fresh & known)
@@ -92,8 +95,11 @@ def _compare(
     went |= dict.fromkeys(known - present, now_ms)
     replaced = sorted(came) if went else []
     proven = _lived_with(asked, decoded, topology) >= {s.id for s in topology.subtopologies}
+    if len(present) == len(known) == 1:
+        proven = proven or _grown(arrivals.ends, ends, topology)
     begun = set() if proven else fresh - _counting_on(asked, decoded, process_map)
-    return Arrivals(came, went, _restarts(arrivals, present, begun, known, now_ms)), [*restarted, *replaced]
+    restarts = _restarts(arrivals, present, begun, known, now_ms)
+    return Arrivals(came, went, restarts, ends), [*restarted, *replaced]
 
 
 def _lived_with(asked: TaskRequest, decoded: DecodedStreams, topology: Topology) -> set[int]:
@@ -103,6 +109,20 @@ def _lived_with(asked: TaskRequest, decoded: DecodedStreams, topology: Topology)
     owned = zip(columns.owned_member.tolist(), columns.owned_topic.tolist(), strict=True)
     topics = {t for row, t in set(owned) if decoded.members[row].member_id in planned}
     return {owners[name] for t in topics if (name := columns.topic_names[t]) in owners}
+
+
+def _ends(asked: TaskRequest, topology: Topology) -> dict[int, int]:
+    """By subtopology the sum of its changelogs' ends, where all of them are known."""
+    read = {topic: ends for topic, ends in asked.world.ends.ends.items() if (ends >= 0).all()}
+    whole = (s for s in topology.subtopologies if s.changelogs and all(topic in read for topic in s.changelogs))
+    return {s.id: sum(int(read[topic].sum()) for topic in s.changelogs) for s in whole}
+
+
+def _grown(before: Mapping[int, int], now: Mapping[int, int], topology: Topology) -> bool:
+    """Whether somebody has written state of every subtopology that has any. A thread that dies of its tasks writes
+    none."""
+    stateful = topology.stateful
+    return bool(stateful) and all(s in before and now[s] > before[s] for s in stateful)
 
 
 def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap) -> set[ProcessId]:

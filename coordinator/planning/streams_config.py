@@ -45,12 +45,13 @@ class StreamsConfig:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Processes that came and went while Bellwether led, with the time of it (epoch milliseconds); and when those that
-    are here have restarted lately."""
+    """Processes that came and went while Bellwether led, with the time of it (epoch milliseconds); when those that are
+    here have restarted lately; and by subtopology the sum of its changelogs' ends when they were read last."""
 
     came: dict[ProcessId, int] = field(default_factory=dict)
     went: dict[ProcessId, int] = field(default_factory=dict)
     restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,38 @@ def test_a_process_that_ends_again_and_again_beside_others_that_work_is_led() ->
     run(story())
 
 
+@pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
+@pytest.mark.parametrize("works", [True, False])
+def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, process: int | None) -> None:
+    """Its operator restarted it three times in five minutes, and it was given to Java each time (a live soak)."""
+
+    async def story() -> None:
+        app = App(attested=True)
+        for number in range(1, 8):
+            app.at_s += 20.0
+            app.log.end += 10 * works
+            await lead(app, number, Thread(f"a-{number}", process or 100 + number))
+
+    if works:
+        run(story())
+        return
+    with pytest.raises(RefusalError, match="has restarted 3 times"):
+        run(story())
+
+
+def test_state_that_grows_beside_others_proves_no_process() -> None:
+    async def story() -> None:
+        app = App(attested=True)
+        planned = await lead(app, 1, A, Thread("b-0", 2))
+        for number in range(1, 8):
+            app.at_s += 20.0
+            app.log.end += 10
+            planned = await lead(app, number + 1, *of_orders(planned, A), Thread(f"b-{number}", 2))
+
+    with pytest.raises(RefusalError, match="has restarted 3 times"):
+        run(story())
+
+
 def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
     async def story() -> None:
         app = App(attested=True)
