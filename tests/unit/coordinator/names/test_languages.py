@@ -50,3 +50,8 @@ def test_html_shows_a_name_and_nothing_else(name: str) -> None:
 def test_a_url_has_a_name_in_one_segment(name: str) -> None:
     assert urllib.parse.unquote(for_url(name)) == name
     assert "/" not in for_url(name)
+
+
+def test_what_can_be_printed_is_printed_as_it_is_beside_what_cannot() -> None:
+    assert for_terminal("Käse\\\x1b\n日本", lines=True) == "Käse\\\\x1b\n日本"
+    assert for_terminal("Käse\n") == "Käse\\n"

@@ -125,6 +125,20 @@ def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_sa
     assert check(facts, "source topics").verdict is Verdict.PASS
 
 
+def test_racks_of_members_are_those_of_brokers() -> None:
+    facts = replace(consumers(2), broker_racks=("az1", "az2"))
+    one, two = (ObservedMember(name, None, name, "/h", rack="az1", topics=("orders",)) for name in "ab")
+
+    def racks(*members: ObservedMember) -> tuple[Verdict, str]:
+        found = check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
+        return found.verdict, found.said
+
+    assert racks(one, two) == (Verdict.PASS, "Brokers and members agree on az1, az2.")
+    foreign = racks(one, replace(two, rack="AZ2"))
+    assert foreign == (Verdict.FAIL, "Members name racks without a broker: AZ2.")
+    assert racks(one, replace(two, rack=None))[0] is Verdict.WARN
+
+
 def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
     found = check(NOBODY_YET, "topology")
     assert (found.verdict, "a Java member leads first" in found.said) == (Verdict.WARN, True)
