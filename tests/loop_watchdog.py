@@ -1,8 +1,9 @@
-"""Sees calls on the I/O thread that may wait for another system: names, files, programs, certificates.
+"""Sees calls that may wait for another system on the two threads that send heartbeats, and long work on that of the
+memberships (ARCHITECTURE.md, "Nothing may touch the heartbeat")."""
 
-Heartbeats of all groups wait for that thread (ARCHITECTURE.md, "Nothing may touch the heartbeat").
-"""
-
+import asyncio
+import gc
+import json
 import ssl
 import sys
 import threading
@@ -12,52 +13,98 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-WATCHED = ("kafka-io-",)  # names of threads
-EVENTS = frozenset(
-    {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "subprocess.Popen", "os.system", "open"}
-)
-METHODS = ("load_cert_chain", "load_verify_locations", "load_default_certs", "set_default_verify_paths")
+from bellwether_kafka.coordinator.runtime.membership_loop import THREAD
+
+IO, MEMBERSHIP = ("kafka-io-",), (THREAD,)  # how names of threads begin
+BOTH = IO + MEMBERSHIP
+EVENTS = {
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), BOTH),
+    **dict.fromkeys(("subprocess.Popen", "os.system", "open"), BOTH),
+    "socket.connect": MEMBERSHIP,
+}
+METHODS: dict[tuple[Any, str], tuple[str, ...]] = {
+    **dict.fromkeys(((ssl.SSLContext, "load_cert_chain"), (ssl.SSLContext, "load_verify_locations")), BOTH),
+    **dict.fromkeys(((ssl.SSLContext, "load_default_certs"), (ssl.SSLContext, "set_default_verify_paths")), BOTH),
+    (time, "sleep"): BOTH,
+    (json.JSONEncoder, "iterencode"): MEMBERSHIP,
+    (json.JSONEncoder, "encode"): MEMBERSHIP,
+    (json.JSONDecoder, "decode"): MEMBERSHIP,
+}
 PROGRAM = (".py", ".pyc", ".json", ".so")  # modules, and the schemas that kafka-python reads once
+CALLBACK_S = 0.1  # of CPU time: other threads and programs do not count
 
+_heard: Callable[[str], None]
 _seen: list[str] = []
+_collecting = threading.local()
 
 
-def install() -> None:
-    """Once for a process; it cannot be undone."""
+def install(heard: Callable[[str], None] = _seen.append) -> None:
+    """Once for a process; it cannot be undone. `heard` takes each call with where it came from."""
+    global _heard  # noqa: PLW0603 - as the hooks, it is the process'
+    _heard = heard
     sys.addaudithook(_hear)
-    for name in METHODS:
-        setattr(ssl.SSLContext, name, _reported(name, getattr(ssl.SSLContext, name)))
-    time.sleep = _reported("sleep", time.sleep)
+    for (owner, name), threads in METHODS.items():
+        setattr(owner, name, _reported(name, getattr(owner, name), threads))
+    gc.callbacks.append(_collects)
+    run = asyncio.Handle._run  # type: ignore[attr-defined]  # where every callback of a loop passes
+    setattr(asyncio.Handle, "_run", _timed(run))  # noqa: B010 - mypy would see a method assigned
 
 
 def taken() -> list[str]:
-    """The calls since the last time this was asked, each with where it came from."""
+    """The calls since the last time this was asked, where `install` was given no other place for them."""
     found = _seen.copy()
     _seen.clear()
     return found
 
 
-def watched() -> bool:
-    return threading.current_thread().name.startswith(WATCHED)
+def _on(threads: tuple[str, ...]) -> bool:
+    return threading.current_thread().name.startswith(threads)
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in EVENTS or not watched():
+    threads = EVENTS.get(event)
+    if threads is None or not _on(threads):
         return
     if event == "open" and (not isinstance(arguments[0], str) or arguments[0].endswith(PROGRAM)):
         return
     _report(f"{event}{arguments[:2]}")
 
 
-def _reported(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+def _reported(name: str, call: Callable[..., Any], threads: tuple[str, ...]) -> Callable[..., Any]:
     @wraps(call)
     def called(*arguments: Any, **more: Any) -> Any:
-        if watched():
+        if _on(threads):
             _report(name)
         return call(*arguments, **more)
 
     return called
 
 
+def _timed(run: Callable[[Any], None]) -> Callable[[Any], None]:
+    @wraps(run)
+    def timed(handle: Any) -> None:
+        if not _on(MEMBERSHIP):
+            return run(handle)
+        began = _worked_s()
+        run(handle)
+        if (took_s := _worked_s() - began) > CALLBACK_S:
+            _report(f"a callback of {took_s:.2f} s: {handle!r}")
+        return None
+
+    return timed
+
+
+def _worked_s() -> float:
+    """CPU seconds of this thread without garbage collections: what there is to visit is a test's, not the product's."""
+    return time.thread_time() - getattr(_collecting, "took_s", 0.0)
+
+
+def _collects(phase: str, _: object) -> None:
+    if phase == "start":
+        _collecting.began = time.thread_time()
+    else:
+        _collecting.took_s = getattr(_collecting, "took_s", 0.0) + time.thread_time() - _collecting.began
+
+
 def _report(what: str) -> None:
-    _seen.append(f"{what} on {threading.current_thread().name}\n" + "".join(traceback.format_stack(limit=8)[:-2]))
+    _heard(f"{what} on {threading.current_thread().name}\n" + "".join(traceback.format_stack(limit=8)[:-2]))

@@ -24,8 +24,8 @@ from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Event,
     Fatal,
-    GroupMembership,
     HandBackRemembered,
+    MembershipView,
     Note,
     OrdersStand,
     State,
@@ -70,9 +70,10 @@ class Orders(Protocol):
 class Runner(Protocol):
     """What `runtime.GroupRunner` is here."""
 
-    membership: GroupMembership
     fatal: Fatal | None
 
+    @property
+    def membership(self) -> MembershipView: ...
     def post(self, event: Event) -> None: ...
     @property
     def policy(self) -> str: ...

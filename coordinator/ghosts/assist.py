@@ -56,6 +56,13 @@ class GhostObservers(Protocol):
     def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
 
 
+class Led(Protocol):
+    """What is needed of `runtime.GroupRunner`."""
+
+    @property
+    def membership(self) -> membership.MembershipView: ...
+
+
 class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of
     Bellwether's.
@@ -69,7 +76,7 @@ class GhostWatch:
         group_id: str,
         transport: Transport,
         options: GhostOptions,
-        led: membership.GroupMembership | None,
+        led: Led | None,
         observers: GhostObservers,
         before_removal: BeforeRemoval | None = None,
     ) -> None:
@@ -80,7 +87,7 @@ class GhostWatch:
         self._wedged = False
         self._long_rounds = LongRounds()
         self._transport = transport
-        self._membership = led
+        self._led = led
         self._observers = observers
         self._before_removal = before_removal
         self._node: membership.Node | None = None
@@ -144,10 +151,14 @@ class GhostWatch:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
 
+    @property
+    def _member(self) -> membership.MembershipView | None:
+        return self._led.membership if self._led is not None else None
+
     def _settled(self) -> int | None:
         """The generation of a group at rest that Bellwether leads: Bellwether's heartbeats tell when that ends."""
-        led = self._membership
-        return led.generation if led is not None and led.state is membership.State.STABLE else None
+        member = self._member
+        return member.generation if member is not None and member.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, time.monotonic())
@@ -165,13 +176,15 @@ class GhostWatch:
             self._name_danger(seen)
 
     def _name_danger(self, seen: DescribeAnswer) -> None:
-        ours = self._membership.member_id if self._membership is not None else ""
+        member = self._member
+        ours = member.member_id if member is not None else ""
         found = self._long_rounds.look(seen, time.monotonic(), ours)
         if found is not None:
             self._tell(Note(NoteKind.ALERT, found.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
-        doubt_since = self._membership.doubt_since if self._membership is not None else None
+        member = self._member
+        doubt_since = member.doubt_since if member is not None else None
         wedged = self._wedges.look(seen, doubt_since, time.monotonic())
         if wedged is not None and not self._wedged:
             self._tell(Note(NoteKind.ALERT, wedged.reason))
@@ -255,16 +268,14 @@ class GhostWatch:
 def ghost_watches(
     options: Mapping[str, GhostOptions],
     transport: Transport,
-    memberships: Mapping[str, membership.GroupMembership],
+    led: Mapping[str, Led],
     observers: GhostObservers,
     before_removal: Mapping[str, BeforeRemoval],
 ) -> dict[str, GhostWatch]:
     """A watch per group with options, beside Bellwether's membership where there is one. `before_removal`, by group, is
     awaited before members are removed."""
     return {
-        group_id: GhostWatch(
-            group_id, transport, chosen, memberships.get(group_id), observers, before_removal.get(group_id)
-        )
+        group_id: GhostWatch(group_id, transport, chosen, led.get(group_id), observers, before_removal.get(group_id))
         for group_id, chosen in options.items()
     }
 

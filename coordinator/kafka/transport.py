@@ -74,8 +74,9 @@ class UnreachableError(TransportError):
 
 
 class Transport:
-    """All groups' requests. `request` may be called from one event loop only; start and close once. Properties are
-    librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it)."""
+    """All groups' requests, from any event loop; what concerns the join connections of a group (JoinGroup, SyncGroup,
+    `abandon`) from one. Start and close once. Properties are librdkafka's plus "bellwether.api.version" (pin the broker
+    version instead of asking for it)."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
@@ -131,7 +132,6 @@ class Transport:
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
             return cast("membership.Answer", reply)
-        log.debug("%s of group %s failed: %s", type(command).__name__, command.group_id, error)
         return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
 
     def abandon(self, group_id: str) -> None:

@@ -72,7 +72,7 @@ from bellwether_kafka.coordinator.membership.events import (
     Wake,
     WorkDoubted,
 )
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_missing, is_sidecar, unfit
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown

@@ -8,6 +8,7 @@ A group in doubt is left: LeaveGroup hands it to a member within milliseconds, w
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from bellwether_kafka.coordinator.membership import events
@@ -35,6 +36,26 @@ Handlers = dict[State, Callable[[Any], None]]
 
 def anywhere(handler: Callable[[Any], None]) -> Handlers:
     return dict.fromkeys(State, handler)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipView:
+    """The properties of `GroupMembership` with these names, after one event: for other threads."""
+
+    state: State
+    member_id: str
+    generation: int
+    protocol: str
+    members: tuple[events.JoinedMember, ...]
+    hands_over: bool
+    has_active_role: bool
+    in_front: str
+    role: Role
+    handed_back: str
+    alone: bool
+    has_members: bool
+    watches_memberless: bool
+    doubt_since: float | None
 
 
 class GroupMembership:
@@ -181,6 +202,26 @@ class GroupMembership:
     def doubt_since(self) -> float | None:
         """Since when requests have been answered with errors that nobody can explain, None while they are not."""
         return self._core.doubt_since
+
+    @property
+    def view(self) -> MembershipView:
+        """All of these, as the last event left them."""
+        return MembershipView(
+            state=self.state,
+            member_id=self.member_id,
+            generation=self.generation,
+            protocol=self.protocol,
+            members=self.members,
+            hands_over=self.hands_over,
+            has_active_role=self.has_active_role,
+            in_front=self.in_front,
+            role=self.role,
+            handed_back=self.handed_back,
+            alone=self.alone,
+            has_members=self.has_members,
+            watches_memberless=self.watches_memberless,
+            doubt_since=self.doubt_since,
+        )
 
     def farewell(self, reason: str) -> Leave | None:
         """The LeaveGroup of a runtime that can go on no longer; None where there is nothing to leave."""

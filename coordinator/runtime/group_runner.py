@@ -1,4 +1,5 @@
-"""Executes the commands of one group's membership and turns results into events. `service` runs many of them."""
+"""What one group needs beside its membership, which a driver runs on another loop: plans, memory, orders, and reports.
+Commands of the membership come in step by step, and results go back as events. `service` runs many of them."""
 
 import asyncio
 import time
@@ -13,6 +14,8 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver, Step
+from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
 from bellwether_kafka.coordinator.runtime.recollection import expected, recollect
 
 EXIT_BUG = 1
@@ -33,7 +36,8 @@ log = structlog.get_logger(__name__)
 
 
 class GroupRunner(Generic[P]):
-    """Runs one group until it has stopped. All methods belong to the event loop.
+    """Runs one group until it has stopped. All methods belong to one event loop; `membership` is the state of the last
+    step that has been taken in here.
 
     `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten. `plan_in_force`:
     members have what `last` gave them, as far as Bellwether knows. Not while others lead, nor after a return to a
@@ -42,7 +46,7 @@ class GroupRunner(Generic[P]):
 
     def __init__(
         self,
-        config: membership.MembershipConfig,
+        driver: MembershipDriver,
         transport: Transport,
         planner: Planner[P],
         watch: MetadataWatch,
@@ -51,10 +55,13 @@ class GroupRunner(Generic[P]):
         on_role: Sequence[RoleObserver],
         relieve: Relieve,
     ) -> None:
-        self.group_id = config.group_id
-        self.membership = membership.GroupMembership(config)
+        self.config = driver.config
+        self.group_id = driver.config.group_id
+        self.membership = driver.machine.view
         self.fatal: membership.Fatal | None = None
         self.last: PlannedRound[P] | None = None
+        self.plan_in_force = False
+        self._driver = driver
         self._transport = transport
         self._planner = planner
         self._watch = watch
@@ -64,24 +71,21 @@ class GroupRunner(Generic[P]):
         self._role_told: tuple[membership.NotLeading | None, str] | None = None
         self._crashed: membership.Role | None = None
         self._relieve = relieve
-        self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
+        self._steps: asyncio.Queue[Step] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._parked: dict[int, asyncio.Task[None]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
         self._observing: asyncio.Task[None] | None = None
         self._stopped = False
         self._joined_from = 0.0
         self._synced_from = 0.0
-        self._wake_next = False
         self._takes_part = False
         self._orders: tuple[str, ...] = ()  # on placement, which no plan has taken in yet
         self._former: tuple[Rule, ...] = ()  # what stood before them
         self._obeying: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
-        self.plan_in_force = False
 
     def post(self, event: membership.Event) -> None:
-        self._events.put_nowait(event)
+        self._driver.post(event)
 
     @property
     def role(self) -> membership.Role:
@@ -125,7 +129,7 @@ class GroupRunner(Generic[P]):
             return bool(self.membership.in_front)
         self.post(membership.DeathsProven(seen, dead))
         began = time.monotonic()
-        limit_s = self.membership.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+        limit_s = self.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
         while (waited_s := time.monotonic() - began) < limit_s:
             await asyncio.sleep(IN_FRONT_LOOK_S)
             if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
@@ -147,18 +151,11 @@ class GroupRunner(Generic[P]):
 
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""
+        here = asyncio.get_running_loop()
+        self._driver.start(lambda step: hand_over(here, self._steps.put_nowait, step))
         try:
-            self._execute(self.membership.start(time.monotonic()))
-            self._tell_role()
             while not self._stopped:
-                event = await self._next_event()
-                if isinstance(event, membership.DescribeAnswer) and self.membership.state is membership.State.WATCHING:
-                    self._observing = self._start(self._observe(event))
-                self._execute(self.membership.handle(event, time.monotonic()))
-                self._unfollow_unless_leading()
-                self._tell_role()
-                self._ask_for_offsets()
-                self._obey()
+                self._take(await self._steps.get())
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an internal error")
@@ -170,71 +167,49 @@ class GroupRunner(Generic[P]):
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
 
-    async def _next_event(self) -> membership.Event:
-        deadline = self.membership.deadline()
-        if deadline is None:
-            return await self._events.get()
-        left = deadline - time.monotonic()
-        # What has happened comes before what is due, but a flood of events must not starve the timers.
-        if not self._events.empty() and not self._wake_next:
-            self._wake_next = left <= 0
-            return self._events.get_nowait()
-        self._wake_next = False
-        try:
-            async with asyncio.timeout(max(0.0, left)):
-                return await self._events.get()
-        except TimeoutError:
-            return membership.Wake()
+    def _take(self, step: Step) -> None:
+        """What the membership has done, and what it asks for."""
+        if step.error is not None:
+            raise step.error
+        if isinstance(step.event, membership.DescribeAnswer) and self._is_in(membership.State.WATCHING):
+            self._observing = self._start(self._observe(step.event))
+        elif isinstance(step.event, membership.RequestFailed):
+            log.debug("request_failed", group=self.group_id, reason=step.event.reason)
+        self.membership = step.view
+        for command in step.commands:
+            self._execute(command, step.at)
+        self._unfollow_unless_leading()
+        self._tell_role()
+        self._ask_for_offsets()
+        self._obey()
 
-    def _execute(self, commands: Sequence[membership.Command]) -> None:
-        for command in commands:
-            match command:
-                case membership.Abandon():
-                    self._abandon(command)
-                case membership.Decide():
-                    self._start(self._compare(command) if command.dry else self._plan(command))
-                case membership.RebuildMemory():
-                    self._rebuilding = self._start(self._rebuild(command))
-                case membership.Delivered():
-                    self._delivered(command)
-                case membership.Note():
-                    self._noted(command)
-                case membership.Fatal():
-                    self.fatal = command
-                    reason = self.membership.role.reason
-                    told = {"reason": reason.value if reason else "", "detail": command.message}
-                    log.error("group_given_up", group=self.group_id, exit_code=command.exit_code, **told)
-                case membership.Stopped():
-                    self._stopped = True
-                case _:
-                    self._send(command)
+    def _execute(self, command: membership.Command, at: float) -> None:
+        match command:
+            case membership.Join():
+                self._joined_from = at
+            case membership.Sync():
+                self._synced_from = at
+            case membership.Decide():
+                self._start(self._compare(command) if command.dry else self._plan(command))
+            case membership.RebuildMemory():
+                self._rebuilding = self._start(self._rebuild(command))
+            case membership.Delivered():
+                self._delivered(command, at)
+            case membership.Note():
+                self._noted(command)
+            case membership.Fatal():
+                self.fatal = command
+                reason = self.role.reason
+                told = {"reason": reason.value if reason else "", "detail": command.message}
+                log.error("group_given_up", group=self.group_id, exit_code=command.exit_code, **told)
+            case membership.Stopped():
+                self._stopped = True
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    # ---- requests ----------------------------------------------------------------------------------------------
-
-    def _send(self, command: membership.Request) -> None:
-        task = self._start(self._request(command))
-        if isinstance(command, membership.Join):
-            self._joined_from = time.monotonic()
-        if isinstance(command, membership.Sync):
-            self._synced_from = time.monotonic()
-        if isinstance(command, (membership.Join, membership.Sync)):
-            self._parked[command.request_id] = task
-            task.add_done_callback(lambda _: self._parked.pop(command.request_id, None))
-
-    async def _request(self, command: membership.Request) -> None:
-        self.post(await self._transport.request(command))
-
-    def _abandon(self, command: membership.Abandon) -> None:
-        task = self._parked.pop(command.request_id, None)
-        if task is not None:
-            task.cancel()
-        self._transport.abandon(self.group_id)
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
@@ -255,7 +230,7 @@ class GroupRunner(Generic[P]):
         before = [task for task in (self._rebuilding, self._observing) if task is not None]
         if before:
             await asyncio.wait(before)
-        deadline = max(command.deadline, time.monotonic() + self.membership.config.decision_deadline_ms / 1000)
+        deadline = max(command.deadline, time.monotonic() + self.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
         except RefusalError as error:
@@ -278,10 +253,10 @@ class GroupRunner(Generic[P]):
 
     async def _carry_out(self, orders: tuple[str, ...]) -> None:
         """Begins a rebalance for orders on placement, unless it would change nothing."""
-        member = self.membership
         if self._rebuilding is not None:
             await asyncio.wait([self._rebuilding], timeout=ORDER_WAIT_S)
-        generation, deadline = member.generation, time.monotonic() + member.config.decision_deadline_ms / 1000
+        member = self.membership
+        generation, deadline = member.generation, time.monotonic() + self.config.decision_deadline_ms / 1000
         command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
             changes = member.alone or await self._planner.would_change(command, self._former)
@@ -323,16 +298,16 @@ class GroupRunner(Generic[P]):
 
     async def _observe(self, described: membership.DescribeAnswer) -> None:
         try:
-            await self._planner.observed(described, self.membership.config.instance_id)
+            await self._planner.observed(described, self.config.instance_id)
         except Exception as error:
             log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not expected(error))
 
-    def _delivered(self, command: membership.Delivered) -> None:
+    def _delivered(self, command: membership.Delivered, at: float) -> None:
         planned = self._planner.delivered(command.generation)
         if planned is None:
             return
         timings = planned.timings
-        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), time.monotonic() - self._synced_from
+        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), at - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last, self.plan_in_force = planned, True
         self._orders = tuple(order for order in self._orders if order not in planned.ordered)
@@ -400,12 +375,11 @@ class GroupRunner(Generic[P]):
             relieved = await self._relieve(self.group_id, reason)
         except Exception:
             log.exception("not_relieved", group=self.group_id)
-        command = self.membership.farewell(reason)
-        if command is not None and not relieved:
-            await self._transport.request(command)
+        if not relieved:
+            await self._driver.leave(reason)
 
     def _cleanup(self) -> None:
         self._watch.forget(self.group_id)
         for task in self._tasks:
             task.cancel()
-        self._transport.abandon(self.group_id)
+        self._driver.close()

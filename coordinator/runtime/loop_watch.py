@@ -1,7 +1,8 @@
-"""How late the event loop of the memberships is, and whether it turns at all, for threads beside it."""
+"""How late an event loop is, and whether it turns at all, for other threads."""
 
 import asyncio
 import gc
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,15 +17,19 @@ class LoopWatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._turned = clock()
+        self._turned = math.inf  # while it is not watched
         self._late: deque[tuple[float, float]] = deque(maxlen=int(WINDOW_S / INTERVAL_S))
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            due = self._clock() + INTERVAL_S
-            await asyncio.sleep(INTERVAL_S)
-            self.turned(due)
+        self._turned = self._clock()
+        try:
+            while True:
+                due = self._clock() + INTERVAL_S
+                await asyncio.sleep(INTERVAL_S)
+                self.turned(due)
+        finally:
+            self._turned = math.inf
 
     def turned(self, due: float) -> None:
         """The loop was to turn at `due` and turns now."""

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG, GroupMembership
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
@@ -108,7 +108,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         return statuses((reload.settings if reload is not None else settings).named, service)
 
     turning = LoopWatch()
-    metrics.lateness.set_function(turning.lateness_s)
+    metrics.lateness.set_function(service.loop_watch.lateness_s)
     newest: Kept[Present] = Kept()  # a page asks again before there is another look
     web = Web(
         metrics.registry,
@@ -118,7 +118,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         lambda group: lags.picture(group) if service.plan_in_force(group) else None,
         lambda group: present_of(service.watched(group), newest),
         lambda group: rows([one for one in groups() if group in ("", one.group)], service, rounds, trends),
-        turning.stuck,
+        lambda: service.loop_watch.stuck() or turning.stuck(),
     )
     server = HttpServer(web)
     reload = (
@@ -237,7 +237,7 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     return GroupStatus(group.name, group.mode, state, False, None, -1, _shown(seen))
 
 
-def _others(member: GroupMembership) -> int:
+def _others(member: MembershipView) -> int:
     """Members beside Bellwether."""
     return max(0, len(member.members) - 1)
 

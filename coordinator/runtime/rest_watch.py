@@ -30,7 +30,7 @@ class Led(Protocol):
     """What is needed of `GroupRunner`."""
 
     @property
-    def membership(self) -> membership.GroupMembership: ...
+    def membership(self) -> membership.MembershipView: ...
 
 
 class Describes(Protocol):
@@ -86,8 +86,7 @@ class RestWatch:
         return rests and membership.may_change(member.members, member.member_id)
 
     async def _look(self, group: str) -> None:
-        member = self._led[group].membership
-        generation = member.generation
+        generation = self._led[group].membership.generation
         try:
             found = membership.shown(await self._groups.describe_group(group))
         except (TransportError, membership.NotShownError) as error:
@@ -96,6 +95,7 @@ class RestWatch:
         self._troubled(group, "")
         size = sum(len(m.metadata) + len(m.assignment) for m in found.members)
         self._due[group] = self._clock() + max(INTERVAL_S, size / BYTES_PER_SECOND_MAX)
+        member = self._led[group].membership
         if member.generation != generation or not self._rests(group) or found.state != membership.GroupState.STABLE:
             return
         for observer in self._on_shown:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.membership import MembershipConfig, NotLeading, Role
 
 REMIND_S = 600.0
 # What is as it should be, or passes by itself within seconds, is not worth a warning.
@@ -45,6 +45,13 @@ async def remind(
         for group, role in roles().items():
             if role.reason is not None:
                 log.warning("still_not_leading", group=group, **_why(role), for_s=round(now() - role.since))
+
+
+def warn_of_guard(config: MembershipConfig) -> None:
+    """At the start, and not when the lead has been lost: what will keep Bellwether from taking it back."""
+    guard = config.takeover_guard
+    if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
+        log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)
 
 
 def _why(role: Role) -> dict[str, str]:

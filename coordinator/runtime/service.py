@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import structlog
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
@@ -42,17 +41,18 @@ from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.led_looks import LagsOf, LedLooks
 from bellwether_kafka.coordinator.runtime.look_sources import LookSources
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from bellwether_kafka.coordinator.runtime.membership_loop import Loop, membership_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
-from bellwether_kafka.coordinator.runtime.role_reports import remind
+from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # so long brokers may take to name their group.max.size; the start waits for it once
-
-log = structlog.get_logger(__name__)
 
 DecisionObserver = Callable[[planning.PlannedRound[GroupPlan]], None]
 Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
@@ -115,6 +115,7 @@ class Service:
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.connected = False
+        self.loop_watch = LoopWatch()  # of the memberships
         self._properties = dict(properties)
         self._groups = tuple(groups)
         self._policy = policy
@@ -169,7 +170,8 @@ class Service:
             return Outcome(membership.EXIT_CONFIG, (str(error),))
         try:
             await transport.start(CONNECT_TIMEOUT_MS)
-            return await self._run(transport, handle_signals=handle_signals)
+            async with membership_loop(self.loop_watch.run()) as loop:
+                return await self._run(transport, loop, handle_signals=handle_signals)
         except kafka.UnreachableError as error:
             return Outcome(membership.EXIT_CONFIG, (str(error),))
         finally:
@@ -199,7 +201,7 @@ class Service:
             if looks is not None:
                 looks.stop()
 
-    async def _run(self, transport: kafka.Transport, *, handle_signals: bool) -> Outcome:
+    async def _run(self, transport: kafka.Transport, loop: Loop, *, handle_signals: bool) -> Outcome:
         properties = kafka.librdkafka_properties(self._properties)
         looks = LookSources(transport, properties)
         leads = any(config.mode == "lead" for config in self._groups)
@@ -214,15 +216,14 @@ class Service:
             await sizes.look()
             watching.append(asyncio.create_task(sizes.run()))
         for config in self._memberships(transport.broker_version, sizes.limit):
-            application = self._applications.get(config.group_id)
             warn_of_guard(config)
-            if application is None:
-                self._add_group(config, sources, watch)
+            driver = MembershipDriver(config, transport, loop)
+            if config.group_id not in self._applications:
+                self._add_group(driver, sources, watch)
             else:
-                watching.append(self._add_application(config, sources, watch))
-        led = {group_id: runner.membership for group_id, runner in self.runners.items()}
+                watching.append(self._add_application(driver, sources, watch))
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
-        self._watches = ghost_watches(self._ghosts, transport, led, self._observers, before)
+        self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             hear_control = self._observers.on_control
@@ -318,8 +319,7 @@ class Service:
             weights=self._weights,
             lags_of=self._lags_of,
         )
-        configs = {group: runner.membership.config for group, runner in self.runners.items()}
-        return made.of({group: self._selected(config) for group, config in configs.items()})
+        return made.of({group: self._selected(runner.config) for group, runner in self.runners.items()})
 
     def look_at(self, selection: Selection) -> None:
         """From now on these groups are looked at; those that are led stay as they are."""
@@ -327,16 +327,16 @@ class Service:
         if self._looked_at is not None:
             self._looked_at.follow(selection)
 
-    def _add_group(self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch) -> None:
-        policy = self._policies.get(config.group_id, self._policy)
+    def _add_group(self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch) -> None:
+        group_id = driver.config.group_id
+        policy = self._policies.get(group_id, self._policy)
         foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
-        solver = self._solver_of[config.group_id] = self._solvers.make(policy, always=foreign)
+        solver = self._solver_of[group_id] = self._solvers.make(policy, always=foreign)
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
-        planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
+        planner = planning.Planner(group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
         told = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
         hear = told, self._hear_notes, self._hear_roles
-        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
-        self.runners[config.group_id] = runner
+        self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
 
     @property
     def _takes_over(self) -> bool:
@@ -354,19 +354,20 @@ class Service:
             yield membership.proven(known, broker_version, size_limit)
 
     def _add_application(
-        self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
+        self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rebalances."""
-        application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
+        group_id, reader, offsets = driver.config.group_id, sources.reader, sources.offsets
+        application = self._applications[group_id]
         solver = self._solvers.make(application.assignors, always=application.foreign)
-        self._solver_of[config.group_id] = solver
-        planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
+        self._solver_of[group_id] = solver
+        planner, kind = application.planner(group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(kind, offsets)
         told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
         hear = told, self._hear_notes, self._hear_roles
-        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
-        self.runners[config.group_id] = runner
-        return asyncio.create_task(between.run(runner.membership, runner.post))
+        runner = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
+        self.runners[group_id] = runner
+        return asyncio.create_task(between.run(runner))
 
     def _size_limit_read(self, limit: membership.SizeLimit) -> None:
         for runner in self.runners.values():
@@ -406,10 +407,3 @@ class Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-
-
-def warn_of_guard(config: membership.MembershipConfig) -> None:
-    """At the start, and not when the lead has been lost: what will keep Bellwether from taking it back."""
-    guard = config.takeover_guard
-    if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
-        log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)

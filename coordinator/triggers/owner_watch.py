@@ -8,7 +8,7 @@ from typing import Protocol
 from bellwether_kafka.assignors.consumer import PartitionPlan
 from bellwether_kafka.coordinator.membership import (
     Event,
-    GroupMembership,
+    MembershipView,
     Note,
     NoteKind,
     RebalanceWanted,
@@ -23,7 +23,7 @@ class Led(Protocol):
     """What is needed of `runtime.GroupRunner`."""
 
     @property
-    def membership(self) -> GroupMembership: ...
+    def membership(self) -> MembershipView: ...
     def post(self, event: Event) -> None: ...
 
 

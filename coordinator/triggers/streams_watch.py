@@ -8,6 +8,7 @@ while the group is at rest: a group in the middle of a rebalance is left alone.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import numpy as np
 import structlog
@@ -18,7 +19,7 @@ from bellwether_kafka.assignors.streams.application import end_sums, wanted_offs
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import (
     Event,
-    GroupMembership,
+    MembershipView,
     RebalanceWanted,
     State,
     StepAsideWanted,
@@ -39,6 +40,14 @@ LIMIT_S = 5.0
 SHOWN = 3
 
 log = structlog.get_logger(__name__)
+
+
+class Led(Protocol):
+    """What is needed of `runtime.GroupRunner`."""
+
+    @property
+    def membership(self) -> MembershipView: ...
+    def post(self, event: Event) -> None: ...
 
 
 class StreamsWatch:
@@ -84,13 +93,12 @@ class StreamsWatch:
         if not self._kind.config.stateful:
             self._pending = self._work.planned(decision)
 
-    async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
-        """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of Bellwether's, are
-        log lines and not the end."""
+    async def run(self, led: Led) -> None:
+        """Until cancelled. Silence of brokers, and errors of Bellwether's, are log lines and not the end."""
         while True:
             await self._sleep(TICK_S)
             try:
-                await self.tick(membership, post)
+                await self.tick(led)
             except OffsetsError as error:
                 log.warning("offsets_unknown", group=self.group_id, reason=str(error))
             except TopicCreationError as error:
@@ -100,24 +108,24 @@ class StreamsWatch:
             except Exception:
                 log.exception("streams_watch_crashed", group=self.group_id)
 
-    async def tick(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
+    async def tick(self, led: Led) -> None:
         """One look at everything that is due."""
+        membership = led.membership
         if membership.state in (State.WATCHING, State.STOPPED):
             self._forget()
         if membership.state is not State.STABLE:
             return
         if membership.alone:
             for event in self._wishes(self._work.alone(self._now_ms())):
-                post(event)
+                led.post(event)
             await self._prepare()
             return
-        generation = membership.generation
         shown, self._pending = self._pending, None
         wishes = [await self._probe(), *self._wishes(shown), *await self._look_at_work()]
-        if membership.generation == generation:
+        if led.membership.generation == membership.generation:
             for wish in wishes:
                 if wish is not None:
-                    post(wish)
+                    led.post(wish)
 
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):

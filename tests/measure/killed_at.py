@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.membership.commands import Command, Decide, He
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 
 POINTS = (
     "before-join",
@@ -70,25 +71,25 @@ def install(at: Hook) -> None:
     """Puts the hook around the requests and the plans of every group."""
     plan = GroupRunner._plan
 
-    async def request(runner: GroupRunner[Any], command: Request) -> None:
-        await at(_before(runner, command))
-        asked = asyncio.ensure_future(runner._transport.request(command))
+    async def request(driver: MembershipDriver, command: Request) -> None:
+        await at(_before(driver, command))
+        asked = asyncio.ensure_future(driver._transport.request(command))
         if isinstance(command, Join):
             await asyncio.sleep(ON_ITS_WAY_S)
             await at("join-sent")
         answer = await asked
         await at(_after(command))
-        runner.post(answer)
+        driver.post(answer)
 
     async def planned(runner: GroupRunner[Any], command: Decide) -> None:
         await at("deciding")
         await plan(runner, command)
 
-    setattr(GroupRunner, "_request", request)  # noqa: B010 - mypy would see methods assigned
+    setattr(MembershipDriver, "_request", request)  # noqa: B010 - mypy would see methods assigned
     setattr(GroupRunner, "_plan", planned)  # noqa: B010 - as above
 
 
-def _before(runner: GroupRunner[Any], command: Command) -> str:
+def _before(driver: MembershipDriver, command: Command) -> str:
     match command:
         case Join():
             return "before-join"
@@ -96,7 +97,7 @@ def _before(runner: GroupRunner[Any], command: Command) -> str:
             return "before-sync"
         case Leave():
             return "leaving"
-        case Heartbeat() if runner.membership.state is State.STABLE:
+        case Heartbeat() if driver.machine.state is State.STABLE:
             return "stable"
     return ""
 

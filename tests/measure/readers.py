@@ -1,5 +1,6 @@
-"""`python -m tests.measure.readers`: how late timers of the event loop that starts the HTTP server are while many read
-its largest page and many connections say nothing, beside those of a bare loop on the same machine; the slowest probe.
+"""`python -m tests.measure.readers`: how late timers on the loop of the memberships are, and on the one that starts the
+HTTP server, while many read its largest page and many connections say nothing, beside those of a bare loop on the same
+machine; the slowest probe.
 """
 
 import argparse
@@ -12,7 +13,8 @@ from multiprocessing.connection import Connection
 
 from rich.console import Console
 
-from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
+from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.web import HttpServer
 from tests.unit.coordinator.web.large import LARGE, application
 
@@ -92,8 +94,8 @@ def probes(port: int, until: float, to: Connection) -> None:
     to.send(asyncio.run(probe()))
 
 
-async def measure(readers: int, silent: int, seconds: float) -> tuple[float, float, int, tuple[int, int, float]]:
-    """(lateness of this loop, of a bare loop, answers, (probes, failed ones, the slowest))."""
+async def measure(readers: int, silent: int, seconds: float) -> tuple[float, float, float, int, tuple[int, int, float]]:
+    """(lateness of the memberships' loop, of this one, of a bare loop, answers, (probes, failed ones, the slowest))."""
     server = HttpServer(application())
     spare_collections()
     port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
@@ -104,10 +106,13 @@ async def measure(readers: int, silent: int, seconds: float) -> tuple[float, flo
         start.Process(target=work, args=(*arguments, other), daemon=True).start()
         ends.append(mine)
     await asyncio.sleep(3.0)  # the programs start
-    late = await lateness(until)
+    async with membership_loop(LoopWatch().run()) as loop:
+        of_memberships = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(lateness(until), loop))
+        beside = await lateness(until)
+        late = await of_memberships
     without, answers, probed = [await asyncio.to_thread(end.recv) for end in ends]
     await server.stop()
-    return late, without, answers, probed
+    return late, beside, without, answers, probed
 
 
 def main() -> int:
@@ -116,10 +121,11 @@ def main() -> int:
     parser.add_argument("--silent", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    late, without, answers, probed = asyncio.run(measure(options.readers, options.silent, options.seconds))
+    late, beside, without, answers, probed = asyncio.run(measure(options.readers, options.silent, options.seconds))
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"{options.readers} readers, {options.silent} silent connections, {options.seconds:.0f} s")
-    console.print(f"  largest lateness of the loop: {late * 1e3:.0f} ms, of a bare loop: {without * 1e3:.0f} ms")
+    console.print(f"  largest lateness of the loop of the memberships: {late * 1e3:.0f} ms,")
+    console.print(f"    of the one beside it: {beside * 1e3:.0f} ms, of a bare loop: {without * 1e3:.0f} ms")
     console.print(f"  probes: {probed[0]}, failed: {probed[1]}, slowest: {probed[2] * 1e3:.0f} ms; answers: {answers}")
     return 0
 

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.membership import NotLeading, Role, changed_me
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
@@ -79,10 +79,10 @@ class Sidecar:
         return f"{self.name}.{self.process}"
 
     @property
-    def membership(self) -> GroupMembership:
-        """What a controller calls it."""
+    def membership(self) -> MembershipView:
+        """What a controller reads."""
         assert self.machine is not None
-        return self.machine
+        return self.machine.view
 
     policy = "kafka"
     rules_refused = ""

@@ -1,8 +1,12 @@
-"""The watchdog of the I/O thread sees what it is for, and nothing else."""
+"""The watchdog of the threads that send heartbeats sees what it is for, and nothing else."""
 
+import asyncio
+import gc
+import json
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from bellwether_kafka.coordinator.runtime.membership_loop import THREAD
 from tests import loop_watchdog
+from tests.paths import ROOT
+from tests.watched_process import MARK
 
+IO = "kafka-io-bellwether"
 BLOCKING: dict[str, Callable[[Path], object]] = {
     "getaddrinfo": lambda _: socket.getaddrinfo("127.0.0.1", 9092),
     "open": lambda folder: (folder / "ca.pem").write_text(""),
@@ -19,11 +27,29 @@ BLOCKING: dict[str, Callable[[Path], object]] = {
     "load_verify_locations": lambda _: load_missing(),
     "sleep": lambda _: time.sleep(0.001),
 }
+# The I/O thread is there for sockets, and the library reads its schemas.
+OF_MEMBERSHIPS: dict[str, Callable[[Path], object]] = {
+    "connect": lambda _: connect(),
+    "encode": lambda _: json.dumps({}),
+    "decode": lambda _: json.loads("{}"),
+    "callback": lambda _: asyncio.run(compute(3 * loop_watchdog.CALLBACK_S)),
+}
 
 
 def load_missing() -> None:
     with pytest.raises(FileNotFoundError):
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations("/no/such/file")
+
+
+def connect() -> None:
+    with socket.socket() as one, pytest.raises(ConnectionRefusedError):
+        one.connect(("127.0.0.1", 1))
+
+
+async def compute(seconds: float) -> None:
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        sum(range(1000))
 
 
 def run(work: Callable[[], object], name: str) -> list[str]:
@@ -33,13 +59,45 @@ def run(work: Callable[[], object], name: str) -> list[str]:
     return loop_watchdog.taken()
 
 
+@pytest.mark.parametrize("thread", [IO, THREAD])
 @pytest.mark.parametrize("call", BLOCKING)
-def test_a_blocking_call_on_the_io_thread_is_seen(call: str, tmp_path: Path) -> None:
-    seen = run(lambda: BLOCKING[call](tmp_path), "kafka-io-bellwether")
+def test_a_blocking_call_on_a_thread_of_heartbeats_is_seen(thread: str, call: str, tmp_path: Path) -> None:
+    seen = run(lambda: BLOCKING[call](tmp_path), thread)
     assert any(call in each for each in seen)
     assert __file__ in "".join(seen)
 
 
-@pytest.mark.parametrize("call", BLOCKING)
+@pytest.mark.parametrize("call", OF_MEMBERSHIPS)
+def test_what_the_loop_of_the_memberships_must_not_do_is_seen(call: str, tmp_path: Path) -> None:
+    seen = run(lambda: OF_MEMBERSHIPS[call](tmp_path), THREAD)
+    assert any(call in each for each in seen)
+    assert run(lambda: OF_MEMBERSHIPS[call](tmp_path), IO) == []
+
+
+@pytest.mark.parametrize("call", BLOCKING | OF_MEMBERSHIPS)
 def test_the_same_call_elsewhere_is_not(call: str, tmp_path: Path) -> None:
-    assert run(lambda: BLOCKING[call](tmp_path), "bellwether-addresses") == []
+    assert run(lambda: (BLOCKING | OF_MEMBERSHIPS)[call](tmp_path), "bellwether-addresses") == []
+
+
+def test_collections_of_garbage_do_not_count() -> None:
+    kept = [[] for _ in range(200_000)]  # type: ignore[var-annotated]
+
+    async def collect() -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 2 * loop_watchdog.CALLBACK_S:
+            gc.collect()
+
+    assert run(lambda: asyncio.run(collect()), THREAD) == []
+    assert kept
+
+
+def test_a_process_of_its_own_says_it() -> None:
+    code = (
+        "import json, threading; from tests.watched_process import run;"
+        f"run(threading.Thread(target=json.dumps, args=({{}},), name={THREAD!r}).start)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr.startswith(MARK)
+    assert "encode on" in done.stderr

@@ -17,8 +17,10 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, describe
 from tests.paths import ROOT
+from tests.watched_process import MARK
 
 COMMAND = (sys.executable, "-m", "bellwether_kafka")
+WATCHED = (sys.executable, "-m", "tests.watched_process")
 STOP_TIMEOUT_S = 30.0
 INSTANCE = "bellwether"
 
@@ -88,7 +90,7 @@ class Bellwether:
         *,
         options: Mapping[str, Any] | None = None,
         user: str = "admin",
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = WATCHED,
         login: Mapping[str, str] | None = None,
         own: Mapping[str, Mapping[str, Any]] | None = None,
         beside: Sequence[Mapping[str, Any]] = (),
@@ -224,6 +226,8 @@ class Bellwether:
         if process.stdout is not None:
             process.stdout.close()
         self._process = None
+        blocking = [line for line in self._lines if line.startswith(MARK)]
+        assert not blocking, "\n".join(blocking)
         return process.returncode
 
     def _read(self, process: subprocess.Popen[str]) -> None:

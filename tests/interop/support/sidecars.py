@@ -9,7 +9,7 @@ from typing import Any, Self
 from confluent_kafka import Producer
 
 from bellwether_kafka.coordinator.control.records import Order, OrderKind, encode
-from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether
+from tests.interop.support.bellwether import INSTANCE, WATCHED, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import (
@@ -82,7 +82,7 @@ class SidecarSet:
         topic: str,
         *,
         count: int = 2,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = WATCHED,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -97,7 +97,7 @@ class SidecarSet:
                 standby=True,
                 control_topic=topic,
                 sidecar_id=f"sidecar-{number}",
-                command=COMMAND if number else command,
+                command=WATCHED if number else command,
             )
             for number in range(count)
         ]

@@ -123,10 +123,10 @@ def test_a_member_is_not_empty_before_others_have_what_it_has_given_up() -> None
     desk = Desk()
     desk.hears(ORDER)
     desk.looks_at(working(plain("a")))
-    desk.group.membership._core.leadership.withheld = True
+    desk.group.machine._core.leadership.withheld = True
     desk.looks_at(plain("a"))
     assert desk.stages == [Stage.EMPTYING]
-    desk.group.membership._core.leadership.withheld = False
+    desk.group.machine._core.leadership.withheld = False
     desk.looks_at(plain("a"))
     assert desk.stages == [Stage.EMPTYING, Stage.EMPTY]
 

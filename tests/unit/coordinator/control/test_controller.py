@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.control.topic import (
 from bellwether_kafka.coordinator.membership.commands import Fatal
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersStand
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
@@ -83,7 +83,7 @@ class Group:
     """One group of a sidecar: a membership that is told what the controller posts."""
 
     def __init__(self, *, standby: bool) -> None:
-        self.membership = GroupMembership(
+        self.machine = GroupMembership(
             MembershipConfig("orders", instance_id="bellwether", standby=standby, subscribes=True)
         )
         self.posted: list[Event] = []
@@ -91,9 +91,13 @@ class Group:
         self.ordered: list[str] = []
         self.fatal: Fatal | None = None
 
+    @property
+    def membership(self) -> MembershipView:
+        return self.machine.view
+
     def post(self, event: Event) -> None:
         self.posted.append(event)
-        self.membership.handle(event, 0.0)
+        self.machine.handle(event, 0.0)
 
     policy = "rack-first"
     rules_refused = ""
@@ -109,7 +113,7 @@ class Group:
     def lead(self) -> None:
         """As if the broker had said so."""
         play = Play(instance_id="bellwether").deciding().planned().synced()
-        self.membership = play.machine
+        self.machine = play.machine
 
     def stands(self) -> OrdersStand | None:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)

@@ -182,7 +182,7 @@ def group(digest: str = "d1g35t") -> Group:
 
 def leading() -> Group:
     found = group()
-    found.membership = Play().joining().joined(member(ME), member("a")).planned().synced().machine
+    found.machine = Play().joining().joined(member(ME), member("a")).planned().synced().machine
     return found
 
 

@@ -47,7 +47,7 @@ class Released:
     def __init__(self, *, standby: bool = False, order: Order = RELEASE) -> None:
         self.group, self.topic, self.now_ms = Group(standby=standby), Kept({order.key: order}), ORDERED_MS
         self.story = Play(instance_id="bellwether", adopt="when-empty", subscribes=False).found().described("Empty")
-        self.group.membership = self.story.machine
+        self.group.machine = self.story.machine
         settings = ControlSettings("control", "a", standby)
         groups = {"orders": self.group}
         self.controller = Controller(self.topic, settings, groups, wall_clock=lambda: self.now_ms / 1000)

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
 from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from tests.unit.coordinator.membership.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
 
 NODE = membership.Node(1, "broker", 9092)
@@ -73,8 +74,9 @@ def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tu
                 watching.set()
 
         nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
+        driver = MembershipDriver(config, brokers, asyncio.get_running_loop())
         runner: GroupRunner[Any] = GroupRunner(
-            config, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (hear,), relieved
+            driver, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (hear,), relieved
         )
         running = asyncio.create_task(runner.run())
         async with asyncio.timeout(10):

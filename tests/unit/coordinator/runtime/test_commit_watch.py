@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership import (
     DescribedMember,
     Event,
     Failure,
-    GroupMembership,
+    MembershipView,
     NotLeading,
 )
 from bellwether_kafka.coordinator.membership.commands import Describe
@@ -32,8 +32,8 @@ class Watcher:
         self.posted = 0
 
     @property
-    def membership(self) -> GroupMembership:
-        return self.story.machine
+    def membership(self) -> MembershipView:
+        return self.story.machine.view
 
     def post(self, event: Event) -> None:
         self.posted += 1

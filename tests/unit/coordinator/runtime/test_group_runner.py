@@ -26,6 +26,7 @@ from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.runtime import recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play
@@ -49,14 +50,14 @@ class Resting:
     def __init__(self) -> None:
         nothing: Any = None
         planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy()))
-        self.runner = GroupRunner(
-            MembershipConfig("orders", subscribes=True), nothing, planner, nothing, (), (), (), nothing
-        )
+        config = MembershipConfig("orders", subscribes=True)
+        self.driver = MembershipDriver(config, nothing, asyncio.get_running_loop())
+        self.runner = GroupRunner(self.driver, nothing, planner, nothing, (), (), (), nothing)
         self.planner = planner
 
     async def begin(self) -> None:
         play = Play().joining().joined(*MEMBERS, protocol="range").planned().synced()
-        self.runner.membership = play.machine
+        self.runner.membership = play.machine.view
         await self.round(play.machine.generation)
 
     async def round(self, generation: int) -> Any:
@@ -67,7 +68,12 @@ class Resting:
         self.runner.rule((rule,), order)
         assert self.runner._obeying is not None
         await self.runner._obeying
-        events = self.runner._events
+        return await self.posted()
+
+    async def posted(self) -> list[Event]:
+        """To the membership, since this was asked last."""
+        await asyncio.sleep(0)
+        events = self.driver._events
         return [events.get_nowait() for _ in range(events.qsize())]
 
 
@@ -95,7 +101,7 @@ def test_an_order_that_moves_nothing_stops_nobody() -> None:
         group.runner.rule((), "eve: withdrawn")
         assert group.runner._obeying is not None
         await group.runner._obeying
-        assert group.runner._events.empty()
+        assert await group.posted() == []
         assert (await group.round(2)).cause.kind is CauseKind.AGAIN, "the order did not begin this round"
 
     asyncio.run(story())
@@ -106,7 +112,7 @@ def test_a_round_that_an_operator_wants_has_the_order_as_its_cause_whatever_it_m
         group = Resting()
         await group.begin()
         group.runner.begin_round("eve has ordered rebalance of 'orders'")
-        assert group.runner._events.get_nowait() == RoundOrdered("eve has ordered rebalance of 'orders'")
+        assert await group.posted() == [RoundOrdered("eve has ordered rebalance of 'orders'")]
         assert (await group.round(2)).cause.sentence == "eve has ordered rebalance of 'orders'"
 
     asyncio.run(story())
@@ -132,7 +138,7 @@ def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> 
         assert not runner.plan_in_force, "after a restart members have what another process gave them"
         runner._watch = Followed()
         await group.planner.plan(Decide(member.generation, "range", MEMBERS, ME, time.monotonic() + 5))
-        runner._delivered(Delivered(member.generation))
+        runner._delivered(Delivered(member.generation), time.monotonic())
         runner._unfollow_unless_leading()
         assert runner.plan_in_force
         last, decision = runner.last, runner.last.chosen.decision

@@ -31,6 +31,9 @@ def test_the_largest_lateness_of_the_last_minute() -> None:
 def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
     clock = Clock()
     watch = LoopWatch(clock)
+    clock.now += STUCK_S + 1
+    assert (watch.lateness_s(), watch.stuck()) == (0.0, None), "it does not run yet"
+    watch.turned(clock.now)
     clock.now += 5.25
     assert abs(watch.lateness_s() - 5.0) < 1e-9
     assert watch.stuck() is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, JoinedMember
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import ME, Play
@@ -18,9 +18,8 @@ def said(*topics: str, generation: int = -1) -> bytes:
 class Group:
     def __init__(self, instance_id: str | None = "a") -> None:
         members = JoinedMember(ME, None, said()), JoinedMember("a-1", instance_id, said("t"))
-        self.membership: GroupMembership = (
-            Play().joining().joined(*members, protocol="range").planned().synced().machine
-        )
+        play = Play().joining().joined(*members, protocol="range").planned().synced()
+        self.membership: MembershipView = play.machine.view
 
 
 class Brokers:

@@ -1,6 +1,7 @@
 """What a process says of its roles: told once per change, also after an error of ours, and again while nobody leads."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,9 @@ from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
 from bellwether_kafka.coordinator.membership.errors import EXIT_FENCED
 from bellwether_kafka.coordinator.runtime import group_runner
 from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.process import not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from bellwether_kafka.coordinator.runtime.service import Service
@@ -84,19 +88,32 @@ async def not_relieved(group_id: str, reason: str) -> bool:
     return False
 
 
-def runner(told: list[Role], brokers: Brokers) -> GroupRunner[Any]:
+Change = Callable[[MembershipDriver], None]
+
+
+def ended(told: list[Role], brokers: Brokers, change: Change = lambda _: None) -> tuple[GroupRunner[Any], int]:
+    """A runner at its end, and its exit code. `change` is made to what drives its membership."""
+
     def hear(_: str, role: Role) -> None:
         told.append(role)
 
-    nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
-    return GroupRunner(CONFIG, cast("Any", brokers), nothing, nothing, (), (), (hear,), not_relieved)
+    async def story() -> tuple[GroupRunner[Any], int]:
+        nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
+        async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
+            driver = MembershipDriver(CONFIG, brokers, loop)
+            change(driver)
+            hearing = (), (), (hear,)
+            runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
+            return runner, await runner.run()
+
+    return asyncio.run(story())
 
 
 def test_a_change_is_told_once_and_the_end_in_the_words_of_the_log() -> None:
     told: list[Role] = []
-    one = runner(told, Brokers(membership.Code.FENCED_INSTANCE_ID))
     with capture_logs() as lines:
-        assert asyncio.run(asyncio.wait_for(one.run(), 60)) == EXIT_FENCED
+        one, code = ended(told, Brokers(membership.Code.FENCED_INSTANCE_ID))
+    assert code == EXIT_FENCED
     assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
     assert one.role == told[-1]
     (line,) = [line for line in lines if line["event"] == "group_given_up"]
@@ -119,7 +136,7 @@ def test_the_offsets_of_a_group_that_looks_unknown_are_asked_for(
     told: list[Role] = []
     brokers = Restarted(*offsets)
     with capture_logs():
-        assert asyncio.run(asyncio.wait_for(runner(told, brokers).run(), 60)) == EXIT_FENCED
+        assert ended(told, brokers)[1] == EXIT_FENCED
     assert [role.reason for role in told] == [R.STARTING, R.JOINING, *reasons, R.FENCED]
     assert brokers.offsets == []
 
@@ -127,17 +144,20 @@ def test_the_offsets_of_a_group_that_looks_unknown_are_asked_for(
 def test_after_an_error_of_ours_the_role_is_not_what_the_membership_last_said() -> None:
     told: list[Role] = []
     brokers = Brokers(membership.Code.NONE)
-    one = runner(told, brokers)
-    handle = one.membership.handle
 
-    def broken(event: membership.Event, now: float) -> Any:
-        if brokers.heartbeats > 3:
-            raise RuntimeError("a bug")
-        return handle(event, now)
+    def break_it(driver: MembershipDriver) -> None:
+        handle = driver.machine.handle
 
-    one.membership.handle = broken  # type: ignore[method-assign]
+        def broken(event: membership.Event, now: float) -> Any:
+            if brokers.heartbeats > 3:
+                raise RuntimeError("a bug")
+            return handle(event, now)
+
+        driver.machine.handle = broken  # type: ignore[method-assign]
+
     with capture_logs():
-        assert asyncio.run(asyncio.wait_for(one.run(), 60)) == EXIT_BUG
+        one, code = ended(told, brokers, break_it)
+    assert code == EXIT_BUG
     assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
     assert one.role.reason is R.FAILED
     assert one.role.remedy

@@ -6,7 +6,7 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.events import DescribedMember, Event, RebalanceWanted, StepAsideWanted
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.shown import ShownGroup
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
@@ -21,7 +21,7 @@ REASON = "no member has a partition of u, which members subscribe to"
 
 class Led:
     def __init__(self, play: Play | None = None) -> None:
-        self.membership: GroupMembership = (play or Play().stable()).machine
+        self.membership: MembershipView = (play or Play().stable()).machine.view
         self.posted: list[Event] = []
         self.now_s = 0.0
         self.watch = OwnerWatch({"group": self}, lambda: self.now_s)

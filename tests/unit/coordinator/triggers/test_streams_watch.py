@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkDoubted
+from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
@@ -42,6 +43,13 @@ class Led:
             wall_clock=lambda: self.app.at_s,
         )
 
+    @property
+    def membership(self) -> MembershipView:
+        return self.play.machine.view
+
+    def post(self, event: Event) -> None:
+        self.said.append(event)
+
     async def round(self, generation: int, *threads: Thread) -> None:
         command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
         planned = await self.app.planner.plan(command)
@@ -52,7 +60,7 @@ class Led:
 
     async def later(self, seconds: float) -> list[Event]:
         self.app.at_s += seconds
-        await self.watch.tick(self.play.machine, self.said.append)
+        await self.watch.tick(self)
         said, self.said[:] = list(self.said), []
         return said
 
@@ -230,7 +238,7 @@ def test_silence_of_brokers_does_not_end_the_watch() -> None:
 
         led.watch._sleep = sleep
         with pytest.raises(asyncio.CancelledError):
-            await led.watch.run(led.play.machine, led.said.append)
+            await led.watch.run(led)
         assert naps == 4
 
     run(story())
@@ -270,9 +278,10 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
 
         logs.configure_logs("info", "json", out)
         watch = StreamsWatch(app.kind, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
-        alone = Play(protocols=("stream",)).stable_alone()
+        led = Led(app)
+        led.play = Play(protocols=("stream",)).stable_alone()
         with pytest.raises(asyncio.CancelledError):
-            await watch.run(alone.machine, lambda _: None)
+            await watch.run(led)
         return out.getvalue().splitlines()
 
     lines = [json.loads(line) for line in asyncio.run(story())]

@@ -1,0 +1,146 @@
+"""Runs the membership of one group on the loop of all memberships: its requests, answers and timers. All else that the
+membership asks for, and what others may know of it, is handed over step by step."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.runtime.membership_loop import Loop, hand_over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one event has led to, None for the beginning. `at` is in seconds, monotonic. `commands` are all of them; the
+    requests have been sent. `error` is a defect, which ends the membership."""
+
+    event: membership.Event | None
+    at: float
+    view: membership.MembershipView
+    commands: tuple[membership.Command, ...] = ()
+    error: Exception | None = None
+
+
+OnStep = Callable[[Step], None]
+
+
+class Sender(Protocol):
+    """What is needed of `kafka.Transport`."""
+
+    async def request(self, command: membership.Request) -> membership.Answer | membership.RequestFailed: ...
+    def abandon(self, group_id: str) -> None: ...
+
+
+class MembershipDriver:
+    """One group's. Its methods may be called from any thread; the machine belongs to `loop`, which need not run yet."""
+
+    def __init__(
+        self,
+        config: membership.MembershipConfig,
+        transport: Sender,
+        loop: Loop,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config
+        self.machine = membership.GroupMembership(config)
+        self._loop = loop
+        self._transport = transport
+        self._clock = clock
+        self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
+        self._running: asyncio.Task[None] | None = None
+        self._requests: set[asyncio.Task[None]] = set()
+        self._parked: dict[int, asyncio.Task[None]] = {}
+        self._wake_next = False
+
+    def post(self, event: membership.Event) -> None:
+        hand_over(self._loop, self._events.put_nowait, event)
+
+    def start(self, on_step: OnStep) -> None:
+        """Steps come on the loop of the memberships; the last has the command `Stopped`, or an error."""
+        hand_over(self._loop, self._start, on_step)
+
+    async def leave(self, reason: str) -> None:
+        """Sends LeaveGroup if need be, where the process can do nothing more for the group; returns when that is
+        answered."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._leave(reason), self._loop))
+
+    def close(self) -> None:
+        """Cancels what still runs and drops the join connections of the group."""
+        hand_over(self._loop, self._close)
+
+    # ---- on the loop of the memberships ----------------------------------------------------------------------------
+
+    def _start(self, on_step: OnStep) -> None:
+        self._running = asyncio.create_task(self._run(on_step))
+
+    async def _run(self, on_step: OnStep) -> None:
+        view, event = self.machine.view, None
+        try:
+            while True:
+                step = self._step(event)
+                view = step.view
+                on_step(step)
+                if any(isinstance(command, membership.Stopped) for command in step.commands):
+                    return
+                event = await self._next_event()
+        except Exception as error:  # noqa: BLE001 - it is logged where log lines are written
+            on_step(Step(event=event, at=self._clock(), view=view, error=error))
+
+    def _step(self, event: membership.Event | None) -> Step:
+        machine, now = self.machine, self._clock()
+        commands = machine.start(now) if event is None else machine.handle(event, now)
+        for command in commands:
+            if isinstance(command, membership.Abandon):
+                self._abandon(command)
+            elif isinstance(command, membership.Request):
+                self._send(command)
+        return Step(event=event, at=now, view=machine.view, commands=commands)
+
+    async def _next_event(self) -> membership.Event:
+        deadline = self.machine.deadline()
+        if deadline is None:
+            return await self._events.get()
+        left = deadline - self._clock()
+        # What has happened comes before what is due, but a flood of events must not starve the timers.
+        if not self._events.empty() and not self._wake_next:
+            self._wake_next = left <= 0
+            return self._events.get_nowait()
+        self._wake_next = False
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                return await self._events.get()
+        except TimeoutError:
+            return membership.Wake()
+
+    def _send(self, command: membership.Request) -> None:
+        task = asyncio.create_task(self._request(command))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        if isinstance(command, (membership.Join, membership.Sync)):
+            self._parked[command.request_id] = task
+            task.add_done_callback(lambda _: self._parked.pop(command.request_id, None))
+
+    async def _request(self, command: membership.Request) -> None:
+        self._events.put_nowait(await self._transport.request(command))
+
+    def _abandon(self, command: membership.Abandon) -> None:
+        task = self._parked.pop(command.request_id, None)
+        if task is not None:
+            task.cancel()
+        self._transport.abandon(self.config.group_id)
+
+    async def _leave(self, reason: str) -> None:
+        if self._running is not None:
+            self._running.cancel()
+        command = self.machine.farewell(reason)
+        if command is not None:
+            await self._transport.request(command)
+
+    def _close(self) -> None:
+        for task in (self._running, *self._requests):
+            if task is not None:
+                task.cancel()
+        self._transport.abandon(self.config.group_id)

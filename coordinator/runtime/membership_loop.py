@@ -1,0 +1,43 @@
+"""The thread on which the memberships of all groups run, with an event loop of its own, and how others reach it.
+
+A late heartbeat stops a group, so nothing else runs there (ARCHITECTURE.md, "Nothing may touch the heartbeat").
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+THREAD = "bellwether-membership"
+
+Loop = asyncio.AbstractEventLoop
+
+
+def hand_over(loop: Loop, function: Callable[..., object], *arguments: object) -> None:
+    """Has the loop of another thread call this soon, in the order of the calls; nothing where that loop has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *arguments)
+
+
+@asynccontextmanager
+async def membership_loop(watch: Coroutine[Any, Any, None]) -> AsyncIterator[Loop]:
+    """The loop runs, with `watch` on it, until the block ends; then what is left on it is cancelled."""
+    known: Future[tuple[Loop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        known.set_result((asyncio.get_running_loop(), ended))
+        watching = asyncio.create_task(watch)
+        await ended.wait()
+        watching.cancel()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), name=THREAD, daemon=True)
+    thread.start()
+    loop, ended = await asyncio.wrap_future(known)
+    try:
+        yield loop
+    finally:
+        hand_over(loop, ended.set)
+        await asyncio.to_thread(thread.join)
