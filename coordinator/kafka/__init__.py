@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ClusterUnreachableError,
         MetadataWatch,
         SharedReader,
+        any_node,
         compacted_topics,
         follower_fetching,
     )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         NodeRequest,
         RemovedMembers,
         RemoveMembers,
+        TopicIds,
     )
     from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
     from bellwether_kafka.coordinator.kafka.offset_reader import (
@@ -88,7 +90,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("compacted_topics", "follower_fetching"),
+            *("any_node", "compacted_topics", "follower_fetching"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
@@ -100,7 +102,14 @@ else:
             "ListAllGroups",
         ),
         "metadata": ("MetadataRead",),
-        "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
+        "node_requests": (
+            "AnyCommitted",
+            "FetchedOffsets",
+            "NodeRequest",
+            "RemoveMembers",
+            "RemovedMembers",
+            "TopicIds",
+        ),
         "offset_messages": ("LogPlace",),
         "offset_reader": ("NO_END", "Counts", "Ends", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": (

@@ -314,6 +314,12 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
 
 
+def any_node(admin: AdminClient, limit_s: float) -> Node:
+    """A broker that is up. Raises KafkaException and TimeoutError where none answers."""
+    node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
+    return Node(int(node.id), node.host, node.port)
+
+
 def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[str, bool]:
     """Whether topics are compacted, of those whose configs brokers show (DESCRIBE_CONFIGS on each)."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]

@@ -150,8 +150,9 @@ def cluster_view(read: MetadataRead) -> ClusterView:
     rack_sets = [frozenset(read.racks[b] for b in replicas if b in read.racks) for _, replicas in placements]
     racks = tuple(sorted(frozenset().union(*rack_sets) | frozenset(read.racks.values())))
     rack_code = {rack: i for i, rack in enumerate(racks)}
-    rows: dict[frozenset[str], int] = {}
-    row_of = np.array([rows.setdefault(held, len(rows)) for held in rack_sets], dtype=np.int32)
+    # In one order, whatever was read before: ties in a plan break by the row.
+    rows = {held: row for row, held in enumerate(sorted(set(rack_sets), key=sorted))}
+    row_of = np.array([rows[held] for held in rack_sets], dtype=np.int32)
     table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
     for held, row in rows.items():
         table[row, [rack_code[rack] for rack in held]] = True

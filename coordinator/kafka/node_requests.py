@@ -2,12 +2,14 @@
 values. Belongs to `transport`.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest, OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import possible_topics
@@ -16,6 +18,7 @@ BATCH_FROM = 3  # members of LeaveGroup: KIP-345, Kafka 2.4; reasons since versi
 REASON_LENGTH_MAX = 255
 ALL_TOPICS_FROM = 2  # versions of OffsetFetch
 NAMES_UP_TO = 9  # later versions of OffsetFetch name topics by id
+NAMED_BY_ID_FROM = 12  # versions of Metadata
 NO_OFFSET = -1
 
 T_co = TypeVar("T_co", covariant=True)
@@ -55,6 +58,32 @@ class LogSizes:
         readable = (directory for directory in response.results if not directory.error_code)
         replicas = ((topic.name, p) for directory in readable for topic in directory.topics for p in topic.partitions)
         return {(topic, p.partition_index): int(p.partition_size) for topic, p in replicas if not p.is_future_key}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """Metadata of topics by id and of others by name: the names by id of those that are there. (confluent-kafka asks by
+    name only.)"""
+
+    node: Node
+    ids: Sequence[bytes]
+    names: Sequence[str]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        topic = MetadataRequest.MetadataRequestTopic
+        by_id = [topic(topic_id=uuid.UUID(bytes=one), name=None) for one in self.ids]
+        by_name = [topic(name=name) for name in possible_topics(dict.fromkeys(self.names, 0))]
+        return MetadataRequest(
+            topics=[*by_id, *by_name],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+            min_version=NAMED_BY_ID_FROM,
+        )
+
+    def answer(self, response: Any) -> dict[bytes, str]:
+        return {topic.topic_id.bytes: topic.name for topic in response.topics if topic.name and not topic.error_code}
 
 
 @dataclass(frozen=True, slots=True)

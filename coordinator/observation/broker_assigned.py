@@ -23,13 +23,15 @@ REASONS = {
 
 
 def classic_view(group: BrokerGroup) -> DescribeAnswer:
-    """The group as if a member led it."""
+    """The group as if a member led it. Members are in the order of their ids, as a broker's assignor has them: ties in
+    a plan break by it."""
+    described = sorted(group.members, key=lambda member: member.member_id)
     if group.protocol == "consumer":
         protocol = CONSUMER_PROTOCOLS.get(group.assignor, NEAREST)
-        members = tuple(_consumer(m, group.epoch) for m in group.members)
+        members = tuple(_consumer(m, group.epoch) for m in described)
     else:
         protocol = STREAMS_PROTOCOL
-        members = tuple(_streams(m, group) for m in group.members)
+        members = tuple(_streams(m, group) for m in described)
     return DescribeAnswer(0, group.error, group.state, "consumer", protocol, members, group.message)
 
 

@@ -141,6 +141,11 @@ class GroupObserver:
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
 
+    @property
+    def policy(self) -> Policy:
+        """By which the shadow plan is made."""
+        return self._policy
+
     async def refresh(self) -> None:
         """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
         log line for as long as it lasts, and goes to `on_unknown` only: it is no state of the group."""
