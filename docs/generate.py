@@ -50,6 +50,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import PARTITIONS_MAX, LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import PLANS, ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
@@ -142,6 +143,7 @@ def metrics_page() -> str:
     LagMetrics(common)
     registry.register(LagExporterMetrics("cluster"))
     ControlMetrics(registry)
+    ServedMetrics(registry)
     CostMetrics(common, None, None)
     events_counter(registry)
     events_waiting(registry)

@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import (
     BUILT_IN,
+    KAFKA,
     LOAD_AWARE,
     OF_ANY_PROTOCOL,
     POLICIES,

@@ -3,7 +3,7 @@
 from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner

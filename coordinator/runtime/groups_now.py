@@ -33,9 +33,10 @@ def group_now(
     if seen is None:
         by = BELLWETHER if status.leading else UNKNOWN
         return GroupNow(status, "", by, lag, curve, rebalances=led)
-    rebalances = led + sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
     # What a process leads is classic, whatever brokers showed before it began to.
     by, kind = (BELLWETHER, "classic") if status.leading else (_assigned_by(seen), seen.kind)
+    shown = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
+    rebalances = shown if kind in BROKER_TYPES else led + shown  # those by plans that were served are among them
     about = GroupNow(status, kind, by, lag, curve, rebalances=rebalances, trouble=_trouble(seen, now_ms))
     return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
 

@@ -16,10 +16,12 @@ from bellwether_kafka.coordinator.planning import ApplicationError, load_applica
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
+from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+from bellwether_kafka.coordinator.serving import AssignorAddressError
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
     ControlMetrics,
@@ -74,6 +76,9 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     def wanted(group: str, reason: str) -> None:
         service.rebalance_wanted(group, reason)
 
+    def policy_of(group: str) -> Policy | None:
+        return observed_policy(service, group)
+
     watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
     exporter = LagExporterMetrics(settings.lag_exporter_cluster_name) if settings.lag_exporter_cluster_name else None
     if exporter is not None:
@@ -85,6 +90,12 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         CostMetrics(metrics, settings.cost, weights),
         LagWatch(rounds, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms),
     )
+    brokers = PlansForBrokers(
+        settings.assignor_address, policy_of, metrics.registry, rounds.on_decision, weights=weights
+    )
+    observers = _observers(
+        metrics, rounds, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
+    )
     service = Service(
         settings.properties,
         settings.memberships,
@@ -92,9 +103,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        observers=_observers(
-            metrics, rounds, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
-        ),
+        observers=brokers.heard(observers),
         weights=weights,
         control=settings.control,
         selection=selection,
@@ -128,19 +137,27 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     try:
         if settings.http_address:
             await server.start(settings.http_address)
+        await brokers.start()
         watching = asyncio.create_task(turning.run())
         spare_collections()
         with _reloading(reload):
             return await service.run()
-    except HttpAddressError as error:
+    except (HttpAddressError, AssignorAddressError) as error:
         return Outcome(EXIT_CONFIG, (str(error),))
     finally:
         if watching is not None:
             watching.cancel()
         await server.stop()
+        await brokers.stop()
         await asyncio.to_thread(events.close)
         if reader is not None:
             await asyncio.to_thread(reader.close)
+
+
+def observed_policy(service: Service, group: str) -> Policy | None:
+    """By which an observed group would be assigned, None for one that is not observed."""
+    observer = service.observed.get(group)
+    return observer.policy if observer is not None else None
 
 
 def _observers(

@@ -59,6 +59,12 @@ def _groups(value: object) -> object:
     return [named(item.strip()) if isinstance(item, str) else item for item in value]
 
 
+def _is_address(value: str) -> bool:
+    host, _, port = value.rpartition(":")
+    number = whole_number(port)
+    return bool(host) and number is not None and number < 65_536
+
+
 def named(text: str, mode: str = "observe") -> dict[str, str]:
     """The entry of a group, or of a pattern, of which nothing else is said."""
     return {"match" if is_pattern(text) else "name": text, "mode": mode}
@@ -76,6 +82,7 @@ class Settings(BaseSettings):
     standby: bool = False
     sidecar_id: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
     http_address: str = "127.0.0.1:9790"
+    assignor_address: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metadata_interval_ms: PositiveMilliseconds = 10_000
@@ -101,10 +108,15 @@ class Settings(BaseSettings):
     @field_validator("http_address")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        number = whole_number(port)
-        if value and not (host and number is not None and number < 65_536):
+        if value and not _is_address(value):
             raise ValueError('write it as host:port, such as 127.0.0.1:9790, or "" for no HTTP server')
+        return value
+
+    @field_validator("assignor_address")
+    @classmethod
+    def _socket_or_port(cls, value: str) -> str:
+        if value and not (value.startswith("unix:/") or _is_address(value)):
+            raise ValueError("write it as unix:/path, or as host:port with an address of the loopback interface")
         return value
 
     @model_validator(mode="after")

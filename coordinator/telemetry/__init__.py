@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples

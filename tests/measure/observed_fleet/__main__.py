@@ -94,14 +94,20 @@ def brokers(size: Size, kind: type[Brokers] = Brokers) -> Iterator[tuple[Connect
 
 @contextmanager
 def running(
-    size: Size, folder: Path, kind: type[Brokers] = Brokers, match: str = "team-*", *, led: Sequence[str] = ()
+    size: Size,
+    folder: Path,
+    kind: type[Brokers] = Brokers,
+    match: str = "team-*",
+    *,
+    led: Sequence[str] = (),
+    **more: str,
 ) -> Iterator[Run]:
-    """`led` are to be led once they are empty."""
+    """`led` are to be led once they are empty; `more` are settings."""
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
     with brokers(size, kind) as (link, servers), (folder / "log").open("wb") as log:
         entries = [{"match": match}, *({"name": name, "mode": "lead", "adopt": "when-empty"} for name in led)]
-        settings = toml({"bootstrap.servers": servers}, entries, http_address=address)
+        settings = toml({"bootstrap.servers": servers}, entries, http_address=address, **more)
         (folder / "bellwether.toml").write_text(settings)
         command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
         process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=log, stderr=log)

@@ -87,6 +87,17 @@ def test_only_rebalances_of_the_last_ten_minutes_count() -> None:
     assert seen_as(*looks).rebalances == 5
 
 
+def test_a_rebalance_by_a_plan_that_was_served_counts_once() -> None:
+    """It is among the rebalances that are seen of a group whose broker assigns."""
+    status = GroupStatus("g", "observe", "stable", False, None, -1, 3)
+
+    def counted(seen: Observation) -> int | None:
+        return group_now(status, Looks(seen), rounds(), LagTrends(), SKEWED.seen_at_ms).rebalances
+
+    assert counted(SKEWED) == sum(line.group == "g" for line in rounds().lines())
+    assert counted(replace(SKEWED, kind="consumer")) == 0
+
+
 def test_a_led_group_without_a_plan_of_this_process_has_what_brokers_show() -> None:
     """After a restart, in which nothing is planned, and while it is blocked or converted: never fewer figures."""
     shadow, seen = SKEWED.shadow, replace(SKEWED, seen_at_ms=NOW_MS)

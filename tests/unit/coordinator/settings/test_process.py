@@ -120,6 +120,7 @@ def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None
         ("log_lvel = 1", "The setting log_lvel does not exist; perhaps log_level is meant"),
         ('http_address = "9790"', "The setting http_address cannot be used: write it as host:port"),
         ('http_address = "h:65536"', "The setting http_address cannot be used: write it as host:port"),
+        ('assignor_address = "/run/a.sock"', "The setting assignor_address cannot be used: write it as unix:/path"),
         ('instance_id = "a b"', "The setting instance_id cannot be used"),
         ("[[groups]]\n", "The setting groups[0] cannot be used: it has neither name nor match; set one of them"),
         ('[[groups]]\nname = "a"\nsession_timeout_ms = "x"', "The setting groups[0].session_timeout_ms cannot be used"),

@@ -1,0 +1,127 @@
+"""Puts the server of plans for brokers together from the settings: what it knows, and who hears of its plans."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from prometheus_client import CollectorRegistry
+
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.observation import Observation, notify
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.runtime.service import DecisionObserver, Observers
+from bellwether_kafka.coordinator.serving import Answers, AssignorServer, KnownGroups, Served, TopicNames
+from bellwether_kafka.coordinator.telemetry import ServedMetrics
+
+NAMES_INTERVAL_S = 1.0
+TOPICS_AT_ONCE = 1_000
+FAILED_AGAIN_S = 30.0
+TIMEOUT_MS = 5_000
+
+log = structlog.get_logger(__name__)
+
+
+class PlansForBrokers:
+    """Everything but `answer` belongs to the event loop in which `start` was called. `policy_of` gives the configured
+    policy of an observed group; without an address nothing is served. `on_decision` hears of plans for known groups."""
+
+    def __init__(
+        self,
+        address: str,
+        policy_of: Callable[[str], Policy | None],
+        registry: CollectorRegistry,
+        on_decision: DecisionObserver,
+        *,
+        weights: Callable[[], Weights] | None = None,
+    ) -> None:
+        self._groups, self._topics = KnownGroups(), TopicNames()
+        self._metrics = ServedMetrics(registry)
+        self._on_decision = on_decision
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._answers = Answers(self._groups, self._topics, policy_of, self._served, weights=weights)
+        self._server = AssignorServer(address, self._answers.answer) if address else None
+
+    def heard(self, observers: Observers) -> Observers:
+        """These observers, and what is noted of observed groups."""
+        if self._server is None:
+            return observers
+        return replace(
+            observers,
+            on_observation=(*observers.on_observation, self.on_observation),
+            on_gone=(*observers.on_gone, self.on_gone),
+            beside=(*observers.beside, self.beside),
+        )
+
+    async def start(self) -> None:
+        """Raises AssignorAddressError."""
+        if self._server is None:
+            return
+        self._loop = asyncio.get_running_loop()
+        address = await asyncio.to_thread(self._server.start)
+        log.info("plans_for_brokers", address=address)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await asyncio.to_thread(self._server.stop)
+
+    def on_observation(self, seen: Observation) -> None:
+        """Takes the members of a group whose broker assigns."""
+        if seen.kind == "consumer":
+            self._groups.see(seen.group_id, (member.member_id for member in seen.members))
+            self._topics.expect({topic for member in seen.members for topic in member.topics})
+
+    def on_gone(self, group: str) -> None:
+        self._groups.forget(group)
+        self._answers.forget(group)
+
+    async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
+        """Asks for the names of topics that brokers have named by id. Until cancelled."""
+        while True:
+            await asyncio.sleep(NAMES_INTERVAL_S)
+            ids, names = self._topics.take_missing()
+            if not ids and not names:
+                continue
+            try:
+                node = await asyncio.to_thread(kafka.any_node, admin, TIMEOUT_MS / 1000)
+                asked = kafka.TopicIds(node, ids[:TOPICS_AT_ONCE], names[:TOPICS_AT_ONCE], TIMEOUT_MS)
+                self._topics.learn(await transport.ask(asked))
+            except (KafkaException, TimeoutError, kafka.TransportError) as error:
+                log.warning("topic_names_unread", reason=str(error))
+                await asyncio.sleep(FAILED_AGAIN_S)
+
+    def _served(self, served: Served) -> None:
+        """In the thread of a connection."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._report, served)
+
+    def _report(self, served: Served) -> None:
+        self._metrics.on_served(served)
+        planned = served.planned
+        if planned is None:
+            log.warning("plan_refused", assignor=served.assignor, group=served.group, reason=served.refusal)
+            return
+        decision = planned.chosen.decision
+        log.info(
+            "plan_served",
+            assignor=served.assignor,
+            group=served.group,
+            topics=listed(planned.topics.subscribed),
+            policy=decision.policy,
+            **({} if served.group else {"unknown": "no observed group has these members yet"}),
+            cause=planned.cause.sentence,
+            **decision.plan.summary(),
+            kept=decision.moves.kept,
+            moved=decision.moves.moved,
+            new=decision.moves.new,
+            cross_rack=decision.cost.cross_rack,
+            plan_ms=round(served.took_s * 1000, 1),
+            warnings=list(decision.warnings),
+        )
+        if served.group:
+            notify(self._on_decision, planned)

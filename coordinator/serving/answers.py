@@ -1,0 +1,157 @@
+"""One answer to one broker: the request becomes views, `decide` makes the plan. Pure but for clocks and what is known.
+
+The thread of a connection calls `answer` and sends what it returns; then it calls `report`, which nobody waits for.
+"""
+
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.assignors import consumer, shared
+from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
+from bellwether_kafka.assignors.shared import NOBODY, Decision, Plan, Refusal, Weights
+from bellwether_kafka.coordinator.planning import (
+    Chosen,
+    PlannedRound,
+    Source,
+    Timings,
+    WatchedTopics,
+    cause,
+)
+from bellwether_kafka.coordinator.serving import wire
+from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
+from bellwether_kafka.coordinator.serving.views import Views, views_of
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+NAME = "bellwether"
+NUMBER_UNKNOWN = 0
+GROUPS_MAX = 10_000
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """What one request came to. `group` is "" where no observed group has these members; `refusal` says why there is no
+    plan, "" with one. `planned` is there for a plan."""
+
+    assignor: str
+    group: str
+    took_s: float
+    refusal: str = ""
+    planned: PlannedRound[PartitionPlan] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """A decision and what it took."""
+
+    request: wire.Request
+    group: str
+    decision: Decision[PartitionPlan]
+    views: Views
+    timings: Timings
+
+
+class RefusedError(Exception):
+    """No plan for this request; the message says why."""
+
+
+class Answers:
+    """`policy_of` gives the configured policy of a group, None for a group that is not configured. `on_served` is
+    called in the thread of the connection."""
+
+    def __init__(
+        self,
+        groups: KnownGroups,
+        topics: TopicNames,
+        policy_of: Callable[[str], Policy | None],
+        on_served: Callable[[Served], None],
+        *,
+        weights: Callable[[], Weights] | None = None,
+    ) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._policy_of = policy_of
+        self._on_served = on_served
+        self._weights = weights
+        self._previous: dict[str, Decision[PartitionPlan]] = {}
+        self._reporting = threading.Lock()
+
+    def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
+        """The answer to a request without its size, and what is to be done once it is sent. Never raises."""
+        began = time.monotonic()
+        try:
+            request = wire.read_request(data)
+        except RemoteProtocolError as error:
+            served = Served(UNREADABLE, "", time.monotonic() - began, str(error))
+            return wire.refused(NUMBER_UNKNOWN, str(error)), lambda: self._on_served(served)
+        group = self._groups.group_of(request.members)
+        try:
+            made = self._made(request, group, began)
+        except Exception as error:  # noqa: BLE001 - the broker must have an answer
+            reason = str(error) if isinstance(error, RefusedError) else repr(error)
+            served = Served(request.assignor, group, time.monotonic() - began, reason)
+            return wire.refused(request.number, reason), lambda: self._on_served(served)
+        owner = made.views.as_asked(made.decision.plan.owner)
+        return wire.planned(request.number, owner), lambda: self._report(made)
+
+    def _made(self, request: wire.Request, group: str, began: float) -> _Made:
+        policy = self._policy(request.assignor, group)
+        views = views_of(request, self._topics.of(request.topics), group, began)
+        read_s = time.monotonic() - began
+        now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
+        found = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
+        if isinstance(found, Refusal):
+            raise RefusedError(found.reason)
+        owner = found.plan.owner
+        if (owner == NOBODY).any():
+            unowned = found.plan.name(int((owner == NOBODY).argmax()))
+            raise RefusedError(f"the plan of policy {policy.name} leaves {unowned} without an owner")
+        # The broker waits for the former owner by itself, so nothing is pending here.
+        decision = replace(found, plan=replace(found.plan, target=Plan.of(owner)), assignments=())
+        return _Made(request, group, decision, views, Timings(began, read_s, time.monotonic() - began - read_s))
+
+    def _policy(self, assignor: str, group: str) -> Policy:
+        """The policy that the assignor's name carries; that of the group where it carries none."""
+        name = assignor.removeprefix(f"{NAME}-")
+        if assignor == NAME:
+            policy = (self._policy_of(group) if group else None) or Policy()
+        elif name in POLICIES:
+            policy = consumer.policy(name)
+        else:
+            raise RefusedError(f"no policy of Bellwether goes by the assignor's name {assignor}")
+        if policy.name in policy.assignors or policy.stages:
+            raise RefusedError(f"policy {policy.name} is a plug-in, which does not run for brokers")
+        if policy.name == KAFKA:
+            return replace(policy, assignors={})
+        if policy.name == LOAD_AWARE and self._weights is not None:
+            return replace(policy, load=replace(policy.load, weights=self._weights()))
+        return policy
+
+    def _report(self, made: _Made) -> None:
+        """In the order in which plans were made for a group, as far as their threads run in it."""
+        if made.request.kind != wire.CONSUMERS:
+            return
+        decision, group = made.decision, made.group
+        with self._reporting:
+            previous = self._previous.get(group) if group else None
+            if group and (group in self._previous or len(self._previous) < GROUPS_MAX):
+                self._previous[group] = decision
+        planned = PlannedRound(
+            Chosen(decision, Source.PLAN, ()),
+            WatchedTopics(
+                made.views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
+            ),
+            made.timings,
+            previous=previous,
+            cause=cause(previous, decision),
+        )
+        took_s = made.timings.metadata_s + made.timings.plan_s
+        self._on_served(Served(made.request.assignor, group, took_s, planned=planned))
+
+    def forget(self, group: str) -> None:
+        """A group that is no longer observed."""
+        with self._reporting:
+            self._previous.pop(group, None)

@@ -1,0 +1,173 @@
+"""Where brokers' assignors ask: a Unix socket, or a TCP port of the loopback interface, since there is no login.
+
+A thread accepts, and each connection has one of its own: a broker keeps a connection for each thread of its group
+coordinator, and waits for milliseconds only, so nothing here goes through an event loop. The memberships' loop is never
+touched. Connections are bounded; a new one takes the place of the one that has been idle for longest.
+"""
+
+import ipaddress
+import socket
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from bellwether_kafka.coordinator.serving import wire
+
+UNIX = "unix:"
+CONNECTIONS_MAX = 128
+BACKLOG = 64
+REQUEST_S_MAX = 5.0  # between the first byte of a request and the last one of its answer
+PLANS_AT_ONCE = 2
+SOCKET_MODE = 0o660
+
+Answer = Callable[[bytes], tuple[bytes, Callable[[], None]]]
+
+log = structlog.get_logger(__name__)
+
+
+class AssignorAddressError(Exception):
+    """The address cannot be used; the message is a sentence that names assignor_address."""
+
+
+class AssignorServer:
+    """Start and stop once. `answer` is called by several threads, each with a request without its size."""
+
+    def __init__(self, address: str, answer: Answer) -> None:
+        self._address = address
+        self._answer = answer
+        self._listening: socket.socket | None = None
+        self._connections: dict[socket.socket, None] = {}  # the one that was used last is the last
+        self._changing = threading.Lock()
+        self._stopping = threading.Event()
+        self._planning = threading.Semaphore(PLANS_AT_ONCE)
+
+    def start(self) -> str:
+        """Listens, and returns the address with the real port. Raises AssignorAddressError."""
+        try:
+            unix = self._address.startswith(UNIX)
+            listening = _unix(Path(self._address.removeprefix(UNIX))) if unix else _tcp(self._address)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            text = f"No broker can ask for plans at {self._address} ({reason}); change assignor_address."
+            raise AssignorAddressError(text) from None
+        listening.listen(BACKLOG)
+        self._listening = listening
+        threading.Thread(target=self._accept, args=(listening,), name="bellwether-serving", daemon=True).start()
+        return self._address if unix else "{}:{}".format(*listening.getsockname()[:2])
+
+    def stop(self) -> None:
+        listening = self._listening
+        if listening is None:
+            return
+        self._stopping.set()
+        _end(listening)
+        if self._address.startswith(UNIX):
+            Path(self._address.removeprefix(UNIX)).unlink(missing_ok=True)
+        with self._changing:
+            for connection in self._connections:
+                _shut(connection)
+
+    def _accept(self, listening: socket.socket) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                continue  # the other side has gone already, or it is the end
+            with self._changing:
+                if len(self._connections) >= CONNECTIONS_MAX:
+                    _shut(next(iter(self._connections)))
+                self._connections[connection] = None
+            threading.Thread(target=self._serve, args=(connection,), name="bellwether-plan", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                while self._exchange(connection):
+                    pass
+        except OSError:
+            pass  # it has gone, or says nothing
+        except Exception:
+            log.exception("plan_not_served")
+        finally:
+            with self._changing:
+                self._connections.pop(connection, None)
+
+    def _exchange(self, connection: socket.socket) -> bool:
+        """Answers one request. False where the connection is of no more use."""
+        connection.settimeout(None)
+        head = connection.recv(1)
+        connection.settimeout(REQUEST_S_MAX)
+        if not head:
+            return False
+        with self._changing:
+            self._connections[connection] = self._connections.pop(connection, None)
+        (size,) = wire.SIZE.unpack(head + _exactly(connection, wire.SIZE.size - 1))
+        if not 0 < size <= wire.REQUEST_BYTES_MAX:
+            log.warning("assignor_request_unreadable", reason=f"a request claims {size} bytes")
+            return False
+        request = _exactly(connection, size)
+        with self._planning:
+            answer, done = self._answer(request)
+        connection.sendall(answer)
+        done()
+        return True
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    """Raises OSError where the other side has gone."""
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(min(size - len(data), 1 << 20))
+        if not more:
+            raise ConnectionError
+        data += more
+    return bytes(data)
+
+
+def _unix(path: Path) -> socket.socket:
+    """Takes the place of a socket on which no process listens any more."""
+    if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                raise ValueError("another process listens there")
+        path.unlink()
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(str(path))
+        path.chmod(SOCKET_MODE)  # before it listens
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _tcp(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+    family, kind, protocol, _, where = found
+    if not ipaddress.ip_address(where[0]).is_loopback:
+        raise ValueError("it is not an address of the loopback interface, and there is no login")
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(where)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _shut(connection: socket.socket) -> None:
+    """Wakes the thread that reads it, which closes it."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _end(listening: socket.socket) -> None:
+    """Wakes the thread that accepts: on Linux only a shutdown does."""
+    _shut(listening)
+    listening.close()

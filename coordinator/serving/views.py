@@ -1,0 +1,119 @@
+"""From a broker's request to what a plan is made from, as if a member led the group, and back.
+
+A broker names topics by id. Those whose name is not known go by their id, as Kafka prints it: the plan is as good.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import (
+    NO_GENERATION,
+    NO_RACK,
+    NOBODY,
+    ClusterView,
+    IntArray,
+    LongArray,
+    Members,
+    Memory,
+    RawGroup,
+    RawMember,
+    offsets,
+)
+from bellwether_kafka.coordinator.serving.wire import Request
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+
+# As observers have it: what a group of the consumer protocol comes nearest to.
+PROTOCOL = "cooperative-sticky"
+SUBSCRIPTION_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Views:
+    """What `decide` takes. `places` is of each partition of `cluster` the broker's number."""
+
+    raw: RawGroup
+    cluster: ClusterView
+    memory: Memory
+    places: LongArray
+
+    def as_asked(self, owner: IntArray) -> IntArray:
+        """The owners in the broker's order of partitions."""
+        found = np.full(len(owner), NOBODY, dtype=np.int32)
+        found[self.places] = owner
+        return found
+
+
+def id_text(topic: bytes) -> str:
+    """As Kafka prints it."""
+    return urlsafe_b64encode(topic).decode().rstrip("=")
+
+
+def views_of(request: Request, names: Sequence[str | None], group_id: str, read_at: float) -> Views:
+    """`names` are those of the request's topics, None where one is not known."""
+    called = _distinct(request, names)
+    order = sorted(range(len(called)), key=called.__getitem__)
+    first = offsets(request.counts)
+    places = [np.arange(first[t], first[t + 1], dtype=np.int64) for t in order]
+    place = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
+    cluster = _cluster(request, [called[t] for t in order], [request.counts[t] for t in order], place, read_at)
+    topics = [tuple(sorted(called[t] for t in subscription)) for subscription in request.subscriptions]
+    racks = [request.racks[rack] if rack >= 0 else None for rack in request.rack_of]
+    joined = _joined(request, topics, racks)
+    members = Members(
+        request.members,
+        request.instances,
+        [topics[row] for row in request.subscription],
+        racks,
+        [NO_GENERATION] * len(racks),
+        [None] * len(racks),
+    )
+    memory = Memory.of(NO_GENERATION, cluster, request.owner[place], members)
+    return Views(RawGroup(group_id, NO_GENERATION, PROTOCOL, joined, resting=True), cluster, memory, place)
+
+
+def _distinct(request: Request, names: Sequence[str | None]) -> list[str]:
+    """A topic that was deleted and made again is there twice for a while."""
+    known = [name for name in names if name is not None]
+    twice = {name for name in known if known.count(name) > 1} if len(set(known)) < len(known) else set()
+    return [
+        id_text(topic) if name is None or name in twice else name
+        for topic, name in zip(request.topics, names, strict=True)
+    ]
+
+
+def _cluster(
+    request: Request, topics: Sequence[str], counts: Sequence[int], place: LongArray, read_at: float
+) -> ClusterView:
+    sets = [frozenset(request.racks[rack] for rack in racks) for racks in request.rack_sets]
+    rows = {held: row for row, held in enumerate(sorted(set(sets), key=sorted))}  # as metadata are read
+    row_of = np.array([rows[held] for held in sets], dtype=np.int32)
+    racks = sorted(request.racks)  # of members too: brokers may be there that have none of these partitions
+    code = {rack: i for i, rack in enumerate(racks)}
+    table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
+    for held, row in rows.items():
+        table[row, [code[rack] for rack in held]] = True
+    return ClusterView(
+        topics=tuple(topics),
+        counts=np.array(counts, dtype=np.int32),
+        first=offsets(counts),
+        racks=tuple(racks),
+        signature=row_of[request.rack_set_of[place]],
+        signature_racks=table,
+        leader_rack=np.full(len(place), NO_RACK, dtype=np.int32),
+        read_at=read_at,
+        index={topic: i for i, topic in enumerate(topics)},
+    )
+
+
+def _joined(request: Request, topics: Sequence[tuple[str, ...]], racks: Sequence[str | None]) -> tuple[RawMember, ...]:
+    """Each member with the bytes that a classic one would send. Many say the same."""
+    kinds = set(zip(request.subscription, racks, strict=True))
+    said = {
+        (row, rack): ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics[row], rack_id=rack).encode()
+        for row, rack in kinds
+    }
+    rows = zip(request.members, request.instances, request.subscription, racks, strict=True)
+    return tuple(RawMember(member, instance, said[row, rack]) for member, instance, row, rack in rows)

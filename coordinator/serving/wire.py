@@ -1,0 +1,129 @@
+"""The bytes between a broker's assignor and Bellwether (docs/reference/wire-formats.md#plans-for-brokers).
+
+A message is its size as int32 and so many bytes. Both sides refuse another version.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError
+
+VERSION = 1
+CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol, and one that no broker has
+PLANNED, REFUSED = 0, 1
+REQUEST_BYTES_MAX = 32 << 20
+SIZE = struct.Struct(">i")
+PARTITIONS_MAX = 4_000_000
+
+_HEAD = struct.Struct(">bbi")
+_MEMBER_BYTES, _TOPIC_BYTES, _TEXT_BYTES = 12, 20, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A group as its broker has it. Members and topics are in the broker's order, a partition is one number over all
+    topics. `rack_of` is per member a position in `racks`, -1 for none; `subscription` one in `subscriptions`, which are
+    positions of topics. `rack_set_of` is per partition a position in `rack_sets`; `owner` the present target, NOBODY
+    for none.
+    """
+
+    kind: int
+    number: int
+    assignor: str
+    racks: tuple[str, ...]
+    rack_sets: tuple[tuple[int, ...], ...]
+    topics: tuple[bytes, ...]
+    counts: tuple[int, ...]
+    subscriptions: tuple[tuple[int, ...], ...]
+    members: tuple[str, ...]
+    instances: tuple[str | None, ...]
+    rack_of: tuple[int, ...]
+    subscription: tuple[int, ...]
+    rack_set_of: IntArray
+    owner: IntArray
+
+
+def read_request(data: bytes) -> Request:
+    """A request without its size. Raises RemoteProtocolError."""
+    reader = Reader(data)
+    if (version := reader.int8()) != VERSION:
+        raise RemoteProtocolError(f"the broker's assignor speaks version {version}, this Bellwether version {VERSION}")
+    kind, number, assignor = reader.int8(), reader.int32(), reader.utf()
+    racks = reader.array(_TEXT_BYTES, reader.utf)
+    rack_sets = reader.array(SIZE.size, reader.int32_array)
+    topics, counts = [], []
+    for _ in range(reader.count(_TOPIC_BYTES)):
+        topics.append(reader.raw(16))
+        counts.append(reader.int32())
+    subscriptions = reader.array(SIZE.size, reader.int32_array)
+    rows = [(reader.utf(), reader.utf(), reader.int32(), reader.int32()) for _ in range(reader.count(_MEMBER_BYTES))]
+    arrays = [_integers(reader) for _ in range(reader.count(SIZE.size))]
+    if reader.remaining or len(arrays) != 2:
+        raise RemoteProtocolError("the request does not end where it should")
+    members, instances, rack_of, subscription = zip(*rows, strict=True) if rows else ((), (), (), ())
+    found = Request(
+        kind=kind,
+        number=number,
+        assignor=assignor,
+        racks=racks,
+        rack_sets=rack_sets,
+        topics=tuple(topics),
+        counts=tuple(counts),
+        subscriptions=subscriptions,
+        members=members,
+        instances=tuple(instance or None for instance in instances),
+        rack_of=rack_of,
+        subscription=subscription,
+        rack_set_of=arrays[0],
+        owner=arrays[1],
+    )
+    _check(found)
+    return found
+
+
+def planned(number: int, owner: IntArray) -> bytes:
+    """The answer with a plan, its size in front."""
+    return _framed(_HEAD.pack(VERSION, PLANNED, number) + owner.astype(">i4").tobytes())
+
+
+def refused(number: int, reason: str) -> bytes:
+    """The answer without a plan, which says why."""
+    return _framed(_HEAD.pack(VERSION, REFUSED, number) + reason.encode())
+
+
+def _framed(body: bytes) -> bytes:
+    return SIZE.pack(len(body)) + body
+
+
+def _integers(reader: Reader) -> IntArray:
+    return np.frombuffer(reader.raw(4 * reader.count(4)), dtype=">i4").astype(np.int32)
+
+
+def _check(found: Request) -> None:
+    """Every number must be a position in what it points into."""
+    total, topics = sum(found.counts), len(found.topics)
+    if any(count <= 0 for count in found.counts) or not total <= PARTITIONS_MAX:
+        raise RemoteProtocolError("a topic has no partitions, or there are too many of them")
+    if len(set(found.topics)) != topics or len(set(found.members)) != len(found.members):
+        raise RemoteProtocolError("a topic or a member is named twice")
+    if not len(found.owner) == len(found.rack_set_of) == total:
+        raise RemoteProtocolError(f"{total} partitions, but {len(found.owner)} owners")
+    positions: tuple[tuple[tuple[int, ...] | IntArray, int, int], ...] = (
+        (found.rack_of, NOBODY, len(found.racks)),
+        (found.subscription, 0, len(found.subscriptions)),
+        (found.rack_set_of, 0, len(found.rack_sets)),
+        (found.owner, NOBODY, len(found.members)),
+        *((one, 0, len(found.racks)) for one in found.rack_sets),
+        *((one, 0, topics) for one in found.subscriptions),
+    )
+    for values, least, limit in positions:
+        if len(values) and not (least <= _extreme(min, values) and _extreme(max, values) < limit):
+            raise RemoteProtocolError(f"a position is not from {least} to {limit - 1}")
+
+
+def _extreme(of: Callable[[Iterable[int]], int], values: tuple[int, ...] | IntArray) -> int:
+    return of(values.tolist() if isinstance(values, np.ndarray) else values)

@@ -1,0 +1,25 @@
+"""Prometheus metrics of the plans that brokers have asked for."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from bellwether_kafka.coordinator.serving import Served
+from bellwether_kafka.coordinator.telemetry.metrics import DECISION_BUCKETS
+
+PLANNED, REFUSED = "plan", "refused"
+
+
+class ServedMetrics:
+    """Takes what each request came to."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        text = "Requests of brokers' assignors, by outcome: plan or refused."
+        self.requests = Counter("bellwether_served_requests", text, ["outcome"], registry=registry)
+        text = "From the request of a broker's assignor to the plan."
+        self.seconds = Histogram("bellwether_served_seconds", text, buckets=DECISION_BUCKETS, registry=registry)
+        for outcome in (PLANNED, REFUSED):
+            self.requests.labels(outcome)
+
+    def on_served(self, served: Served) -> None:
+        self.requests.labels(REFUSED if served.planned is None else PLANNED).inc()
+        if served.planned is not None:
+            self.seconds.observe(served.took_s)

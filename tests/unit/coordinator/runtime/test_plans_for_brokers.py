@@ -1,0 +1,97 @@
+"""A process that serves plans to brokers: what it knows of groups and topics, and who hears of its plans."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bellwether_kafka.assignors.consumer import policy
+from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
+from bellwether_kafka.coordinator.runtime.service import Observers
+from bellwether_kafka.coordinator.serving import wire
+from tests.interop.support.members import wait_until
+from tests.measure.observed_fleet.__main__ import running
+from tests.support.answering_brokers import Size
+from tests.unit.coordinator.serving.requests import Asking, owners
+from tests.unit.coordinator.web.test_observed import SKEWED
+
+MEMBERS = [member.member_id for member in SKEWED.members]
+ASKING = Asking([[["a"]] * 6], {member: ("a", {}) for member in MEMBERS}, assignor="bellwether")
+
+
+def ask(path: Path, asking: Asking = ASKING) -> list[int]:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(path))
+        request = asking.encode()
+        line.sendall(wire.SIZE.pack(len(request)) + request)
+        head = line.recv(4, socket.MSG_WAITALL)
+        return owners(head + line.recv(wire.SIZE.unpack(head)[0], socket.MSG_WAITALL))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads
+            await asyncio.sleep(0.01)
+
+
+def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
+    path, registry, heard = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRound[GroupPlan]]()
+
+    def counted(outcome: str) -> float | None:
+        return registry.get_sample_value("bellwether_served_requests_total", {"outcome": outcome})
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, heard.append)
+        observers = served.heard(Observers())
+        await served.start()
+        try:
+            assert len(await asyncio.to_thread(ask, path)) == 6
+            await until(lambda: counted("plan") == 1)
+            assert not heard, "no observed group has these members yet"
+            (on_observation,) = observers.on_observation
+            on_observation(replace(SKEWED, kind="consumer"))
+            await asyncio.to_thread(ask, path)
+            await until(lambda: counted("plan") == 2)
+            (on_gone,) = observers.on_gone
+            on_gone(SKEWED.group_id)
+            await asyncio.to_thread(ask, path)
+            await until(lambda: counted("plan") == 3)
+        finally:
+            await served.stop()
+
+    asyncio.run(run())
+    (planned,) = heard
+    decision = planned.chosen.decision
+    assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
+    assert counted("refused") == 0
+    assert not path.exists()
+
+
+def test_without_an_address_nothing_is_noted() -> None:
+    served = PlansForBrokers("", lambda _: None, CollectorRegistry(), lambda _: None)
+    assert served.heard(Observers()) == Observers()
+
+    async def run() -> None:
+        await served.start()
+        await served.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_whole_process_serves_and_counts(tmp_path: Path) -> None:
+    size, path = Size(groups=1, partitions=6, members=2), tmp_path / "a.sock"
+    with running(size, tmp_path, assignor_address=f"unix:{path}") as run:
+        run.wait_until_seen(size.groups)
+        assert sorted(set(ask(path))) == list(range(len(MEMBERS)))
+        said = 'bellwether_served_requests_total{outcome="plan"} 1.0'
+        wait_until(lambda: said in run.get("/metrics"), 30, (tmp_path / "log").read_text)
+    assert "plan_served" in (tmp_path / "log").read_text()
+    assert not path.exists()

@@ -1,0 +1,199 @@
+"""What a broker is answered: the plan that `plan` shows, or a reason."""
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors import consumer
+from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Weights
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
+from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, TopicNames, wire
+from bellwether_kafka.coordinator.serving.views import id_text, views_of
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
+
+RACKS = ("az1", "az2", "az3")
+TOPIC = [[rack] for rack in RACKS * 4]
+
+
+def six(assignor: str = "bellwether-rack-first", kind: int = wire.CONSUMERS) -> Asking:
+    return Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(6)}, assignor=assignor, kind=kind)
+
+
+class World:
+    """Answers, with what they know and what was reported of them."""
+
+    def __init__(self, configured: Policy | None = None) -> None:
+        self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
+        self.answers = Answers(
+            self.groups, self.topics, lambda _: configured, self.served.append, weights=lambda: Weights({})
+        )
+
+    def answer(self, asking: Asking) -> bytes:
+        answer, done = self.answers.answer(asking.encode())
+        done()
+        return answer
+
+
+def test_each_member_has_what_is_in_its_rack() -> None:
+    found = owners(World().answer(six()))
+    assert all(p % 3 == owner % 3 for p, owner in enumerate(found))
+    assert set(Counter(found).values()) == {2}
+
+
+def test_the_present_target_stays_where_that_costs_nothing() -> None:
+    world, asking = World(), six()
+    first = owners(world.answer(asking))
+    members = {f"m{i}": (RACKS[i % 3], {0: [p for p, owner in enumerate(first) if owner == i]}) for i in range(6)}
+    assert owners(world.answer(Asking([TOPIC], members))) == first
+    del members["m5"]
+    after = owners(world.answer(Asking([TOPIC], members)))
+    assert all(after[p] == owner for p, owner in enumerate(first) if owner != 5)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_serves(name: str) -> None:
+    world = World()
+    assert len(set(owners(world.answer(six(f"bellwether-{name}"))))) == 6
+    assert world.served[-1].planned is not None
+    assert world.served[-1].planned.chosen.decision.policy == name
+
+
+def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_the_default() -> None:
+    world = World(policy("topic-balance"))
+    world.answer(six("bellwether"))
+    world.groups.see("orders", ["m3", "other"])
+    world.answer(six("bellwether"))
+    world.answer(six("bellwether-rack-first"))
+    planned = [served.planned for served in world.served]
+    decisions = [one.chosen.decision for one in planned if one is not None]
+    assert [(d.raw.group_id, d.policy) for d in decisions] == [
+        ("", "kafka"),
+        ("orders", "topic-balance"),
+        ("orders", "rack-first"),
+    ]
+    assert [served.group for served in world.served] == ["", "orders", "orders"]
+
+
+def test_the_cause_names_who_came_since_the_plan_before() -> None:
+    world = World()
+    world.groups.see("orders", ["m0"])
+    world.answer(six())
+    world.answer(Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(7)}))
+    planned = world.served[-1].planned
+    assert planned is not None
+    assert planned.cause.sentence == "m6 joined"
+    assert not planned.chosen.decision.followup, "the broker waits for former owners itself"
+
+
+def test_an_invented_group_is_planned_and_not_reported() -> None:
+    world = World()
+    assert len(owners(world.answer(six(kind=wire.PROBE)))) == 12
+    assert not world.served
+
+
+def test_what_cannot_be_planned_is_refused_with_the_reason() -> None:
+    class Mine:
+        cooperative = False
+
+        def assign(self) -> None: ...
+
+    world = World(Policy("mine", {"mine": Mine()}))  # type: ignore[dict-item]
+    assert "no policy of Bellwether" in refusal(world.answer(six("bellwether-nonsense")))
+    world.groups.see("orders", ["m1"])
+    assert refusal(world.answer(six("bellwether"))) == "policy mine is a plug-in, which does not run for brokers"
+    answer, done = world.answers.answer(b"GET / HTTP/1.1")
+    done()
+    assert "version 71" in refusal(answer)
+    assert [served.planned for served in world.served] == [None, None, None]
+
+
+def test_topics_have_their_names_once_they_are_known() -> None:
+    world = World()
+    world.answer(six())
+    assert world.topics.take_missing() == ((topic_id(0),), ())
+    world.topics.expect(["orders"])
+    assert world.topics.take_missing() == ((), ("orders",))
+    world.topics.learn({topic_id(0): "orders"})
+    world.topics.expect(["orders"])
+    world.answer(six())
+    assert world.topics.take_missing() == ((), ())
+    planned = [served.planned for served in world.served]
+    assert [one.topics.subscribed for one in planned if one is not None] == [(id_text(topic_id(0)),), ("orders",)]
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_former_one() -> None:
+    request = wire.read_request(Asking([TOPIC, TOPIC], {"m": ("az1", {})}).encode())
+    views = views_of(request, ["orders", "orders"], "g", 0.0)
+    assert views.cluster.topics == tuple(sorted(map(id_text, request.topics)))
+
+
+def random_group(source: random.Random) -> Asking:
+    topics = [[[source.choice(RACKS)] for _ in range(source.randint(1, 9))] for _ in range(source.randint(1, 4))]
+    names = [f"m{i}" for i in range(source.randint(1, 8))]
+    wanted = {name: sorted(source.sample(range(len(topics)), source.randint(1, len(topics)))) for name in names}
+    held: dict[str, dict[int, list[int]]] = {name: {} for name in names}
+    for t, topic in enumerate(topics):
+        able = [name for name in names if t in wanted[name]]
+        for p in range(len(topic)):
+            if able and source.random() < 0.8:
+                held[source.choice(able)].setdefault(t, []).append(p)
+    used = sorted({t for one in wanted.values() for t in one})  # a broker sends subscribed topics only
+    position = {t: i for i, t in enumerate(used)}
+    members = {n: (source.choice([*RACKS, ""]), {position[t]: ps for t, ps in held[n].items()}) for n in names}
+    subscriptions = {n: [position[t] for t in wanted[n]] for n in names}
+    chosen = source.choice([name for name in POLICIES if name != "load-aware"])
+    return Asking([topics[t] for t in used], members, subscriptions, f"bellwether-{chosen}")
+
+
+def metadata_view(source: random.Random, topics: Mapping[str, Sequence[Sequence[str]]]) -> ClusterView:
+    """As it is read from a cluster with a broker in each rack, which has read others before."""
+    brokers = source.sample(RACKS, len(RACKS))
+    names = tuple(sorted(topics))
+    return cluster_view(
+        MetadataRead(
+            topics=names,
+            counts=np.array([len(topics[name]) for name in names], dtype=np.int32),
+            codes=np.array([brokers.index(rack) for name in names for (rack,) in topics[name]], dtype=np.int32),
+            placements=[(broker, (broker,)) for broker in range(len(RACKS))],
+            racks=dict(enumerate(brokers)),
+            online=frozenset(range(len(RACKS))),
+            read_at=0.0,
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> None:
+    """The observer reads what members have from the bytes that describe them, and metadata by name."""
+    source = random.Random(seed)
+    asking = random_group(source)
+    name = {t: f"topic-{source.random():.6f}" for t in range(len(asking.topics))}
+    world = World()
+    world.groups.see("orders", asking.members)
+    world.topics.learn({topic_id(t): called for t, called in name.items()})
+    served = owners(world.answer(asking))
+
+    cluster = metadata_view(source, {name[t]: topic for t, topic in enumerate(asking.topics)})
+    shown = []
+    for member in sorted(asking.members):
+        rack, held = asking.members[member]
+        owned = tuple(TopicPartition(name[t], p) for t, partitions in held.items() for p in partitions)
+        topics = tuple(sorted(name[t] for t in asking.subscriptions[member]))
+        said = ConsumerProtocolSubscription(3, topics, None, owned, 5, rack or None).encode()
+        shown.append(AssignedMember(member, None, said, ConsumerProtocolAssignment(partitions=owned).encode()))
+    memory = consumer.recall(9, "cooperative-sticky", cluster, shown)
+    joined = tuple(RawMember(one.member_id, None, one.metadata) for one in shown)
+    raw = RawGroup("orders", 9, "cooperative-sticky", joined, resting=True)
+    chosen = policy(asking.assignor.removeprefix("bellwether-"))
+    decision = consumer.decide(raw, cluster, memory, chosen, 0, zlib.crc32(b"orders"))
+    assert not isinstance(decision, Refusal)
+    position, ids = {member: i for i, member in enumerate(asking.members)}, decision.plan.group.members.ids
+    flats = [flat for t in range(len(asking.topics)) for flat in decision.cluster.flats_of(name[t]).tolist()]
+    assert [position[ids[decision.plan.owner[flat]]] for flat in flats] == served

@@ -1,0 +1,123 @@
+"""The socket on which brokers ask: bounded, for this machine only, and of use after anything that a client does."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.serving import AssignorAddressError, AssignorServer, server, wire
+from tests.patience import PATIENCE
+
+ECHO = b"answer to "
+
+
+def echo(data: bytes) -> tuple[bytes, Callable[[], None]]:
+    body = ECHO + data
+    return wire.SIZE.pack(len(body)) + body, lambda: None
+
+
+@contextmanager
+def running(address: str, answer: server.Answer = echo) -> Iterator[str]:
+    made = AssignorServer(address, answer)
+    try:
+        yield made.start()
+    finally:
+        made.stop()
+
+
+def connected(address: str) -> socket.socket:
+    if address.startswith(server.UNIX):
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(address.removeprefix(server.UNIX))
+    else:
+        host, _, port = address.rpartition(":")
+        line = socket.create_connection((host, int(port)))
+    line.settimeout(10 * PATIENCE)
+    return line
+
+
+def asked(line: socket.socket, data: bytes) -> bytes:
+    line.sendall(wire.SIZE.pack(len(data)) + data)
+    (size,) = wire.SIZE.unpack(line.recv(4, socket.MSG_WAITALL))
+    return line.recv(size, socket.MSG_WAITALL)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.sock"
+
+
+def test_a_connection_is_kept_for_many_requests(path: Path) -> None:
+    with running(f"unix:{path}") as address, connected(address) as line:
+        assert [asked(line, b"%d" % i) for i in range(3)] == [ECHO + b"%d" % i for i in range(3)]
+    assert not path.exists()
+
+
+def test_a_loopback_port_serves_too_and_the_address_has_the_real_one() -> None:
+    with running("127.0.0.1:0") as address, connected(address) as line:
+        assert not address.endswith(":0")
+        assert asked(line, b"x") == ECHO + b"x"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "192.0.2.1:9999"])
+def test_another_interface_is_refused_with_the_setting(address: str) -> None:
+    with pytest.raises(AssignorAddressError, match=r"loopback interface.*change assignor_address"):
+        AssignorServer(address, echo).start()
+
+
+def test_only_the_user_and_the_group_may_connect(path: Path) -> None:
+    with running(f"unix:{path}"):
+        assert path.stat().st_mode & 0o777 == 0o660
+
+
+def test_the_socket_of_a_process_that_was_killed_is_replaced_and_that_of_a_running_one_is_not(path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    with running(f"unix:{path}") as address, pytest.raises(AssignorAddressError, match="another process listens there"):
+        AssignorServer(address, echo).start()
+    path.write_text("a file of another program")
+    with pytest.raises(AssignorAddressError, match="change assignor_address"):
+        AssignorServer(f"unix:{path}", echo).start()
+    assert path.read_text() == "a file of another program"
+
+
+@pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00"])
+def test_nonsense_ends_its_own_connection_only(path: Path, sent: bytes) -> None:
+    with running(f"unix:{path}") as address, connected(address) as bad, connected(address) as good:
+        bad.sendall(sent)
+        bad.shutdown(socket.SHUT_WR)
+        assert bad.recv(1) == b""
+        assert asked(good, b"x") == ECHO + b"x"
+
+
+def test_a_slow_plan_does_not_hold_up_another_one(path: Path) -> None:
+    waiting, released = threading.Event(), threading.Event()
+
+    def slow(data: bytes) -> tuple[bytes, Callable[[], None]]:
+        if data == b"slow":
+            waiting.set()
+            released.wait(30 * PATIENCE)
+        return echo(data)
+
+    with running(f"unix:{path}", slow) as address, connected(address) as first, connected(address) as second:
+        first.sendall(wire.SIZE.pack(4) + b"slow")
+        assert waiting.wait(10 * PATIENCE)
+        assert asked(second, b"x") == ECHO + b"x"
+        released.set()
+        assert first.recv(4 + len(ECHO) + 4, socket.MSG_WAITALL).endswith(b"slow")
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
+    with running(f"unix:{path}") as address, connected(address) as oldest, connected(address) as second:
+        assert [asked(line, b"x") for line in (oldest, second, oldest)] == [ECHO + b"x"] * 3
+        with connected(address) as third:
+            assert asked(third, b"4") == ECHO + b"4"
+            assert second.recv(1) == b""
+            assert asked(oldest, b"5") == ECHO + b"5"
