@@ -1,6 +1,5 @@
 """The jar of the exporter of topologies, built as a user builds it: the class, its sources, the licence, its tests."""
 
-import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.conftest import missing_tool
-from tests.interop.support.jvm import CACHE, MissingToolError, file_lock, tool
+from tests.deploy.jars import packaged
 from tests.paths import ROOT
 
 FOLDER = ROOT / "deploy/topology-exporter"
-TARGET = FOLDER / "target"
 CLASS = "bellwether/topology/TopologyExporter"
 
 pytestmark = pytest.mark.timeout(600)  # once, Maven fetches its plug-ins
@@ -22,16 +19,8 @@ pytestmark = pytest.mark.timeout(600)  # once, Maven fetches its plug-ins
 @pytest.fixture(scope="module")
 def jars(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder in which `mvn package` leaves its jars."""
-    try:
-        maven = tool("mvn")
-        tool("javac")
-    except MissingToolError as missing:
-        missing_tool(request.config, str(missing))
-    command = [maven, "-q", "-B", "-f", str(FOLDER), f"-Dmaven.repo.local={CACHE / 'maven'}", "package"]
-    with file_lock(TARGET / ".lock"):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
-        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-        yield TARGET
+    with packaged(request.config, FOLDER) as target:
+        yield target
 
 
 def test_the_jar_has_the_class_the_licence_and_nothing_of_kafka(jars: Path) -> None:

@@ -20,6 +20,7 @@ from tests.paths import ROOT
 CACHE = ROOT / ".cache"
 SOURCES = ROOT / "tests" / "java"
 EXPORTER = ROOT / "deploy/topology-exporter/src/main/java/bellwether/topology/TopologyExporter.java"
+ASSIGNOR = ROOT / "deploy/broker-assignor/src/main/java/bellwether/broker"
 KAFKA_VERSION = "4.3.0"
 NEEDED_JARS = (
     f"kafka_2.13-{KAFKA_VERSION}.jar",
@@ -37,8 +38,8 @@ STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 @dataclass(frozen=True, slots=True)
 class Release:
     """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`.
-    `version` is for a pom that serves several releases. Without `sources` nothing is compiled; `exports`: they use the
-    exporter of topologies."""
+    `sources` are patterns with blanks between. `version` is for a pom that serves several releases. Without `sources`
+    nothing is compiled; `exports`: they use the exporter of topologies; `assigns`: the assignor for brokers."""
 
     home: str
     pom: str
@@ -46,11 +47,13 @@ class Release:
     sources: str
     version: str = ""
     exports: bool = False
+    assigns: bool = False
 
     @property
     def inputs(self) -> list[Path]:
-        own = sorted(SOURCES.rglob(self.sources)) if self.sources else []
-        return [SOURCES / self.pom, *own, *([EXPORTER] if self.exports else [])]
+        own = [path for pattern in self.sources.split() for path in sorted(SOURCES.rglob(pattern))]
+        assignor = sorted(ASSIGNOR.glob("*.java")) if self.assigns else []
+        return [SOURCES / self.pom, *own, *([EXPORTER] if self.exports else []), *assignor]
 
 
 def _kafka_tests(home: str, version: str) -> Release:
@@ -76,7 +79,7 @@ def _system_tests(home: str, version: str) -> Release:
 
 SYSTEM_TESTS = _system_tests("java-systests", KAFKA_VERSION)
 SYSTEM_TESTS_39 = _system_tests("java-systests-3.9", "3.9.2")
-CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java", exports=True)
+CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java", exports=True, assigns=True)
 BROKER_39 = Release(
     "java-broker-3.9",
     "broker-3.9/pom.xml",
@@ -96,7 +99,8 @@ BROKER_40 = Release(
         f"kafka-group-coordinator-{BROKER_40_VERSION}.jar",
         "slf4j-simple-1.7.36.jar",
     ),
-    "BrokerMain.java",
+    "BrokerMain.java AssignorMain.java",
+    assigns=True,
 )
 STREAMS_39 = Release(
     "java-3.9",

@@ -1,0 +1,167 @@
+package bellwether.broker;
+
+import java.io.IOException;
+import java.net.*;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The way to one Bellwether, shared by all assignors of a broker, with a connection for each thread. At the start, and
+ * after a few misses in a row, no group is asked for until a thread beside has got the plan of an invented one in time.
+ */
+final class Link {
+    static final String ADDRESS = "bellwether.assignor.address";
+    static final String DEADLINE_MS = "bellwether.assignor.deadline.ms";
+    static final int VERSION = 1;
+    static final Link NONE = new Link(null, 0);
+
+    private static final Logger LOG = LoggerFactory.getLogger(Link.class);
+    private static final Map<String, Link> LINKS = new ConcurrentHashMap<>();
+    private static final String ADDRESS_DEFAULT = "unix:/run/bellwether/assignor.sock";
+    private static final int DEADLINE_MS_DEFAULT = 20;
+    private static final int DEADLINE_MS_MAX = 1_000;
+    private static final int CONSUMERS = 1;
+    private static final int PROBE = 2;
+    private static final int PLANNED = 0;
+    private static final int MISSES_MAX = 3;
+    private static final long PROBE_MS = 500;
+
+    private final long deadlineNanos;
+    private final AtomicInteger misses = new AtomicInteger(MISSES_MAX);
+    private final AtomicInteger numbers = new AtomicInteger();
+    private final ThreadLocal<Line> lines;
+
+    Link(SocketAddress address, long deadlineMs) {
+        this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(deadlineMs);
+        this.lines = ThreadLocal.withInitial(() -> new Line(address));
+    }
+
+    /** The link that a broker's properties describe. Does not throw: a broker starts also with a wrong one. */
+    static Link configured(Map<String, ?> configs) {
+        String address = text(configs, ADDRESS, ADDRESS_DEFAULT);
+        String deadline = text(configs, DEADLINE_MS, String.valueOf(DEADLINE_MS_DEFAULT));
+        return LINKS.computeIfAbsent(address + " " + deadline, any -> opened(address, deadline));
+    }
+
+    private static String text(Map<String, ?> configs, String name, String otherwise) {
+        Object value = configs.get(name);
+        return value == null ? otherwise : value.toString().trim();
+    }
+
+    private static Link opened(String address, String deadline) {
+        try {
+            int deadlineMs = Integer.parseInt(deadline);
+            if (deadlineMs < 1 || deadlineMs > DEADLINE_MS_MAX) {
+                throw new IllegalArgumentException(DEADLINE_MS + " must be from 1 to " + DEADLINE_MS_MAX);
+            }
+            Link made = new Link(parsed(address), deadlineMs);
+            Thread probe = new Thread(made::probe, "bellwether-assignor-probe");
+            probe.setDaemon(true);
+            probe.start();
+            return made;
+        } catch (IllegalArgumentException wrong) {
+            LOG.error("No plan will come from Bellwether: {} is {}, {} is {}: {}. Correct the broker's properties.",
+                ADDRESS, address, DEADLINE_MS, deadline, wrong.getMessage());
+            return NONE;
+        }
+    }
+
+    /** {@code unix:/path}, or {@code host:port} of this machine: a plan is asked for without a login. */
+    private static SocketAddress parsed(String address) {
+        if (address.startsWith("unix:")) {
+            return UnixDomainSocketAddress.of(address.substring("unix:".length()));
+        }
+        int colon = address.lastIndexOf(':');
+        if (colon < 1) {
+            throw new IllegalArgumentException("write unix:/path or host:port");
+        }
+        String host = address.substring(0, colon).replaceAll("^\\[|]$", "");
+        try {
+            InetAddress found = InetAddress.getByName(host);
+            if (!found.isLoopbackAddress()) {
+                throw new IllegalArgumentException(host + " is not an address of the loopback interface");
+            }
+            return new InetSocketAddress(found, Integer.parseInt(address.substring(colon + 1)));
+        } catch (UnknownHostException unknown) {
+            throw new IllegalArgumentException(host + " has no address", unknown);
+        }
+    }
+
+    boolean usable() {
+        return misses.get() < MISSES_MAX;
+    }
+
+    /** A complete and valid plan. Throws where there is none in time; the message says why. */
+    int[] plan(String assignor, Problem problem) throws IOException, RefusedException {
+        if (!usable()) {
+            throw new IOException("Bellwether has not answered in time lately");
+        }
+        return asked(CONSUMERS, assignor, problem);
+    }
+
+    private int[] asked(int kind, String assignor, Problem problem) throws IOException, RefusedException {
+        try {
+            int[] plan = exchanged(kind, assignor, problem);
+            misses.set(0);
+            return plan;
+        } catch (IOException | RuntimeException miss) {
+            misses.incrementAndGet();
+            throw miss;
+        }
+    }
+
+    private int[] exchanged(int kind, String assignor, Problem problem) throws IOException, RefusedException {
+        int number = numbers.incrementAndGet();
+        long deadline = System.nanoTime() + deadlineNanos;
+        ByteBuffer answer = lines.get().ask(problem.request(kind, assignor, number), deadline);
+        int version = answer.get();
+        if (version != VERSION) {
+            throw new IOException("Bellwether answers in version " + version + ", this jar knows version " + VERSION);
+        }
+        int status = answer.get();
+        if (answer.getInt() != number) {
+            throw new IOException("the answer is to another request");
+        }
+        if (status != PLANNED) {
+            throw new RefusedException(StandardCharsets.UTF_8.decode(answer).toString());
+        }
+        int[] plan = new int[answer.remaining() / Integer.BYTES];
+        answer.asIntBuffer().get(plan);
+        String fault = problem.fault(plan);
+        if (fault != null) {
+            throw new IOException(fault);
+        }
+        return plan;
+    }
+
+    private void probe() {
+        Problem invented = Problem.invented();
+        while (!Thread.currentThread().isInterrupted()) {
+            try {
+                Thread.sleep(PROBE_MS);
+                if (!usable()) {
+                    asked(PROBE, "bellwether", invented);
+                }
+            } catch (InterruptedException stopped) {
+                return;
+            } catch (IOException | RefusedException | RuntimeException silent) {
+                LOG.debug("No plan for an invented group yet", silent);
+            }
+        }
+    }
+
+    /** Bellwether has answered that it gives no plan for this group, and why. */
+    static final class RefusedException extends Exception {
+        private static final long serialVersionUID = 1;
+
+        RefusedException(String reason) {
+            super(reason);
+        }
+    }
+}

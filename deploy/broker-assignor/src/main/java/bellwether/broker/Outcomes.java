@@ -1,0 +1,69 @@
+package bellwether.broker;
+
+import java.lang.management.ManagementFactory;
+import javax.management.JMException;
+import javax.management.ObjectName;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Counts and times what one assignor has returned, for JMX, and logs each change between plans and fallbacks once. */
+final class Outcomes implements OutcomesMBean {
+    private static final Logger LOG = LoggerFactory.getLogger(BellwetherAssignor.class);
+    private static final double NANOS_PER_MS = 1e6;
+
+    private final String name;
+    private long plans;
+    private long fallbacks;
+    private double totalMs;
+    private double maxMs;
+    private String reason = "";
+    private Boolean served;
+
+    Outcomes(String name) {
+        this.name = name;
+        try {
+            ManagementFactory.getPlatformMBeanServer()
+                .registerMBean(this, new ObjectName("bellwether:type=assignor,name=" + name));
+        } catch (JMException taken) {
+            LOG.debug("JMX shows another instance of the assignor {}", name, taken);
+        }
+    }
+
+    /** Takes one call; {@code why} is null where the plan was Bellwether's. */
+    synchronized void ended(long nanos, Throwable why) {
+        totalMs += nanos / NANOS_PER_MS;
+        maxMs = Math.max(maxMs, nanos / NANOS_PER_MS);
+        plans += why == null ? 1 : 0;
+        fallbacks += why == null ? 0 : 1;
+        reason = why == null ? reason : String.valueOf(why.getMessage() == null ? why : why.getMessage());
+        if (served == null || served != (why == null)) {
+            served = why == null;
+            if (served) {
+                LOG.info("{}: plans come from Bellwether", name);
+            } else {
+                LOG.warn("{}: no plan from Bellwether: {}. Members keep what they have, and only partitions without an"
+                    + " owner are placed; see whether Bellwether runs at {}.", name, reason, Link.ADDRESS);
+            }
+        }
+    }
+
+    public synchronized long getPlans() {
+        return plans;
+    }
+
+    public synchronized long getFallbacks() {
+        return fallbacks;
+    }
+
+    public synchronized String getLastFallback() {
+        return reason;
+    }
+
+    public synchronized double getTotalMs() {
+        return totalMs;
+    }
+
+    public synchronized double getMaxMs() {
+        return maxMs;
+    }
+}

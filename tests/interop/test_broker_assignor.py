@@ -1,0 +1,129 @@
+"""The jar's assignors, called as a broker calls them, while what they ask answers, or does anything else.
+
+Whatever happens, each call returns a complete and valid assignment soon, and without a plan nothing moves twice.
+"""
+
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.serving import wire
+from tests.conftest import missing_tool
+from tests.interop.support.assignor import SIZE_LARGE, SIZE_SMALL, Answer, Harness, answers, served_apart, serving
+from tests.interop.support.jvm import BROKER_40, CURRENT, MissingToolError, Release, java
+
+CALLS = 100
+PATIENT_MS = 1_000  # for a machine that has much else to do
+HELD_US_MAX = 2_000_000  # of a deadline of 20 ms
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _java(request: pytest.FixtureRequest) -> None:
+    try:
+        java()
+    except MissingToolError as missing:
+        missing_tool(request.config, f"{missing}: no assignor for brokers")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.sock"
+
+
+def keeps_what_there_is(harness: Harness) -> None:
+    """No plan comes, and each call returns soon all the same."""
+    found = harness.call(SIZE_SMALL, CALLS)
+    assert (found.served, found.faults, found.moved_by_fallback) == (0, 0, 0), found
+    assert found.worst_us < HELD_US_MAX, found
+    assert found.reason
+
+
+@pytest.mark.parametrize("release", [CURRENT, BROKER_40], ids=["current", "4.0"])
+def test_plans_come_over_a_unix_socket_and_are_by_rack(path: Path, release: Release) -> None:
+    with serving(f"unix:{path}"), Harness(f"unix:{path}", deadline_ms=PATIENT_MS, release=release) as harness:
+        harness.until_served(SIZE_SMALL)
+        for size in (SIZE_SMALL, SIZE_LARGE):
+            found = harness.call(size, CALLS)
+            assert (found.served, found.faults) == (CALLS, 0), found
+            assert found.crossing <= size[1] / size[0] * 2, found
+
+
+def test_plans_come_over_a_loopback_port_and_no_other_one_is_asked() -> None:
+    with serving("127.0.0.1:0") as address, Harness(address, deadline_ms=PATIENT_MS) as harness:
+        harness.until_served(SIZE_SMALL)
+    with Harness("192.0.2.1:9999") as harness:
+        keeps_what_there_is(harness)
+        assert "192.0.2.1 is not an address of the loopback interface" in harness.log
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_that_is_killed_or_stopped_is_used_again_once_it_is_back(path: Path, how: signal.Signals) -> None:
+    with Harness(f"unix:{path}", deadline_ms=100) as harness:
+        with served_apart(path) as process:
+            harness.until_served(SIZE_SMALL)
+            process.send_signal(how)
+            if how is signal.SIGKILL:
+                process.wait(20)
+            keeps_what_there_is(harness)
+            if how is signal.SIGSTOP:
+                process.send_signal(signal.SIGCONT)
+                harness.until_served(SIZE_SMALL)
+        with served_apart(path):
+            harness.until_served(SIZE_SMALL)
+        assert harness.log.count("no plan from Bellwether") < CALLS
+
+
+def framed(body: bytes) -> bytes:
+    return wire.SIZE.pack(len(body)) + body
+
+
+def wrong(change: Callable[[bytes], bytes], begun: threading.Event) -> Answer:
+    """Right answers, which are changed before they are sent once this has begun."""
+    right = answers()
+
+    def answer(data: bytes) -> tuple[bytes, Callable[[], None]]:
+        sent, done = right.answer(data)
+        return change(sent) if begun.is_set() else sent, done
+
+    return answer
+
+
+def late(sent: bytes) -> bytes:
+    time.sleep(0.5)
+    return sent
+
+
+WRONG: dict[str, Callable[[bytes], bytes]] = {
+    "slow": late,
+    "nonsense": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "nonsense in a frame": lambda _: framed(b"\x01\x00" + bytes(range(200))),
+    "nothing in a frame": lambda _: framed(b""),
+    "a negative size": lambda _: b"\xff\xff\xff\xff",
+    "another version": lambda sent: sent[:4] + b"\x02" + sent[5:],
+    "another request": lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:],
+    "a partition without an owner": lambda sent: sent[:10] + struct.pack(">i", -1) + sent[14:],
+    "an owner that is no member": lambda sent: sent[:-4] + struct.pack(">i", 1_000),
+    "too few partitions": lambda sent: framed(sent[4:-4]),
+    "a refusal": lambda sent: wire.refused(struct.unpack_from(">i", sent, 6)[0], "not this one"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_wrong_answer_is_not_used_and_right_ones_are_again(path: Path, how: str) -> None:
+    begun, deadline_ms = threading.Event(), 100 if how == "slow" else PATIENT_MS
+    with (
+        serving(f"unix:{path}", wrong(WRONG[how], begun)),
+        Harness(f"unix:{path}", deadline_ms=deadline_ms) as harness,
+    ):
+        harness.until_served(SIZE_SMALL)
+        begun.set()
+        keeps_what_there_is(harness)
+        begun.clear()
+        harness.until_served(SIZE_SMALL)

@@ -1,0 +1,56 @@
+"""How long a broker's assignor takes: `python -m tests.measure.broker_assignor [--calls 1000] [--deadline-ms 20]`.
+
+A JVM calls the jar as a broker does, a member leaves or joins before each call, and a Bellwether in its own process
+answers. Then it is killed, stopped and let go on: how long a call takes meanwhile, and when plans come again.
+"""
+
+import argparse
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from tests.interop.support.assignor import SIZE_LARGE, SIZE_SMALL, Called, Harness, served_apart
+
+SIZES = (SIZE_SMALL, SIZE_LARGE, (1_000, 10_000))
+FAULT_CALLS = 100
+
+
+def line(what: str, found: Called) -> str:
+    share = found.served / found.calls
+    times = f"p50 {found.p50_us / 1e3:.2f} ms, p99 {found.p99_us / 1e3:.2f} ms, worst {found.worst_us / 1e3:.1f} ms"
+    moved = f"moved by fallback {found.moved_by_fallback}, invalid {found.faults}"
+    return f"{what}: {times}, plans {share:.1%}, {moved}, crossing {found.crossing}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=1_000)
+    parser.add_argument("--deadline-ms", type=int, default=20)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.sock"
+        with Harness(f"unix:{path}", deadline_ms=options.deadline_ms) as harness:
+            with served_apart(path) as process:
+                harness.until_served(SIZE_SMALL)
+                for size in SIZES:
+                    harness.call(size, 50)  # the JVM has not compiled it yet
+                    calls = options.calls if size != SIZES[-1] else options.calls // 10
+                    print(line(f"{size[0]} members, {size[1]} partitions", harness.call(size, calls)), flush=True)
+                process.send_signal(signal.SIGSTOP)
+                print(line("stopped", harness.call(SIZE_SMALL, FAULT_CALLS)), flush=True)
+                began = time.monotonic()
+                process.send_signal(signal.SIGCONT)
+                harness.until_served(SIZE_SMALL)
+                print(f"used again {time.monotonic() - began:.2f} s after it went on", flush=True)
+                process.kill()
+                process.wait(20)
+                print(line("killed", harness.call(SIZE_SMALL, FAULT_CALLS)), flush=True)
+            with served_apart(path):
+                began = time.monotonic()
+                harness.until_served(SIZE_SMALL)
+                print(f"used again {time.monotonic() - began:.2f} s after a new process listened", flush=True)
+
+
+if __name__ == "__main__":
+    main()
