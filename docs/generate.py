@@ -179,7 +179,7 @@ def metrics_page() -> str:
 
 def configuration_page() -> str:
     """Every setting with its type, its default and what it is for."""
-    told = yaml.safe_load((HERE / "settings.yml").read_text(encoding="utf-8"))
+    texts = yaml.safe_load((HERE / "settings.yml").read_text(encoding="utf-8"))
     parts = [
         ("Top level", Settings, "settings", "Also `BELLWETHER_<NAME>` in the environment."),
         ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
@@ -198,17 +198,17 @@ def configuration_page() -> str:
     ]
     for title, model, key, note in parts:
         lines += ["", f"## {title}", "", note, "", "| setting | type | default | what it is for |", "|---|---|---|---|"]
-        lines += _rows(model, told[key])
+        lines += _rows(model, texts[key])
     return "\n".join([*lines, ""])
 
 
-def _rows(model: type[BaseModel], told: dict[str, str]) -> list[str]:
+def _rows(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
     names = {field.alias or name: field for name, field in model.model_fields.items()}
-    missing, stray = sorted(names.keys() - told.keys()), sorted(told.keys() - names.keys())
+    missing, stray = sorted(names.keys() - texts.keys()), sorted(texts.keys() - names.keys())
     if missing or stray:
         raise SystemExit(f"docs/settings.yml: {model.__name__} lacks {missing} and has {stray} too many")
     return [
-        f"| `{name}` | {'table' if name in NESTED else _type(field.annotation)} | {_default(field)} | {told[name]} |"
+        f"| `{name}` | {'table' if name in NESTED else _type(field.annotation)} | {_default(field)} | {texts[name]} |"
         for name, field in names.items()
     ]
 
@@ -257,7 +257,7 @@ def commands_page() -> str:
         "",
         "| code | meaning |",
         "|---|---|",
-        *(f"| {int(code)} | {said} |" for code, said in EXIT_CODES.items()),
+        *(f"| {int(code)} | {reported} |" for code, reported in EXIT_CODES.items()),
         "",
         "A mistake of a user is one sentence on standard error, never a traceback.",
         "",

@@ -33,7 +33,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition as Partition
 GROUP = 0  # without a topology file, all topics of the group are one topic group
 
 
-def tell(event: str, **rest: object) -> None:
+def emit(event: str, **rest: object) -> None:
     sys.stdout.write(json.dumps({"event": event, **rest}) + "\n")
     sys.stdout.flush()
 
@@ -174,7 +174,9 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
     def report(self) -> stateful.StatefulSubscription:
         with self._lock:
             tasks = tuple(
-                stateful.TaskState(stateful.Task(GROUP, p), at, max(at, self._ends.get(p, 0)), running=p in self._ready)
+                stateful.StatefulTaskState(
+                    stateful.Task(GROUP, p), at, max(at, self._ends.get(p, 0)), running=p in self._ready
+                )
                 for p, at in sorted(self._store.position.items())
             )
         return stateful.StatefulSubscription(self._store.process_id, self.rack, self._options.capacity, (), tasks)
@@ -185,7 +187,7 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
             self._given = given
             self._ready &= {task.partition for task in given.active}
         kinds = {"active": given.active, "standby": given.standby, "warmup": given.warmup}
-        tell("assigned", **{kind: [task.partition for task in tasks] for kind, tasks in kinds.items()})
+        emit("assigned", **{kind: [task.partition for task in tasks] for kind, tasks in kinds.items()})
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Nothing: reading begins once the state is whole."""
@@ -259,7 +261,7 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
         with self._lock:
             self._ready.add(task)
             self._store.position.setdefault(task, 0)
-        tell("running", task=task, position=self._store.position.get(task, 0))
+        emit("running", task=task, position=self._store.position.get(task, 0))
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -279,7 +281,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: member.stopping.set())
     signal.signal(signal.SIGINT, lambda *_: member.stopping.set())
     member.run()
-    tell("stopped")
+    emit("stopped")
 
 
 if __name__ == "__main__":

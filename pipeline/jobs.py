@@ -209,8 +209,8 @@ def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
         try:
             asked = admin.describeTopics(jvm.java.util.Collections.singletonList(pipeline.topic))
             limit = jvm.java.util.concurrent.TimeUnit.SECONDS
-            told = asked.allTopicNames().get(DESCRIBE_S, limit).get(pipeline.topic)
-            return str(told.topicId().toString())
+            described = asked.allTopicNames().get(DESCRIBE_S, limit).get(pipeline.topic)
+            return str(described.topicId().toString())
         finally:
             admin.close(jvm.java.time.Duration.ZERO)
     except Py4JJavaError as error:

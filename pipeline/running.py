@@ -47,7 +47,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
     try:
         failed = _until(queries, stopping)
         if failed is not None:
-            _say(f"The job {failed.name} ended: {failed.exception()}")
+            _log(f"The job {failed.name} ended: {failed.exception()}")
         if not stopping:
             _end_within(stop_s, jvm, 0 if failed is None else EXIT_FAILED)
         with ThreadPoolExecutor(len(queries)) as pool:
@@ -56,7 +56,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
     except (Py4JError, OSError) as error:
         if not _died(jvm):
             raise
-        _say(f"Spark's JVM ended ({type(error).__name__}); start the jobs again, they go on where they were.")
+        _log(f"Spark's JVM ended ({type(error).__name__}); start the jobs again, they go on where they were.")
         return EXIT_FAILED
     return 0 if failed is None else EXIT_FAILED
 
@@ -74,17 +74,17 @@ def _died(jvm: Any) -> bool:
 
 def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
     """Waits; the query that failed, if one did."""
-    _tell(queries)  # so that everybody sees that they run
-    told = time.monotonic()
+    _log_progress(queries)  # so that everybody sees that they run
+    reported_at = time.monotonic()
     while not stopping and any(query.isActive for query in queries):
         time.sleep(POLL_S)
         failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
         if failed is not None:
             return failed
-        if time.monotonic() - told >= PROGRESS_S:
-            told = time.monotonic()
-            _tell(queries)
-    _tell(queries)
+        if time.monotonic() - reported_at >= PROGRESS_S:
+            reported_at = time.monotonic()
+            _log_progress(queries)
+    _log_progress(queries)
     return None
 
 
@@ -93,7 +93,7 @@ def _end_within(limit_s: float, jvm: Any, code: int) -> None:
 
     def end() -> None:
         late = f"Spark did not stop within {limit_s:.0f} s"
-        _say(f"{late} and is killed; its last batch is done again at the next start.")
+        _log(f"{late} and is killed; its last batch is done again at the next start.")
         if jvm is not None:
             jvm.kill()
         sys.stdout.flush()
@@ -104,12 +104,12 @@ def _end_within(limit_s: float, jvm: Any, code: int) -> None:
     timer.start()
 
 
-def _say(sentence: str) -> None:
+def _log(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 
 
-def _tell(queries: Sequence[StreamingQuery]) -> None:
+def _log_progress(queries: Sequence[StreamingQuery]) -> None:
     for query in queries:
         sys.stdout.write(json.dumps(progress(query)) + "\n")
     sys.stdout.flush()

@@ -15,7 +15,7 @@ from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 
 WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"
-STORM_ROUNDS = 5
+STORM_REBALANCES = 5
 WEIGHT_WINDOWS = 12  # behind a weight
 WHOLE = "decimal(38,0)"
 
@@ -123,7 +123,7 @@ def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
         rows.withColumn("pause_us", pause_us)
         .groupBy(F.window("at", CHURN_WINDOW).alias("w"), "group", F.col("cause_kind").alias("cause"))
         .agg(
-            F.count("*").alias("rounds"),
+            F.count("*").alias("rebalances"),
             *(_sum(name).alias(name) for name in ("moved", "new", "lost", "withheld")),
             F.sum("pause_us").alias("pause_us"),
             F.max("pause_us").alias("pause_us_max"),
@@ -132,7 +132,7 @@ def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
             F.max(F.struct("decided_at_ms", "generation", "cause")).alias("last"),
         )
     )
-    marked = grouped.withColumn("storm", F.col("rounds") >= STORM_ROUNDS)
+    marked = grouped.withColumn("storm", F.col("rebalances") >= STORM_REBALANCES)
     return _dated(marked.withColumn("last_sentence", F.col("last.cause")).drop("last"))
 
 

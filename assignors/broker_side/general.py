@@ -101,8 +101,8 @@ class _Levels:
         """The next to lose a partition; NOBODY where all that are left have been excluded."""
         order, size = self._order, self._size
         if self._next_high < self._high_start:
-            emptied = self._high_end <= self._high_start and self._high_start > 0
-            self._high = size[order[self._high_start - 1]] if emptied else self._high - 1
+            is_empty = self._high_end <= self._high_start and self._high_start > 0
+            self._high = size[order[self._high_start - 1]] if is_empty else self._high - 1
             while self._high_start > 0 and size[order[self._high_start - 1]] == self._high:
                 self._high_start -= 1
             self._next_high = self._high_end - 1

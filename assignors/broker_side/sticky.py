@@ -116,15 +116,15 @@ class _Sticky:
 
     def _assign_actives(self) -> None:
         left = sorted(self._tasks, key=lambda task: (task[1], task[0]))
-        left = [task for task in left if not self._stays(task, self._ran.get(task))]
-        left = [task for task in left if not self._stays(task, self._calmest(self._kept.get(task, ())))]
+        left = [task for task in left if not self._is_kept(task, self._ran.get(task))]
+        left = [task for task in left if not self._is_kept(task, self._calmest(self._kept.get(task, ())))]
         queue = self._queue()
         for task in sorted(left):
             process = queue.poll()
             self._active_share.now_has(self._give(process, task, self._active))
             queue.add(process)
 
-    def _stays(self, task: BrokerTask, member: int | None) -> bool:
+    def _is_kept(self, task: BrokerTask, member: int | None) -> bool:
         if member is None or self._count[member] >= self._active_share.each:
             return False
         count = self._add(member, task, self._active)
@@ -136,7 +136,7 @@ class _Sticky:
         rest: list[tuple[BrokerTask, int]] = []
         for task in sorted(self._stateful, key=lambda task: (task[1], task[0]), reverse=True):
             missing = self._standbys
-            while missing and self._copy_stays(task):
+            while missing and self._copy_is_kept(task):
                 missing -= 1
             if missing:
                 rest.append((task, missing))
@@ -146,7 +146,7 @@ class _Sticky:
                 if not self._copy_to_least(queue, task):
                     break
 
-    def _copy_stays(self, task: BrokerTask) -> bool:
+    def _copy_is_kept(self, task: BrokerTask) -> bool:
         """With the process that ran it, else with one that had a copy."""
         ran = self._ran.get(task)
         if ran is not None and not self._holds(ran, task) and self._count[ran] < self._share.each:

@@ -6,7 +6,7 @@ from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import (
     BUILT_IN,
     KAFKA,
@@ -18,4 +18,4 @@ from bellwether_kafka.assignors.consumer.registry import (
     policy,
 )
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted
-from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, rounds
+from bellwether_kafka.assignors.consumer.whatif import REBALANCES_MAX, changed, rebalances

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.shared import NOBODY, Alternative, IntArray
 
 if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+    from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 
 
 def alternatives(plan: "PartitionPlan", flat: int, most: int) -> tuple[Alternative, ...]:
@@ -38,9 +38,9 @@ def _verdict(cross: int, spread: int, *, held_before: bool) -> str:
     costs = ["it would be read from another rack"] * (cross > 0)
     costs += [f"the counts would be {spread} further apart"] * (spread > 0)
     gains = ["it would be local"] * (cross < 0) + [f"the counts would be {-spread} closer"] * (spread < 0)
-    stays = "it would stay where it was" if held_before else ""
+    remains = "it would stay where it was" if held_before else ""
     parts = [*(["but " + " and ".join(costs)] if costs else []), *gains]
-    text = ", ".join(filter(None, [stays, *parts])) or "no better and no worse: an equal plan"
+    text = ", ".join(filter(None, [remains, *parts])) or "no better and no worse: an equal plan"
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -76,8 +76,8 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
     after = stage.score(problem, proposal)
     if after > 0:
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
-    told = getattr(stage, "told", None)  # of stages that know better than this sentence what they have done
-    reason = "Required, and satisfied." if told is None else told(problem, before)
+    outcome = getattr(stage, "outcome", None)  # of stages that know better than this sentence what they have done
+    reason = "Required, and satisfied." if outcome is None else outcome(problem, before)
     orders = getattr(stage, "orders", "")
     return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
 

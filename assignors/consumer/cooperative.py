@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.consumer.derived import claimants, compare
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, GroupView, IntArray, LongArray
 
 
-def withhold(group: GroupView, owner: IntArray) -> BoolArray:
+def pending_partitions(group: GroupView, owner: IntArray) -> BoolArray:
     """Marks the flat partitions that their planned owner gets only after others have revoked them.
 
     A planned partition is withheld if another member claims it, unless its planned owner claims it in a generation
@@ -27,8 +27,8 @@ def withhold(group: GroupView, owner: IntArray) -> BoolArray:
     moving = elsewhere[claims]
     claimant, claims = claimant[moving], claims[moving]
     winner, _ = compare(claimant, claims, group.claim_generation[claimant], len(owner))
-    withheld: BoolArray = elsewhere & (winner != owner) & (owner != NOBODY)
-    return withheld
+    pending: BoolArray = elsewhere & (winner != owner) & (owner != NOBODY)
+    return pending
 
 
 def unreleased(group: GroupView, sent: IntArray) -> tuple[IntArray, IntArray]:

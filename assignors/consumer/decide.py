@@ -10,9 +10,9 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.chain import PlacementStage, PolicyStage, Problem, run
-from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived import current_owner
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import DecodedGroup, decode_group, group_view
@@ -93,7 +93,7 @@ def _tried(
     # userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member).
     holds_claims = group.protocol != STICKY
     if holds_claims and len(group.claims):
-        plan = replace(plan, withheld=withhold(group, plan.owner))
+        plan = replace(plan, pending=pending_partitions(group, plan.owner))
     return plan, stages, "; ".join(validate(group, cluster, plan, holds_claims=holds_claims))
 
 
@@ -139,7 +139,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     unreadable = wanted & cluster.unreadable
     unknown = wanted - cluster.unreadable - cluster.index.keys()
     kinds = (
-        *(([members.ids[m] for m in rows], f"{reason}: member") for reason, rows in group.doubts),
+        *(([members.ids[m] for m in rows], f"{reason}: member") for reason, rows in group.distrusted),
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),

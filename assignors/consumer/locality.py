@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, Cluste
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96
 # Every pass lowers the cost, so stopping early is safe; this only bounds the time.
-MAX_ROUNDS = 5_000
+MAX_PASSES = 5_000
 _FAR = np.int64(1) << 60
 
 
@@ -86,7 +86,7 @@ def _cancel(cost: LongArray, flow: LongArray) -> None:
     gain = np.full((size, size), _FAR, dtype=np.int64)
     through = np.zeros((size, size), dtype=np.int64)
     stale = list(range(size))
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_PASSES):
         for a in stale:
             there = np.flatnonzero(flow[:, a])
             gain[a] = _FAR
@@ -113,8 +113,8 @@ def _negative_cycle(gain: LongArray) -> list[int]:
         via = reach.argmin(axis=0)
         return reach[via, np.arange(size)], via
 
-    rounds = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
-    for parent, cheaper in rounds:  # what still becomes cheaper after so many passes is behind a negative cycle
+    passes = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
+    for parent, cheaper in passes:  # what still becomes cheaper after so many passes is behind a negative cycle
         here = int(cheaper[0])
         for _ in range(size):
             here = int(parent[here])

@@ -47,9 +47,9 @@ class OperatorRules:
         wrong = allowed.violations(owner)
         if not len(wrong):
             return plan
-        staying = owner.copy()
-        staying[wrong] = NOBODY
-        held: LongArray = np.bincount(staying[staying != NOBODY], minlength=problem.group.size).astype(np.int64)
+        remaining = owner.copy()
+        remaining[wrong] = NOBODY
+        held: LongArray = np.bincount(remaining[remaining != NOBODY], minlength=problem.group.size).astype(np.int64)
         for flat in wrong.tolist():
             target = _target(problem, flat, allowed.members(flat), held)
             owner[flat] = target
@@ -64,11 +64,11 @@ class OperatorRules:
     def orders(self) -> str:
         return ordered(self.rules)
 
-    def told(self, problem: Problem, wrong: float) -> str:
+    def outcome(self, problem: Problem, wrong: float) -> str:
         """What it has done with so many partitions that stood against the rules, by whose order, and what it could not
         do."""
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
-        idle = [reason for rule in self.rules if (reason := void(problem, rule, ()))]
+        idle = [reason for rule in self.rules if (reason := infeasible(problem, rule, ()))]
         return f"{done}{behind(self.orders)}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
 
@@ -80,7 +80,7 @@ def matches(member: MemberView, where: str) -> bool:
     return name in (member.member_id, member.instance_id, _UUID.sub("", member.member_id))
 
 
-def void(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
+def infeasible(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
     """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
     members = problem.group.members
     if not any(matches(member, rule.where) for member in members):

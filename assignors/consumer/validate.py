@@ -19,7 +19,7 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
     """The findings. `holds_claims`: claims are partitions that members consume now (the cooperative step applies);
     False where they are history only (the eager "sticky")."""
     owner = plan.owner
-    if owner.shape != (cluster.partition_total,) or plan.withheld.shape != owner.shape:
+    if owner.shape != (cluster.partition_total,) or plan.pending.shape != owner.shape:
         return (f"the plan has {owner.size} partitions, the cluster has {cluster.partition_total}",)
     outside = (owner < NOBODY) | (owner >= group.size)
     if outside.any():
@@ -28,12 +28,12 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
     findings = [
         *_name(cluster, unowned, "{tp} has no owner"),
         *_name(cluster, foreign, "{tp} is given to {member}, which does not subscribe to it", group, owner),
-        *_name(cluster, plan.withheld & (owner == NOBODY), "{tp} is pending but has no owner"),
+        *_name(cluster, plan.pending & (owner == NOBODY), "{tp} is pending but has no owner"),
     ]
-    taken, others = contested(group, owner) if holds_claims else (np.zeros_like(plan.withheld),) * 2
-    handed_over = taken & ~plan.withheld
+    taken, others = contested(group, owner) if holds_claims else (np.zeros_like(plan.pending),) * 2
+    handed_over = taken & ~plan.pending
     findings += _name(cluster, handed_over, "{tp} is sent to {member} while another member consumes it", group, owner)
-    findings += _name(cluster, plan.withheld & ~others, "{tp} is pending though no other member claims it")
+    findings += _name(cluster, plan.pending & ~others, "{tp} is pending though no other member claims it")
     return tuple(findings)
 
 

@@ -7,22 +7,24 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, IntArray, Memory, RawGroup, RawMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
-ROUNDS_MAX = 20
+REBALANCES_MAX = 20
 
 
 def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple[RawGroup, ClusterView]:
     """The group and the cluster after the change. Raises WhatIfError."""
-    said = {member.member_id: _read(member) for member in raw.others}
+    subscriptions = {member.member_id: _read(member) for member in raw.others}
     for name in change.without_members:
-        if name not in said:
-            raise shared.WhatIfError(f"The group has no member {name}; its members are {', '.join(sorted(said))}.")
-    racks = {name: read.rack_id if read else None for name, read in said.items()}
+        if name not in subscriptions:
+            raise shared.WhatIfError(
+                f"The group has no member {name}; its members are {', '.join(sorted(subscriptions))}."
+            )
+    racks = {name: read.rack_id if read else None for name, read in subscriptions.items()}
     for rack in change.without_racks:
         if rack not in racks.values():
             known = ", ".join(sorted({r for r in racks.values() if r})) or "none"
@@ -36,13 +38,13 @@ def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple
     return replace(raw, members=left, resting=False), _grown(cluster, change.topics)
 
 
-def rounds(
+def rebalances(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int
 ) -> tuple[Decision[PartitionPlan], ...]:
     """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
     of the generation before it. Raises WhatIfError."""
     made: list[Decision[PartitionPlan]] = []
-    while len(made) < ROUNDS_MAX:
+    while len(made) < REBALANCES_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
         decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
         if isinstance(decision, shared.Refusal):
@@ -65,12 +67,12 @@ def _claiming(raw: RawGroup, memory: Memory) -> RawGroup:
 
 
 def _with_claims(member: RawMember, owned: Sequence[TopicPartition], generation: int) -> RawMember:
-    said = _read(member)
-    if said is None:
+    subscription = _read(member)
+    if subscription is None:
         return member
-    version = max(said.version, 2)  # the first that says of which generation its claims are
-    said = replace(said, version=version, owned_partitions=tuple(owned), generation_id=generation)
-    return replace(member, metadata=said.encode())
+    version = max(subscription.version, 2)  # the first that says of which generation its claims are
+    subscription = replace(subscription, version=version, owned_partitions=tuple(owned), generation_id=generation)
+    return replace(member, metadata=subscription.encode())
 
 
 def _read(member: RawMember) -> ConsumerProtocolSubscription | None:

@@ -20,7 +20,7 @@ class Explanation:
     before: str | None
     after: str | None
     stage: str
-    withheld: bool
+    pending: bool
     sentence: str
     alternatives: tuple[Alternative, ...]
 
@@ -31,19 +31,19 @@ def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] =
     plan = decision.plan
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))
-    stage, withheld = plan.placed_by(item, decision.policy, decision.stages), bool(plan.withheld[item])
+    stage, pending = plan.placed_by(item, decision.policy, decision.stages), bool(plan.pending[item])
     orders = next((report.orders for report in decision.stages if report.stage == stage), "")
     had, has = (owner and names.get(owner, owner) for owner in (before, after))
-    sentence = _sentence(name, had, has, f"{stage}: {orders}" if orders else stage, withheld=withheld)
+    sentence = _sentence(name, had, has, f"{stage}: {orders}" if orders else stage, pending=pending)
     sentence += "".join(f" Not believed: {claim}." for claim in plan.disbelieved(item))
-    return Explanation(name, before, after, stage, withheld, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
+    return Explanation(name, before, after, stage, pending, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 
 def _name(owners: Sequence[Owner], owner: int) -> str | None:
     return None if owner == NOBODY else owners[owner].name
 
 
-def _sentence(item: str, before: str | None, after: str | None, stage: str, *, withheld: bool) -> str:
+def _sentence(item: str, before: str | None, after: str | None, stage: str, *, pending: bool) -> str:
     by = f" ({stage})" if stage else ""
     if after is None:
         return f"{item} has no owner: no member that may have it can be given it."
@@ -51,5 +51,5 @@ def _sentence(item: str, before: str | None, after: str | None, stage: str, *, w
         return f"{item} stays with {after}{by}."
     if before is None:
         return f"{item} had no owner and goes to {after}{by}."
-    later = ", one rebalance later, when its owner has given it up" if withheld else ""
+    later = ", one rebalance later, when its owner has given it up" if pending else ""
     return f"{item} goes from {before} to {after}{later}{by}."

@@ -25,8 +25,10 @@ def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
     found = []
     for item in items.tolist():
         source, target = int(before[item]), int(plan.owner[item])
-        said = [NEARER] if far[item] and not far_then[item] else [FARTHER] if far_then[item] and not far[item] else []
+        reasons = (
+            [NEARER] if far[item] and not far_then[item] else [FARTHER] if far_then[item] and not far[item] else []
+        )
         if target != NOBODY and abs(has[source] - has[target]) < had[source] - had[target]:
-            said.append(f"{had[source]} and {had[target]} become {has[source]} and {has[target]}")
-        found.append(", ".join(said) if target != NOBODY else "")
+            reasons.append(f"{had[source]} and {had[target]} become {has[source]} and {has[target]}")
+        found.append(", ".join(reasons) if target != NOBODY else "")
     return found

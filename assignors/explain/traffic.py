@@ -45,7 +45,7 @@ def traffic_of(
 ) -> Traffic:
     """Of the target, or of what is `present` when the decision is made."""
     plan = decision.plan
-    owner = shared.look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
+    owner = shared.lookup(plan.before if present else plan.owner, plan.item_of, NOBODY)
     return flows(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
 
 

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.shared.arrays import (
     Ragged,
     among,
     distinct,
-    look_up,
+    lookup,
     numbered,
     offsets,
     ordinals,

@@ -81,7 +81,7 @@ def task_code(process: _Integers | int, task: _Integers, tasks: int) -> LongArra
     return codes
 
 
-def look_up(values: npt.NDArray[_Scalar], index: _Integers, missing: object) -> npt.NDArray[_Scalar]:
+def lookup(values: npt.NDArray[_Scalar], index: _Integers, missing: object) -> npt.NDArray[_Scalar]:
     """`values[index]`, and `missing` where the index is NOBODY."""
     return np.append(values, values.dtype.type(missing))[index]
 

@@ -164,7 +164,7 @@ class GroupPlan(Protocol):
     """Who has what before and after a rebalance. An item is a partition of a consumer group or a task of an
     application, an owner is a member or a process; items and owners are indices.
 
-    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `withheld` items are sent one
+    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `pending` items are sent one
     rebalance later. `item_of` is the item of every flat partition of `cluster`, NOBODY for partitions that are none of
     the group's.
     """
@@ -180,7 +180,7 @@ class GroupPlan(Protocol):
     @property
     def owner(self) -> IntArray: ...
     @property
-    def withheld(self) -> BoolArray: ...
+    def pending(self) -> BoolArray: ...
     @property
     def item_of(self) -> IntArray: ...
     @property
@@ -229,7 +229,7 @@ class GroupPlan(Protocol):
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         """Owners that could have the item: the planned one first, then the one before."""
 
-    def void(self, rule: Rule, others: Sequence[Rule]) -> str:
+    def infeasible(self, rule: Rule, others: Sequence[Rule]) -> str:
         """Why an operator's rule beside these others cannot be kept by these owners, as a part of a sentence."""
 
     def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
@@ -249,7 +249,7 @@ P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 class Decision(Generic[P_co]):
     """Everything about one decided rebalance.
 
-    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
+    `assignments` has (member id, bytes) for every member id of `raw`, the instance's own included. `notes` are what the
     policy says of its plan. `probing_at_ms` is when Bellwether should rejoin, to promote warm-ups or because a process
     is expected back until then; None: no need.
     `called_at_ms` (epoch) is when the first members join again because the plan says so; None where it does not.
@@ -278,7 +278,7 @@ class Decision(Generic[P_co]):
     @property
     def followup(self) -> bool:
         """Something is withheld, so another rebalance must follow."""
-        return bool(self.plan.withheld.any())
+        return bool(self.plan.pending.any())
 
     def called_in_ms(self, now_ms: int) -> int | None:
         """How long after `now_ms` (epoch) `called_at_ms` is, 0 where that has passed."""
@@ -297,7 +297,7 @@ class Decision(Generic[P_co]):
             return self
         plan, former = self.plan, previous.plan
         index = {owner.key: i for i, owner in enumerate(plan.owners)}
-        waiting = np.flatnonzero(former.withheld)
+        waiting = np.flatnonzero(former.pending)
         names, owners = former.names(waiting), former.owner[waiting].tolist()
         due = {name: index.get(former.owners[i].key, NOBODY) for name, i in zip(names, owners, strict=True)}
         free = np.flatnonzero((plan.before == NOBODY) & (plan.owner != NOBODY))

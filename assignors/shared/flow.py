@@ -87,7 +87,7 @@ class _Relaxed:
     """Flow between classes and racks: how many tasks of class c stay with their holders, how many go into rack r
     (which may be their own), and the potentials of classes, of (group, rack) pairs and of racks."""
 
-    stay: LongArray
+    remain: LongArray
     go: LongArray
     class_potential: LongArray
     region_potential: LongArray
@@ -114,11 +114,11 @@ def optimise(problem: FlowProblem) -> IntArray:
     classes = _classes(problem)
     relaxed = _relax(problem, classes)
     if problem.limit is None:
-        placement = _place(problem, classes, relaxed.stay, relaxed.go, None)
+        placement = _place(problem, classes, relaxed.remain, relaxed.go, None)
     else:
         dealt = _deal(problem, problem.limit, classes, relaxed)
         if dealt.complete:
-            placement = _place(problem, classes, relaxed.stay, relaxed.go, dealt)
+            placement = _place(problem, classes, relaxed.remain, relaxed.go, dealt)
         else:
             placement = _repair(problem, problem.limit, classes, relaxed, dealt)
     owner = problem.owner
@@ -183,10 +183,10 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
     go = np.zeros((many, racks), dtype=np.int64)
     go[row, to] = network.flow(arcs)
     rows = np.arange(many)
-    stay = go[rows, classes.home]
+    remain = go[rows, classes.home]
     go[rows, classes.home] = network.flow(inside) if limited else 0
     potential = np.array(network.potential, dtype=np.int64)
-    return _Relaxed(stay, go, potential[:many], potential[many : many + regions], potential[many + regions :])
+    return _Relaxed(remain, go, potential[:many], potential[many : many + regions], potential[many + regions :])
 
 
 def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed) -> _Dealt:
@@ -199,7 +199,7 @@ def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _R
     complete = bool((spare >= 0).all())
     leave = np.zeros_like(held)
     enter = np.zeros((groups, size), dtype=np.int64)
-    left = classes.size - relaxed.stay
+    left = classes.size - relaxed.remain
     shrink = np.zeros((groups, racks), dtype=np.int64)
     np.add.at(shrink, (classes.group, classes.home), left)
     np.subtract.at(shrink, classes.group, relaxed.go)
@@ -230,7 +230,7 @@ def _by_class(classes: _Classes, process: IntArray, size: int) -> LongArray:
     return np.bincount(classes.of.astype(np.int64) * size + process, minlength=many * size).reshape(many, size)
 
 
-def _place(problem: FlowProblem, classes: _Classes, stay: LongArray, go: LongArray, dealt: _Dealt | None) -> IntArray:
+def _place(problem: FlowProblem, classes: _Classes, remain: LongArray, go: LongArray, dealt: _Dealt | None) -> IntArray:
     """Deals the flow to tasks: within a class those that must leave go first, those that are with their owner last."""
     holder = problem.holder
     rank = np.ones(len(holder), dtype=np.int64)
@@ -238,10 +238,10 @@ def _place(problem: FlowProblem, classes: _Classes, stay: LongArray, go: LongArr
         rank[holder == problem.owner] = 0
     if dealt is not None:
         rank[_must_leave(problem, classes, rank, dealt.leave)] = 2
-    order = _stable_order(classes.of * np.int64(3) + rank, 3 * len(stay))
-    fates = np.tile(np.arange(NOBODY, go.shape[1]), len(stay))
+    order = _stable_order(classes.of * np.int64(3) + rank, 3 * len(remain))
+    fates = np.tile(np.arange(NOBODY, go.shape[1]), len(remain))
     target = np.empty(len(holder), dtype=np.int64)
-    target[order] = np.repeat(fates, np.column_stack([stay, go]).reshape(-1))
+    target[order] = np.repeat(fates, np.column_stack([remain, go]).reshape(-1))
     return _fill(problem, classes, target, dealt)
 
 
@@ -317,7 +317,7 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
         return arcs
 
     slot_of_row = many + regions + classes.group[rows] * size + at
-    stays = add(rows, slot_of_row, held[rows, at], home[rows], (held - out)[rows, at])
+    remains = add(rows, slot_of_row, held[rows, at], home[rows], (held - out)[rows, at])
     row, to = np.repeat(np.arange(many), racks), np.tile(np.arange(racks), many)
     leaving = np.where(to == classes.home[row], classes.inside[row], classes.price[row, to])
     goes = add(row, many + classes.group[row] * racks + to, classes.size[row], leaving, relaxed.go[row, to])
@@ -330,7 +330,7 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     if not network.solve():
         raise ValueError("no placement keeps the limits")
     leave = held.copy()
-    leave[rows, at] -= network.flow(stays)
+    leave[rows, at] -= network.flow(remains)
     go = np.array(network.flow(goes), dtype=np.int64).reshape(many, racks)
     enter = np.array(network.flow(enters), dtype=np.int64).reshape(problem.groups, size)
     return _place(problem, classes, classes.size - leave.sum(axis=1), go, _Dealt(leave, enter, complete=True))
@@ -339,7 +339,7 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
 def _leaving(classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, held: LongArray) -> tuple[LongArray, LongArray]:
     """(tasks that leave per (class, process), tasks that enter per (group, process)) as far as dealt."""
     open_ = held - dealt.leave
-    left = (classes.size - relaxed.stay - dealt.leave.sum(axis=1))[:, None]
+    left = (classes.size - relaxed.remain - dealt.leave.sum(axis=1))[:, None]
     more = np.clip(left - (np.cumsum(open_, axis=1) - open_), 0, open_)
     enter = dealt.enter.copy()
     np.add.at(enter, classes.group, more)

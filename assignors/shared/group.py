@@ -18,7 +18,7 @@ class RawMember:
 
 @dataclass(frozen=True, slots=True)
 class RawGroup:
-    """A JoinGroup answer to the leader. `own_member_ids` are the sidecar's own members, never part of a view. Of a
+    """A JoinGroup answer to the leader. `own_member_ids` are the instance's own members, never part of a view. Of a
     `resting` group nobody has joined again: what memory says that members hold is newer than what they said."""
 
     group_id: str

@@ -233,7 +233,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
-    """A group in one rebalance, without the sidecar's own member (it is a member on the wire and never in a view).
+    """A group in one rebalance, without the instance's own member (it is a member on the wire and never in a view).
 
     `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
     the cluster view knows. Claims are flat partitions in CSR form: those of member m are
@@ -270,7 +270,7 @@ class GroupView:
         return len(self.members)
 
     @property
-    def doubts(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    def distrusted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """What is not believed, and the members that say it."""
         rows: dict[str, list[int]] = {}
         for member, reason in self.refused.reasons.items():
@@ -332,16 +332,16 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Where everything goes. `owner` is the target; `withheld` marks partitions that their new owner gets one rebalance
+    """Where everything goes. `owner` is the target; `pending` marks partitions that their new owner gets one rebalance
     later, because another member still consumes them. What is sent is the target without the withheld ones."""
 
     owner: IntArray
-    withheld: BoolArray
+    pending: BoolArray
 
     @classmethod
     def of(cls, owner: IntArray) -> "Plan":
-        return cls(owner=owner, withheld=np.zeros(len(owner), dtype=np.bool_))
+        return cls(owner=owner, pending=np.zeros(len(owner), dtype=np.bool_))
 
     @property
     def sent(self) -> IntArray:
-        return np.where(self.withheld, NOBODY, self.owner).astype(np.int32)
+        return np.where(self.pending, NOBODY, self.owner).astype(np.int32)

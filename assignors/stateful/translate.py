@@ -13,7 +13,12 @@ from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology
 from bellwether_kafka.protocol import messages
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription, Task, TaskState
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    StatefulTaskState,
+    Task,
+)
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, is_topic_name
 
 CAPACITY_TAG = "capacity"
@@ -84,7 +89,7 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
     def exists(task: Task) -> bool:
         return any(task.partition < counts.get(topic, 0) for topic in sources.get(task.group, ()))
 
-    def offset_sum(state: TaskState) -> int:
+    def offset_sum(state: StatefulTaskState) -> int:
         mine = any((topic, state.task.partition) in owned for topic in sources[state.task.group])
         if state.running and (mine or not owned):
             return messages.LATEST_OFFSET

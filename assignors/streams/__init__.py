@@ -1,8 +1,8 @@
 """Plans for Kafka Streams applications: KIP-441, KIP-924 and KIP-925, from bytes to a decision."""
 
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams, stock
-from bellwether_kafka.assignors.streams.plan import TASKS, TaskPlan
 from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.report import ProcessSummary, Report, WorstLag, report, short
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
-from bellwether_kafka.assignors.streams.whatif import HeldTasks, rounds_of_tasks
+from bellwether_kafka.assignors.streams.task_plan import TASKS, TaskPlan
+from bellwether_kafka.assignors.streams.whatif import HeldTasks, rebalances_of_tasks

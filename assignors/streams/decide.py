@@ -22,9 +22,9 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
 
@@ -61,7 +61,7 @@ def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Round:
+class _Planning:
     """The arguments of one decision, and what has been read from them."""
 
     raw: shared.RawGroup
@@ -111,7 +111,7 @@ def decide_streams(
         decoded = members.decode_streams(raw, memory.threads.keys() if memory.led else ())
         process_map = members.gather(decoded, memory)
         warnings += members.member_warnings(decoded, process_map)
-        work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, process_map, warnings)
+        work = _Planning(raw, configs, policy, now_ms, seed, memory, assignors, decoded, process_map, warnings)
         if decoded.shutdown or not decoded.members:
             return _without_work(work, cluster, topology)
         return _decide(work, cluster, ends, topology)
@@ -121,7 +121,9 @@ def decide_streams(
         return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
-def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: Topology) -> shared.Decision[TaskPlan]:
+def _decide(
+    work: _Planning, seen: shared.ClusterView, ends: EndOffsets, declared: Topology
+) -> shared.Decision[TaskPlan]:
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     members.check_members(decoded, process_map)
     topology = members.check_topology(decoded, process_map, declared, seen)
@@ -138,13 +140,13 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
     found = members.streams_view(
         decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None
     )
-    inputs = _with_former_rounds(work, _Inputs(tasks, claims, found))
+    inputs = _with_former_rebalances(work, _Inputs(tasks, claims, found))
     work.warnings.extend((*found.warnings, *members.state_warnings(claims, decoded, trouble)))
     plan = _plan(work, inputs.view)
     return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
 
 
-def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
+def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
     """With what former rebalances tell: state that restarted processes hide, and where tasks shall go back to."""
     seen, hidden, tasks = inputs.seen, None, inputs.tasks
     memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
@@ -162,7 +164,7 @@ def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
     return replace(inputs, seen=replace(seen, view=replace(seen.view, home=home)), homes=homes, hidden=hidden)
 
 
-def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
+def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
     """The policy's plan if it can be asked and is valid, else the fallback's and a warning."""
     if view.lags_known or work.assignors.copes:
         try:
@@ -178,17 +180,17 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
     return plan
 
 
-def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
+def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
     _refuse(sending.validate_threads(view, plan, threads, work.process_map), "no valid plan on threads")
     return threads
 
 
-def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
+def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
-    target = shared.look_up(process_map.member, threads.active, shared.NOBODY)
-    held_back = members.withheld(tasks, inputs.claims, target)
+    target = shared.lookup(process_map.member, threads.active, shared.NOBODY)
+    held_back = members.still_held(tasks, inputs.claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
     maps = sending.host_maps(view, plan, tasks)
     destinations = None if inputs.hidden is None else members.destinations_after(view, plan, work.memory)
@@ -207,7 +209,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
     )
     blobs = sending.encode_assignments(tasks, maps, out)
     _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
-    before = shared.look_up(process_map.process, view.running_on, shared.NOBODY)
+    before = shared.lookup(process_map.process, view.running_on, shared.NOBODY)
     held = work.memory.held if inputs.hidden is None else members.held_after(inputs.hidden, view, plan)
     decided = TaskPlan(
         topology=tasks.topology,
@@ -217,7 +219,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         process_map=process_map,
         target=plan,
         threads=threads,
-        withheld=held_back,
+        pending=held_back,
         temporary=temporary,
         out=out,
         before=before,
@@ -243,14 +245,14 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
     )
 
 
-def _probing_at_ms(work: _Round, plan: StreamsPlan) -> int | None:
+def _probing_at_ms(work: _Planning, plan: StreamsPlan) -> int | None:
     """When Bellwether rejoins to see what has changed. Threads do so at a deadline by themselves; but stateful members
     know of none, and the thread that was asked to may have gone."""
     tick_ms = [work.now_ms + work.configs.probing_rebalance_interval_ms] if plan.probing else []
     return min((*tick_ms, *(at_ms for _, at_ms in plan.deadlines)), default=None)
 
 
-def _without_work(work: _Round, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
+def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
     """For a group in which Bellwether is alone, or whose members ask to shut the application down: every member is
     told to."""
     empty = Topology(topology.application_id, (), topology.source)
@@ -304,7 +306,7 @@ def _temporary(
 
 
 def _called_back(
-    work: _Round,
+    work: _Planning,
     inputs: _Inputs,
     plan: StreamsPlan,
     target: shared.IntArray,
@@ -323,8 +325,8 @@ def _called_back(
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
     given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != shared.NOBODY
-    withheld_now = shared.look_up(held_back, inputs.tasks.task_of, False)
-    all_given = bool(given[withheld_now].all())
+    pending_now = shared.lookup(held_back, inputs.tasks.task_of, False)
+    all_given = bool(given[pending_now].all())
     first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     if rows and memory.led and memory.processes and not all_given:
@@ -333,9 +335,9 @@ def _called_back(
         rows |= set(process_map.member.tolist())
     if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
-        look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, inputs.view.capacity, work.now_ms)
-        if look_again_ms is not None and look_again_ms >= destinations.next_hand_over_ms(work.now_ms):
-            later = [(row, look_again_ms) for row in process_map.member.tolist()]
+        ask_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, inputs.view.capacity, work.now_ms)
+        if ask_again_ms is not None and ask_again_ms >= destinations.next_hand_over_ms(work.now_ms):
+            later = [(row, ask_again_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)
 
 

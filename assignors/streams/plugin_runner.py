@@ -32,13 +32,13 @@ class PluginError(Exception):
 class PluginHealth:
     """What is remembered of a plug-in from one rebalance to the next.
 
-    `failures` in a row; `rounds` in a row without a plan of its own, which decide how long the next retry waits. They
-    differ where the plug-in let a TaskAssignmentError through because lags could not be read: not its fault.
+    `failures` in a row; `rebalances` in a row without a plan of its own, which decide how long the next retry waits.
+    They differ where the plug-in let a TaskAssignmentError through because lags could not be read: not its fault.
     `retry_at_ms` (epoch) is when the last rebalance asked to be repeated, None if it did not.
     """
 
     failures: int = 0
-    rounds: int = 0
+    rebalances: int = 0
     retry_at_ms: int | None = None
     last_failure: str = ""
 
@@ -103,7 +103,7 @@ def run_plugin(
     `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
     """
     if health.disabled or view.size == 0:
-        return _stand_in(assignor, view, configs, health)
+        return _substitute(assignor, view, configs, health)
     state = api.from_view(view, configs, now_ms=now_ms, cluster=cluster)
     outcome = _ask(assignor, state)
     if isinstance(outcome, StreamsPlan):
@@ -118,7 +118,7 @@ def run_plugin(
     return PluginRun(plan, notes, after)
 
 
-def _stand_in(
+def _substitute(
     assignor: api.TaskAssignor, view: StreamsView, configs: AssignmentConfigs, health: PluginHealth
 ) -> PluginRun:
     if view.size == 0:
@@ -150,10 +150,10 @@ def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan
 
 def _worse(health: PluginHealth, failed: _Failed, view: StreamsView, now_ms: int) -> PluginHealth:
     excused = failed.retriable and not view.lags_known
-    step = health.rounds if failed.retriable else health.rounds + 1
+    step = health.rebalances if failed.retriable else health.rebalances + 1
     return PluginHealth(
         failures=health.failures + (not excused),
-        rounds=health.rounds + 1,
+        rebalances=health.rebalances + 1,
         retry_at_ms=now_ms + RETRY_DELAYS_MS[min(step, len(RETRY_DELAYS_MS) - 1)],
         last_failure=failed.reason,
     )
@@ -164,11 +164,11 @@ def _announce(
 ) -> tuple[str, ...]:
     """Calls on_assignment_computed if there is one; returns what it raised, as a note."""
     try:
-        tell = getattr(assignor, "on_assignment_computed", None)
-        if tell is None or getattr(tell, "__func__", None) is api.TaskAssignor.on_assignment_computed:
+        on_computed = getattr(assignor, "on_assignment_computed", None)
+        if on_computed is None or getattr(on_computed, "__func__", None) is api.TaskAssignor.on_assignment_computed:
             return ()
         assignment = api.GroupAssignment() if error.unreadable else group_assignment(state, plan)
-        tell(assignment, group_subscription(state), error)
+        on_computed(assignment, group_subscription(state), error)
     except (Exception, SystemExit) as raised:  # noqa: BLE001 - an observer must not decide anything
         return (f"on_assignment_computed of {_name(assignor)} failed: {_text(raised)}",)
     return ()

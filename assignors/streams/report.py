@@ -12,14 +12,14 @@ from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOW
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId
 
 if TYPE_CHECKING:
-    from bellwether_kafka.assignors.streams.plan import TaskPlan
+    from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 
 ID_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSummary:
-    """One instance after this rebalance, in numbers of tasks. `withheld` of its active tasks are not sent yet."""
+    """One instance after this rebalance, in numbers of tasks. `pending` of its active tasks are not sent yet."""
 
     process_id: ProcessId
     members: tuple[str, ...]
@@ -29,7 +29,7 @@ class ProcessSummary:
     active_stateless: int
     standby: int
     warmup: int
-    withheld: int
+    pending: int
 
     def __str__(self) -> str:
         return f"{self.active_stateful}+{self.active_stateless}, {self.standby} standby, {self.warmup} warming up"
@@ -60,7 +60,7 @@ class Report:
     lags: tuple[WorstLag, ...]
     standby_lag: int | None
     standby_lag_age_ms: int | None
-    withheld: int
+    pending: int
     cross_rack: int
 
 
@@ -78,7 +78,7 @@ def report(plan: "TaskPlan") -> Report:
         lags=lags,
         standby_lag=None if worst is None else worst.lag,
         standby_lag_age_ms=None if worst is None else worst.age_ms,
-        withheld=int(plan.withheld.sum()),
+        pending=int(plan.pending.sum()),
         cross_rack=plan.cost(plan.owner).cross_rack,
     )
 
@@ -97,7 +97,7 @@ def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
         count(target.active[placed & ~stateful]),
         count(target.standby_process[~target.warmup]),
         count(target.standby_process[target.warmup]),
-        count(target.active[placed & plan.withheld]),
+        count(target.active[placed & plan.pending]),
         strict=True,
     )
     return tuple(
@@ -110,9 +110,9 @@ def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
             active_stateless=stateless_count,
             standby=standby_count,
             warmup=warmup_count,
-            withheld=withheld_count,
+            pending=pending_count,
         )
-        for process, stateful_count, stateless_count, standby_count, warmup_count, withheld_count in numbers
+        for process, stateful_count, stateless_count, standby_count, warmup_count, pending_count in numbers
     )
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.sending import HostMaps, encode_assignments
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 
 
 def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPlan] | None:

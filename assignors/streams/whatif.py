@@ -15,11 +15,11 @@ from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
 from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 
-ROUNDS_MAX = 200
+REBALANCES_MAX = 200
 FIRST = 1  # generation of what members hold when the change comes
 AT_ONCE_MS = 1_000
 NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
@@ -35,7 +35,7 @@ class HeldTasks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StreamsRound:
+class StreamsRebalance:
     """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
     each as often as it is restored. `probing`: the next rebalance comes only when the probing interval is over."""
 
@@ -52,7 +52,7 @@ class StreamsRound:
 class _Thread:
     member_id: str
     instance_id: str | None
-    said: messages.ConsumerProtocolSubscription
+    subscription: messages.ConsumerProtocolSubscription
     info: messages.SubscriptionInfo
     owned: tuple[TopicPartition, ...] = ()
     sums: tuple[tuple[TaskId, int], ...] = ()
@@ -60,23 +60,23 @@ class _Thread:
     def joined(self, generation: int) -> shared.RawMember:
         """Its bytes when it joins after that generation."""
         info = replace(self.info, task_offset_sums=self.sums, unique_field=generation % 128)
-        said = replace(
-            self.said,
+        subscription = replace(
+            self.subscription,
             version=3,
             user_data=info.encode(),
             owned_partitions=tuple(sorted(self.owned)),
             generation_id=generation,
         )
-        return shared.RawMember(self.member_id, self.instance_id, said.encode())
+        return shared.RawMember(self.member_id, self.instance_id, subscription.encode())
 
 
-def rounds_of_tasks(
+def rebalances_of_tasks(
     present: shared.Decision[TaskPlan],
     held: Mapping[str, HeldTasks],
     change: shared.Change,
     policy: str,
     assignors: Assignors = STOCK,
-) -> tuple[StreamsRound, ...]:
+) -> tuple[StreamsRebalance, ...]:
     """The rebalances that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
     `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
     WhatIfError."""
@@ -89,10 +89,10 @@ def rounds_of_tasks(
     threads = _threads(present, held)
     memory = _memory(present, threads)
     threads = _changed(threads, change)
-    made: list[StreamsRound] = []
+    made: list[StreamsRebalance] = []
     now_ms, generation, ends = present.decided_at_ms, FIRST, _ends(present)
     known: AbstractSet[CopyKey] = set()
-    while len(made) < ROUNDS_MAX:
+    while len(made) < REBALANCES_MAX:
         generation += 1
         members = tuple(thread.joined(generation - 1) for thread in threads)
         nobody: frozenset[str] = frozenset()
@@ -105,7 +105,9 @@ def rounds_of_tasks(
             raise shared.WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
         fresh = restoring.keys() - known
-        made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh)))
+        made.append(
+            StreamsRebalance(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh))
+        )
         if not decision.followup and decision.probing_at_ms is None:
             break
         memory, known = decision.plan.memory, restoring.keys() if decision.followup else set()
@@ -120,14 +122,14 @@ def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) 
     found = []
     for member in present.raw.others:
         try:
-            said = messages.ConsumerProtocolSubscription.decode(member.metadata)
-            info = messages.SubscriptionInfo.decode(said.user_data or b"")
+            subscription = messages.ConsumerProtocolSubscription.decode(member.metadata)
+            info = messages.SubscriptionInfo.decode(subscription.user_data or b"")
         except RemoteProtocolError:
             continue
         if info.future:
             continue
         has = held.get(member.member_id, HeldTasks())
-        thread = _Thread(member.member_id, member.instance_id, said, info)
+        thread = _Thread(member.member_id, member.instance_id, subscription, info)
         found.append(_holding(thread, present, has, end))
     return tuple(found)
 
@@ -181,7 +183,7 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
         if name not in names:
             known = ", ".join(sorted({str(t.info.process_id) for t in threads}))
             raise shared.WhatIfError(f"The application has no thread or process {name}; its processes are {known}.")
-    racks = {t.said.rack_id for t in threads}
+    racks = {t.subscription.rack_id for t in threads}
     for rack in change.without_racks:
         if rack not in racks:
             known = ", ".join(sorted(r for r in racks if r)) or "none"
@@ -190,7 +192,7 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
         t
         for t in threads
         if not {t.member_id, str(t.info.process_id)} & set(change.without_members)
-        and t.said.rack_id not in change.without_racks
+        and t.subscription.rack_id not in change.without_racks
     )
     left += _new(threads, change.new_members)
     if not left:
@@ -209,8 +211,8 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
     made = []
     for number, rack in enumerate(racks, 1):
         info = replace(model.info, process_id=ProcessId(NEW_PROCESS, number), user_end_point=None)
-        said = replace(model.said, rack_id=rack or None)
-        made += [_Thread(f"new-{number}-{thread}", None, said, info) for thread in range(1, size + 1)]
+        subscription = replace(model.subscription, rack_id=rack or None)
+        made += [_Thread(f"new-{number}-{thread}", None, subscription, info) for thread in range(1, size + 1)]
     return tuple(made)
 
 

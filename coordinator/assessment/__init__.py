@@ -1,7 +1,7 @@
 """What groups cost, now and in a past period, and what Bellwether would avoid of it: assessments and their page."""
 
-from bellwether_kafka.coordinator.assessment.assess import assess_looks, configuration_to_lead
-from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.assess import assess_refreshes, configuration_to_lead
+from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import (
     NOW,
     Assessment,

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from bellwether_kafka.coordinator.assessment.findings import Facts, configuration, findings, to_lead
-from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.findings import AssessedFacts, configuration, findings, to_lead
+from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import Assessment, Measures, Period, PolicyRow, Prices
-from bellwether_kafka.coordinator.assessment.periods import period_of_looks
+from bellwether_kafka.coordinator.assessment.periods import period_of_refreshes
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.observation import SELF_ASSIGNED, Observation
 
@@ -15,16 +15,16 @@ NO_PRICE = "money: no price is set (price_per_gb under [cost])"
 LEADERS = "whether consumers may fetch from followers is not known: bytes are counted as read from leaders"
 
 
-def assess_looks(
-    looks: Sequence[Observation], prices: Prices, ghosts: GhostLooks, recorded: Sequence[Period] = ()
+def assess_refreshes(
+    refreshes: Sequence[Observation], prices: Prices, ghosts: GhostRefreshes, recorded: Sequence[Period] = ()
 ) -> Assessment:
-    """`looks` in their order, one at least. What the group costs is that of the last look that had a plan."""
-    last = looks[-1]
-    shown = next((look for look in reversed(looks) if look.shadow is not None), last)
+    """`refreshes` in their order, one at least. What the group costs is that of the last look that had a plan."""
+    last = refreshes[-1]
+    shown = next((refresh for refresh in reversed(refreshes) if refresh.shadow is not None), last)
     rows = rows_of(shown, prices)
     now = rows[0].measures if rows else None
-    periods = (period_of_looks(looks, ghosts), *recorded)
-    facts = Facts.of(last, now, rows, periods, prices.currency)
+    periods = (period_of_refreshes(refreshes, ghosts), *recorded)
+    facts = AssessedFacts.of(last, now, rows, periods, prices.currency)
     found = findings(facts)
     lag = last.group_lag
     return Assessment(
@@ -49,7 +49,7 @@ def assess_looks(
 def configuration_to_lead(seen: Observation, prices: Prices) -> str:
     """The lines of bellwether.toml for a group that its operator wants to lead, with the policy that costs least."""
     rows = rows_of(seen, prices)
-    return to_lead(Facts.of(seen, rows[0].measures if rows else None, rows, (), prices.currency))
+    return to_lead(AssessedFacts.of(seen, rows[0].measures if rows else None, rows, (), prices.currency))
 
 
 def _without_members(last: Observation) -> str:

@@ -22,7 +22,7 @@ ONE_OWNER = "Each partition that exists has one owner, which subscribes to its t
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AssessedFacts:
     """`rows` as in an assessment; `best` is the policy to lead by, None where no plan is known."""
 
     seen: Observation
@@ -45,32 +45,32 @@ class Facts:
         rows: Sequence[PolicyRow],
         periods: Sequence[Period],
         currency: str,
-    ) -> "Facts":
+    ) -> "AssessedFacts":
         return cls(seen, now, rows, periods, best(rows), currency)
 
 
-def findings(facts: Facts) -> tuple[Finding, ...]:
+def findings(facts: AssessedFacts) -> tuple[Finding, ...]:
     """The worst kinds first; nothing for a group that nothing can be said against."""
-    return tuple(found for look in _LOOKS for found in look(facts))
+    return tuple(found for find in _FINDERS for found in find(facts))
 
 
-def _not_led(facts: Facts) -> Iterator[Finding]:
+def _not_led(facts: AssessedFacts) -> Iterator[Finding]:
     if facts.seen.obstacle:
-        said = "No client assigns in this group."
-        yield Finding("leading", said, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
+        message = "No client assigns in this group."
+        yield Finding("leading", message, cannot=f"{_sentence(facts.seen.obstacle)} It can be observed and compared.")
 
 
-def _anomalies(facts: Facts) -> Iterator[Finding]:
+def _anomalies(facts: AssessedFacts) -> Iterator[Finding]:
     for one in facts.seen.anomalies:
         if facts.seen.can_be_led and one.setting:
-            yield Finding(one.kind.words, one.said, avoided=one.remedy, setting=one.setting)
+            yield Finding(one.kind.words, one.message, avoided=one.remedy, setting=one.setting)
         elif facts.seen.can_be_led and one.kind in OF_ASSIGNMENT:
-            yield Finding(one.kind.words, one.said, avoided=ONE_OWNER, setting=LEAD)
+            yield Finding(one.kind.words, one.message, avoided=ONE_OWNER, setting=LEAD)
         else:
-            yield Finding(one.kind.words, one.said, cannot=one.remedy)
+            yield Finding(one.kind.words, one.message, cannot=one.remedy)
 
 
-def _stuck(facts: Facts) -> Iterator[Finding]:
+def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
     stuck_ms = max((period.stuck_ms for period in facts.periods), default=0)
     seen = facts.seen
     if seen.kind == "classic" and seen.state not in AT_REST:
@@ -95,7 +95,7 @@ def _stuck(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _unowned(facts: Facts) -> Iterator[Finding]:
+def _unowned(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     if now is None or not now.unowned or to is None or to.measures is None:
         return
@@ -108,7 +108,7 @@ def _unowned(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _racks(facts: Facts) -> Iterator[Finding]:
+def _racks(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     named = [member for member in facts.seen.members if member.rack]
     if now is not None and now.cross_rack is None and not named:
@@ -117,34 +117,34 @@ def _racks(facts: Facts) -> Iterator[Finding]:
         return
     if now is None or not now.cross_rack:
         return
-    said = f"{_crossing(now, facts)} cross racks."
+    message = f"{_crossing(now, facts)} cross racks."
     if to is None or to.measures is None or (to.measures.cross_rack or 0) >= now.cross_rack:
         cannot = "No policy does better: members of the racks that hold replicas have their share already."
-        yield Finding("cross rack", said, cannot=cannot)
+        yield Finding("cross rack", message, cannot=cannot)
         return
     left = _crossing(to.measures, facts)
     cannot = "What is left has no replica beside a member with room for it." if to.measures.cross_rack else ""
-    yield Finding("cross rack", said, f"{to.policy} leaves {left}, with {to.moves} moves.", cannot, _policy(to))
+    yield Finding("cross rack", message, f"{to.policy} leaves {left}, with {to.moves} moves.", cannot, _policy(to))
 
 
-def _skew(facts: Facts) -> Iterator[Finding]:
+def _skew(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     if now is None or now.imbalance <= UNEVEN:
         return
-    said = f"The fullest member has {now.imbalance:.2f} times the mean, by {'load' if now.by_load else 'count'}."
+    message = f"The fullest member has {now.imbalance:.2f} times the mean, by {'load' if now.by_load else 'count'}."
     even = min((r for r in facts.rows if r.leads and r.measures), key=_imbalance, default=None)
     if even is None or _imbalance(even) >= now.imbalance:
         yield Finding(
-            "skew", said, cannot="No policy is more even: there are not enough partitions, or one is too heavy."
+            "skew", message, cannot="No policy is more even: there are not enough partitions, or one is too heavy."
         )
         return
     other = "" if to is even or to is None else f", where {to.policy} has {_imbalance(to):.2f}"
     avoided = f"{even.policy} has {_imbalance(even):.2f}, with {even.moves} moves{other}."
     cannot = "" if now.by_load else "By count only: load is not known without weights (docs/guides/pipeline.md)."
-    yield Finding("skew", said, avoided, cannot, _policy(even))
+    yield Finding("skew", message, avoided, cannot, _policy(even))
 
 
-def _storms(facts: Facts) -> Iterator[Finding]:
+def _storms(facts: AssessedFacts) -> Iterator[Finding]:
     for storm in (one for period in facts.periods for one in period.storms):
         minutes = max(1, round((storm.to_ms - storm.from_ms) / 60_000))
         behind = f", most often: {storm.behind}" if storm.behind else ""
@@ -158,7 +158,7 @@ def _storms(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _waits(facts: Facts) -> Iterator[Finding]:
+def _waits(facts: AssessedFacts) -> Iterator[Finding]:
     ghosts = [ghost for period in facts.periods for ghost in period.ghosts]
     if ghosts:
         names = listed(list(dict.fromkeys(ghost.client_id for ghost in ghosts)))
@@ -184,7 +184,7 @@ def _imbalance(row: PolicyRow) -> float:
     return row.measures.imbalance if row.measures is not None else float("inf")
 
 
-def _crossing(found: Measures, facts: Facts) -> str:
+def _crossing(found: Measures, facts: AssessedFacts) -> str:
     """`3 partitions, 2.00 MB/s, 0.1440 EUR per hour`, as far as known."""
     parts = [f"{found.cross_rack} {facts.item}{'' if found.cross_rack == 1 else 's'}"]
     if found.bytes_per_s is not None:
@@ -202,12 +202,12 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-_LOOKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[AssessedFacts], Iterator[Finding]], ...] = (
     *(_not_led, _anomalies, _stuck, _unowned, _waits, _storms, _racks, _skew),
 )
 
 
-def configuration(facts: Facts, found: Sequence[Finding]) -> str:
+def configuration(facts: AssessedFacts, found: Sequence[Finding]) -> str:
     """The lines of bellwether.toml to begin with: what to do about the findings, with the reason beside each line."""
     seen, lines = facts.seen, ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}"]
     settings = {one.setting for one in found}
@@ -226,19 +226,19 @@ def configuration(facts: Facts, found: Sequence[Finding]) -> str:
     return _text(lines)
 
 
-def to_lead(facts: Facts) -> str:
+def to_lead(facts: AssessedFacts) -> str:
     """The same for a group that its operator wants to lead, whatever was found. What only the operator knows of an
     application is commented out, so that the lines can be loaded as they are."""
     lines = ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
     return _text(lines + _by(facts))
 
 
-def _how(facts: Facts, found: Collection[str]) -> list[str]:
+def _how(facts: AssessedFacts, found: Collection[str]) -> list[str]:
     """The lines behind `mode = "lead"`."""
     return [*_kind(facts), *_by(facts, found)]
 
 
-def _by(facts: Facts, found: Collection[str] = ()) -> list[str]:
+def _by(facts: AssessedFacts, found: Collection[str] = ()) -> list[str]:
     """The policy that costs least; of those that do, the one that findings ask for: the one that moves least during
     storms, the one that spreads topics where these have drifted apart."""
     if facts.best is None:
@@ -253,7 +253,7 @@ def _as_good(row: PolicyRow, other: PolicyRow) -> bool:
     return row.measures is not None and row.measures == other.measures
 
 
-def _kind(facts: Facts) -> list[str]:
+def _kind(facts: AssessedFacts) -> list[str]:
     if facts.seen.protocol != STREAMS_PROTOCOL:
         return []
     name = facts.seen.group_id
@@ -263,14 +263,14 @@ def _kind(facts: Facts) -> list[str]:
     ]
 
 
-def _undeclared(facts: Facts) -> list[str]:
+def _undeclared(facts: AssessedFacts) -> list[str]:
     """What an application's members do not send, as comments, with what leading waits for."""
     if not facts.seen.protocol:
         return ['# No member shows what kind of group it is. If it is a Streams application, write kind = "streams".']
     if facts.seen.protocol != STREAMS_PROTOCOL:
         return []
     name = facts.seen.group_id
-    obstacle = GroupSettings(name=name, mode="lead", kind="streams").takeover_guard()
+    obstacle = GroupSettings(name=name, mode="lead", kind="streams").takeover_obstacle()
     return [
         'kind = "streams"',
         "# Declare the next lines as the application has them, because its members do not send them.",

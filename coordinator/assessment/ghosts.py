@@ -7,20 +7,20 @@ from bellwether_kafka.coordinator.ghosts import GhostFinder, process_of
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 
-class GhostLooks:
+class GhostRefreshes:
     """Of one group. `saw` takes what DescribeGroups answers, in the order of the looks. `blind`: there are members
     whose death nothing could prove, so that none found does not mean none."""
 
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
-        self._group_id, self._vouched = group_id, client_ids_unique
+        self._group_id, self._attested = group_id, client_ids_unique
         self._finder = GhostFinder(group_id, client_ids_unique=client_ids_unique)
         self._found: dict[str, SeenGhost] = {}
         self.blind = False
 
     def saw(self, answer: DescribeAnswer, at_ms: int) -> None:
         dynamic = (member for member in answer.members if member.instance_id is None)
-        self.blind |= not self._vouched and any(process_of(m.client_id, self._group_id) is None for m in dynamic)
-        for ghost in self._finder.look(answer, at_ms / 1000):
+        self.blind |= not self._attested and any(process_of(m.client_id, self._group_id) is None for m in dynamic)
+        for ghost in self._finder.refresh(answer, at_ms / 1000):
             fresh = SeenGhost(ghost.member_id, ghost.client_id, ghost.reason, at_ms, at_ms)
             self._found[ghost.member_id] = replace(self._found.get(ghost.member_id, fresh), to_ms=at_ms)
 

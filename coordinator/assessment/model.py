@@ -38,13 +38,14 @@ class Measures:
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
     """What the group would settle on under a policy. `leads`: Bellwether can lead by it; a broker's assignors are only
-    compared with. `moves` are from what members have now, over all `rounds`. `why`: why nothing is known, else ""."""
+    compared with. `moves` are from what members have now, over all `rebalances`. `why`: why nothing is known, else
+    ""."""
 
     policy: str
     leads: bool
     measures: Measures | None = None
     moves: int | None = None
-    rounds: int | None = None
+    rebalances: int | None = None
     why: str = ""
 
 
@@ -71,10 +72,10 @@ class SeenGhost:
 
 @dataclass(frozen=True, slots=True)
 class PastRow:
-    """What a policy would have cost over the recorded rounds; traffic is of a day. `rounds` were decided."""
+    """What a policy would have cost over the recorded rounds; traffic is of a day. `rebalances` were decided."""
 
     policy: str
-    rounds: int
+    rebalances: int
     moved: int
     cross_rack: float
     imbalance: float | None
@@ -89,7 +90,7 @@ class Period:
     waited for members that never came back; `ghost_s` is how long dead members were seen to keep their place.
     `stuck_ms`: how long it had been rebalancing without an end when it was last seen, 0 where it was at rest."""
 
-    source: Literal["looks", "records"]
+    source: Literal["refreshes", "records"]
     from_ms: int
     to_ms: int
     rebalances: int | None = None
@@ -112,7 +113,7 @@ class Finding:
     does it."""
 
     about: str
-    said: str
+    message: str
     avoided: str = ""
     cannot: str = ""
     setting: str = ""

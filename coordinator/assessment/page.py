@@ -41,11 +41,11 @@ def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of co
 
 def _section(one: Assessment) -> str:
     tables = "".join(map(_grid, grids(one)))
-    said = "".join(map(_finding, one.findings)) or "<dd>Nothing was found that costs.</dd>"
+    message = "".join(map(_finding, one.findings)) or "<dd>Nothing was found that costs.</dd>"
     reasons = "".join(f"<li>{for_html(line)}</li>" for line in lines(one))
     unknown = f"<h3>Not known</h3><ul class=dim>{reasons}</ul>" if reasons else ""
     return (
-        f"<section><h2>{for_html(headline(one))}</h2>{tables}<h3>Found</h3><dl>{said}</dl>{unknown}"
+        f"<section><h2>{for_html(headline(one))}</h2>{tables}<h3>Found</h3><dl>{message}</dl>{unknown}"
         f"<h3>To begin with</h3><pre>{for_html(one.configuration)}</pre></section>"
     )
 
@@ -53,7 +53,7 @@ def _section(one: Assessment) -> str:
 def _finding(one: Finding) -> str:
     avoided = f'<dd class="good">Bellwether: {for_html(one.avoided)}</dd>' if one.avoided else ""
     cannot = f"<dd>It cannot: {for_html(one.cannot)}</dd>" if one.cannot else ""
-    return f"<dt>{for_html(one.about)}</dt><dd>{for_html(one.said)}</dd>{avoided}{cannot}"
+    return f"<dt>{for_html(one.about)}</dt><dd>{for_html(one.message)}</dd>{avoided}{cannot}"
 
 
 def _grid(grid: Grid) -> str:

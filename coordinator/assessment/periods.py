@@ -7,7 +7,7 @@ from typing import Any
 
 from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
 from bellwether_kafka.coordinator.events import OBSERVED
 from bellwether_kafka.coordinator.observation import UNIFORM, UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
@@ -18,38 +18,40 @@ STORM_MS, STORM_MIN = 600_000, 5
 WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a group, usually
 CAME, GONE = "joined", "left or died"
 DAY_S = 86_400
-ONE_LOOK = "one refresh shows no rebalances: observe for longer with --for, or give recorded rebalances with --history"
+ONE_REFRESH = (
+    "one refresh shows no rebalances: observe for longer with --for, or give recorded rebalances with --history"
+)
 UNPROVEN = "ghosts of members other than Streams threads cannot be proven without client_ids_unique = true"
 COOPERATIVE = "members of a cooperative group keep consuming what they keep: member-seconds are not counted"
 UNRECORDED = "how a member ended is not recorded: the cost of waiting for sessions and ghosts is not known"
 NO_GHOSTS = "ghosts: what they have cost is not recorded"
 LEADERS_PART = "member-seconds: the leader's own part; how long members took to join is not recorded"
-BETWEEN_LOOKS = "the length of a rebalance is known only between two refreshes"
+BETWEEN_REFRESHES = "the length of a rebalance is known only between two refreshes"
 Record = Mapping[str, Any]
 Happened = tuple[int, str]  # epoch ms and cause
 
 
-def period_of_looks(looks: Sequence[Observation], ghosts: GhostLooks) -> Period:
-    """`looks` at one group in their order, one at least, and what they have shown of ghosts."""
-    from_ms, to_ms = looks[0].seen_at_ms, looks[-1].seen_at_ms
-    if len(looks) < 2:
-        return Period("looks", from_ms, to_ms, unknown=(ONE_LOOK,))
-    seen = list(_rebalances(looks))
+def period_of_refreshes(refreshes: Sequence[Observation], ghosts: GhostRefreshes) -> Period:
+    """`refreshes` at one group in their order, one at least, and what they have shown of ghosts."""
+    from_ms, to_ms = refreshes[0].seen_at_ms, refreshes[-1].seen_at_ms
+    if len(refreshes) < 2:
+        return Period("refreshes", from_ms, to_ms, unknown=(ONE_REFRESH,))
+    seen = list(_rebalances(refreshes))
     ended = [(one, size) for one, size in seen if not one.running]
     running = next((one for one, _ in seen if one.running), None)
     least: float | None = sum(one.lasted_ms_min * size for one, size in seen) / 1000
     longest = [(one.lasted_ms_max, size) for one, size in seen]
     known = [lasted * size for lasted, size in longest if lasted is not None]
     most: float | None = sum(known) / 1000 if len(known) == len(longest) else None
-    unknown = [BETWEEN_LOOKS] if most is None else []
-    if looks[-1].kind != "classic" or _cooperative(looks[-1].protocol):
+    unknown = [BETWEEN_REFRESHES] if most is None else []
+    if refreshes[-1].kind != "classic" or _cooperative(refreshes[-1].protocol):
         least, most = None, None
         unknown = [COOPERATIVE]
     unknown += [UNPROVEN] * ghosts.blind
     waits = [one.lasted_ms_min * size for one, size in ended if one.lasted_ms_min >= WAIT_MS_MIN and GONE in one.cause]
     happened = [(one.seen_at_ms, one.cause) for one, _ in seen]
     return Period(
-        "looks",
+        "refreshes",
         from_ms,
         to_ms,
         rebalances=len(seen),
@@ -66,25 +68,25 @@ def period_of_looks(looks: Sequence[Observation], ghosts: GhostLooks) -> Period:
     )
 
 
-def _kept_s(ghosts: GhostLooks) -> float | None:
+def _kept_s(ghosts: GhostRefreshes) -> float | None:
     if ghosts.blind and not ghosts.found:
         return None
     return sum(ghost.to_ms - ghost.from_ms for ghost in ghosts.found) / 1000
 
 
-def _rebalances(looks: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, int]]:
+def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, int]]:
     """In their order, each with the members that it held up: the most of the looks around it."""
-    told = Rebalances()
+    rebalances = Rebalances()
     newest: SeenRebalance | None = None
     size = 0
-    for look in looks:
-        told.saw(look)
-        size = max(size, len(look.members))
-        last = next((one for one in told.lines() if not one.running), None)
+    for refresh in refreshes:
+        rebalances.saw(refresh)
+        size = max(size, len(refresh.members))
+        last = next((one for one in rebalances.lines() if not one.running), None)
         if last is not None and last is not newest:
             yield last, size
-            newest, size = last, len(look.members)
-    yield from ((one, size) for one in told.lines() if one.running)
+            newest, size = last, len(refresh.members)
+    yield from ((one, size) for one in rebalances.lines() if one.running)
 
 
 def period_of_records(group: str, history: History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
@@ -102,12 +104,14 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
     unknown = [UNRECORDED if led or not made else NO_GHOSTS]
     unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
     if not made:
-        said = "no decision was recorded: causes and times are not known; record again with bellwether history"
-        rounds = len({(one["generation"], one["decided_at_ms"]) for one in (*snapshots, *plans)})
-        return replace(period, rebalances=rounds, policies=past, unknown=(said, *unknown))
+        message = "no decision was recorded: causes and times are not known; record again with bellwether history"
+        rebalances = len({(one["generation"], one["decided_at_ms"]) for one in (*snapshots, *plans)})
+        return replace(period, rebalances=rebalances, policies=past, unknown=(message, *unknown))
     eager = not any(_cooperative(one["protocol"]) for one in made)
     least, most = _spent(made, led)
-    unknown += ([LEADERS_PART] * bool(led) + [BETWEEN_LOOKS] * (not led and most is None)) if eager else [COOPERATIVE]
+    unknown += (
+        ([LEADERS_PART] * bool(led) + [BETWEEN_REFRESHES] * (not led and most is None)) if eager else [COOPERATIVE]
+    )
     moved = [one["moved"] for one in made if one["moved"] >= 0]
     unknown += [f"moved: not known of {len(made) - len(moved)} of {len(made)} rebalances"] * (len(moved) < len(made))
     happened = sorted((one["decided_at_ms"], one["cause"]) for one in made)
@@ -188,16 +192,16 @@ def _past(
 
 def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -> PastRow:
     """What was carried out, on average over the plans."""
-    rounds = len({(one["generation"], one["decided_at_ms"]) for one in plans})
+    rebalances = len({(one["generation"], one["decided_at_ms"]) for one in plans})
     active = [e for part in plans for e in part["entries"] if e["role"] == "active"]
     across = [e for e in active if e["rack"] and e["replica_racks"] and e["rack"] not in e["replica_racks"]]
     moved = sum(e["previous"] not in (None, e["member"]) for e in active)
     gb = None
     if weights.of:
-        per_s = sum(weights.of.get(TopicPartition(e["topic"], e["partition"]), 0.0) for e in across) / rounds
+        per_s = sum(weights.of.get(TopicPartition(e["topic"], e["partition"]), 0.0) for e in across) / rebalances
         gb = per_s * DAY_S / 1e9
     money = gb * per_gb if gb is not None and per_gb is not None else None
-    return PastRow(AS_RECORDED, rounds, moved, len(across) / rounds, None, gb, money)
+    return PastRow(AS_RECORDED, rebalances, moved, len(across) / rebalances, None, gb, money)
 
 
 def _cooperative(protocol: str) -> bool:

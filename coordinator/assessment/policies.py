@@ -8,7 +8,7 @@ import numpy as np
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.explain import cost_per_hour, flows
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray
-from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rounds_of_tasks
+from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.assessment.model import NOW, Measures, PolicyRow, Prices
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
@@ -33,7 +33,7 @@ def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
 def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
     """What it costs that these own the items of a plan; `owner` is in its coordinates."""
     cost = plan.cost(owner)
-    flats = shared.look_up(owner, plan.item_of, NOBODY)
+    flats = shared.lookup(owner, plan.item_of, NOBODY)
     found = flows(plan.cluster, flats, [one.rack for one in plan.owners], prices.weights, bool(prices.near))
     racks = bool(plan.read_remotely(owner)[0].any())
     known = found.crossing if found.weighed and racks else None
@@ -60,7 +60,7 @@ def _counts(plan: GroupPlan, owner: IntArray) -> shared.FloatArray:
 
 
 def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) -> Iterator[PolicyRow]:
-    memory = shared.Memory.of(NEWEST - 2 * consumer.ROUNDS_MAX, plan.cluster, shadow.held, plan.group.members)
+    memory = shared.Memory.of(NEWEST - 2 * consumer.REBALANCES_MAX, plan.cluster, shadow.held, plan.group.members)
     for name in (*consumer.POLICIES, *consumer.BROKER_SIDE):
         leads = name in consumer.POLICIES
         policy = consumer.Policy(name) if leads else consumer.broker_side(name)
@@ -71,7 +71,7 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
             policy = replace(policy, load=replace(policy.load, weights=prices.weights))
         raw = replace(shadow.decision.raw, resting=False)
         try:
-            made = consumer.rounds(raw, plan.cluster, memory, policy, shadow.decision.decided_at_ms)
+            made = consumer.rebalances(raw, plan.cluster, memory, policy, shadow.decision.decided_at_ms)
         except shared.WhatIfError as error:
             yield PolicyRow(name, leads, why=str(error))
             continue
@@ -89,7 +89,7 @@ def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[Pol
             continue
         decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has looked
         try:
-            made = [one.decision for one in rounds_of_tasks(decision, held, shared.Change(), name, by)]
+            made = [one.decision for one in rebalances_of_tasks(decision, held, shared.Change(), name, by)]
         except shared.WhatIfError as error:
             yield PolicyRow(name, leads, why=str(error))
             continue

@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, P
 
 DASH = "-"
 LAST_CAUSES = 4
-SOURCES = {"looks": "refreshes", "records": "records"}
+SOURCES = {"refreshes": "refreshes", "records": "records"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _period(period: Period) -> tuple[str, ...]:
     least, most = period.member_s_min, period.member_s_max
     spent = _number(least, 1) if most is None or most == least else f"{least:,.1f} to {most:,.1f}"
     causes = sorted(period.causes.items(), key=lambda item: (-item[1], item[0]))
-    said = [f"{cause} ({times})" for cause, times in causes[:LAST_CAUSES]]
+    message = [f"{cause} ({times})" for cause, times in causes[:LAST_CAUSES]]
     more = [f"{len(causes) - LAST_CAUSES} more"] if len(causes) > LAST_CAUSES else []
     known = period.rebalances is not None
     return (
@@ -85,7 +85,7 @@ def _period(period: Period) -> tuple[str, ...]:
         _number(period.waited_member_s, 1),
         _number(period.ghost_s, 1),
         str(len(period.storms)) if known else DASH,
-        "; ".join([*said, *more]) or DASH,
+        "; ".join([*message, *more]) or DASH,
     )
 
 
@@ -97,7 +97,7 @@ def _past(period: Period, one: Assessment) -> Grid:
 
 def _past_row(row: PastRow) -> tuple[str, ...]:
     known = (_number(row.imbalance, 2), _number(row.gb_per_day, 3), _number(row.cost_per_day, 2))
-    return (row.policy, str(row.rounds), str(row.moved), f"{row.cross_rack:.1f}", *known)
+    return (row.policy, str(row.rebalances), str(row.moved), f"{row.cross_rack:.1f}", *known)
 
 
 def _number(value: float | None, digits: int) -> str:

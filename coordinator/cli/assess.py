@@ -16,9 +16,9 @@ from rich.text import Text
 
 from bellwether_kafka.coordinator.assessment import (
     Assessment,
-    GhostLooks,
+    GhostRefreshes,
     Prices,
-    assess_looks,
+    assess_refreshes,
     document,
     grids,
     headline,
@@ -28,17 +28,17 @@ from bellwether_kafka.coordinator.assessment import (
 )
 from bellwether_kafka.coordinator.cli.cost import scales_of
 from bellwether_kafka.coordinator.cli.leader import as_led
-from bellwether_kafka.coordinator.cli.look import (
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, echo_lines, fail, print_document
+from bellwether_kafka.coordinator.cli.refresh import (
     LISTED_TYPES,
-    LOOKS_AT_ONCE,
+    REFRESHES_AT_ONCE,
     all_groups,
     connected,
     observer_for,
     of_a_group,
     run_to_end,
 )
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say, say_lines
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 from bellwether_kafka.coordinator.replay import History, HistoryError, read_history
@@ -81,19 +81,19 @@ def assess(
         fail("--since and --until are of a history; name one with --history.")
     settings = settings_without_group(bootstrap, config)
     past, span_ms = _recorded(history), (_epoch_ms(since, 0), _epoch_ms(until, int(time.time() * 1000)))
-    seen = run_to_end(_look(settings, group or (), for_, interval))
-    prices = _prices(settings, [look for looks, _ in seen for look in looks], past)
+    seen = run_to_end(_refresh(settings, group or (), for_, interval))
+    prices = _prices(settings, [refresh for refreshes, _ in seen for refresh in refreshes], past)
     found = []
-    for looks, ghosts in seen:
-        name = looks[-1].group_id
-        told = (period_of_records(name, past, *span_ms, prices.per_gb),) if past is not None else ()
-        found.append(assess_looks(looks, prices, ghosts, told))
+    for refreshes, ghosts in seen:
+        name = refreshes[-1].group_id
+        recorded = (period_of_records(name, past, *span_ms, prices.per_gb),) if past is not None else ()
+        found.append(assess_refreshes(refreshes, prices, ghosts, recorded))
     _print(found, output)
 
 
 def _print(found: Sequence[Assessment], output: Format) -> None:
     if output is Format.HTML:
-        say_lines(page(found), nl=False)
+        echo_lines(page(found), nl=False)
     elif output in (Format.JSON, Format.YAML):
         print_document([document(one) for one in found], Output(output.value))
     else:
@@ -110,7 +110,7 @@ def _draw(one: Assessment) -> None:
             table.add_row(*row)
         console.print(table)
     for found in one.findings:
-        console.print(Text.assemble((f"{found.about}: ", "yellow"), found.said))
+        console.print(Text.assemble((f"{found.about}: ", "yellow"), found.message))
         if found.avoided:
             console.print(Text(f"  Bellwether: {found.avoided}", "green"))
         if found.cannot:
@@ -133,7 +133,7 @@ def _recorded(path: Path | None) -> History | None:
     except HistoryError as error:
         fail(str(error))
     for reason, count in sorted(found.refused.items()):
-        say(f"{count} records were left out: {reason}.", err=True)
+        echo(f"{count} records were left out: {reason}.", err=True)
     return found
 
 
@@ -147,53 +147,53 @@ def _epoch_ms(text: str | None, default: int) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _prices(settings: Settings, looks: Sequence[Observation], past: History | None) -> Prices:
-    topics = {topic for look in looks for member in look.members for topic in member.topics}
+def _prices(settings: Settings, refreshes: Sequence[Observation], past: History | None) -> Prices:
+    topics = {topic for refresh in refreshes for member in refresh.members for topic in member.topics}
     scales = scales_of(settings, topics, past.weights() if past is not None else None)
     cost = settings.cost
     plain = Prices(per_gb=cost.price_per_gb, currency=cost.currency) if cost is not None else Prices()
     return plain if scales is None else replace(plain, weights=scales.weights, near=scales.near)
 
 
-Looked = tuple[list[Observation], GhostLooks]
+Refreshed = tuple[list[Observation], GhostRefreshes]
 
 
-async def _look(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Looked]:
+async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Refreshed]:
     """The looks at each group, by name; a group that was named and is not there ends the process with a sentence."""
     async with connected(settings.properties) as sources:
         names = list(dict.fromkeys(groups)) or await _all(sources)
         if not names:
             fail("The brokers have no group that could be assessed.")
         observers = [await _observer(settings, name, sources) for name in names]
-        turns, deadline = asyncio.Semaphore(LOOKS_AT_ONCE), time.monotonic() + for_s
-        found: list[Looked] = [([], ghosts) for _, ghosts in observers]
+        turns, deadline = asyncio.Semaphore(REFRESHES_AT_ONCE), time.monotonic() + for_s
+        found: list[Refreshed] = [([], ghosts) for _, ghosts in observers]
 
-        async def one(observer: GroupObserver, looks: list[Observation]) -> None:
+        async def one(observer: GroupObserver, refreshes: list[Observation]) -> None:
             async with turns:
-                seen = await observer.look()
+                seen = await observer.observe()
             if seen.shadow is not None:  # the newest plan is enough, and a plan may be large
-                looks[:] = [replace(look, shadow=None) for look in looks]
-            looks.append(seen)
+                refreshes[:] = [replace(refresh, shadow=None) for refresh in refreshes]
+            refreshes.append(seen)
 
         while True:
             pairs = zip(observers, found, strict=True)
-            await asyncio.gather(*(one(observer, looks) for (observer, _), (looks, _) in pairs))
-            for looks, _ in found if groups else ():
-                of_a_group(looks[0])
+            await asyncio.gather(*(one(observer, refreshes) for (observer, _), (refreshes, _) in pairs))
+            for refreshes, _ in found if groups else ():
+                of_a_group(refreshes[0])
             if time.monotonic() + interval_s > deadline:
-                for looks, _ in found:
-                    if looks[-1].unknown is not None:
-                        say(f"{looks[-1].group_id} is left out: {looks[-1].trouble}.", err=True)
+                for refreshes, _ in found:
+                    if refreshes[-1].unknown is not None:
+                        echo(f"{refreshes[-1].group_id} is left out: {refreshes[-1].trouble}.", err=True)
                 return [one for one in found if one[0][0].kind not in ("missing", "other", "unknown")]
             await asyncio.sleep(interval_s)
 
 
-async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[GroupObserver, GhostLooks]:
+async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[GroupObserver, GhostRefreshes]:
     try:
         options = group_settings(settings, group).ghost_options
     except SettingsError as error:
         fail(str(error))
-    ghosts = GhostLooks(group, client_ids_unique=options is not None and options.client_ids_unique)
+    ghosts = GhostRefreshes(group, client_ids_unique=options is not None and options.client_ids_unique)
 
     def saw(_group: str, answer: DescribeAnswer) -> None:
         ghosts.saw(answer, int(time.time() * 1000))

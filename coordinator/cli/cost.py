@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.bounded import fetched
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
@@ -183,9 +183,9 @@ def weights(
         print_document(found, output)
         return
     for line in weights_in_words(found):
-        say(line)
+        echo(line)
     for one in found["heaviest"]:
-        say(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+        echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
 
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
@@ -197,11 +197,11 @@ def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str
     try:
         return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
     except WeightsUnreadError as error:
-        say(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
+        echo(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
         return None
 
 
-def _settled(properties: Mapping[str, str], config: WeightSettings, look: Callable[[WeightReader], Found]) -> Found:
+def _settled(properties: Mapping[str, str], config: WeightSettings, refresh: Callable[[WeightReader], Found]) -> Found:
     """What a reader that begins now knows once nothing new comes for a while. Raises WeightsUnreadError."""
     reader = WeightReader(properties, config)
     reader.start()
@@ -214,7 +214,7 @@ def _settled(properties: Mapping[str, str], config: WeightSettings, look: Callab
             if now != known:
                 known, since = now, time.monotonic()
             time.sleep(0.1)
-        return look(reader)
+        return refresh(reader)
     finally:
         reader.close()
 
@@ -225,8 +225,8 @@ def weights_in_words(found: Mapping[str, Any]) -> list[str]:
     ages = "" if most is None else f", {least // 1000} to {most // 1000} s old"
     lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
     if found["clamped"]:
-        said = "count as more or less than estimated: 1/1000 to 1000 times the median is taken"
-        lines.append(f"  {found['clamped']} {said}")
+        message = "count as more or less than estimated: 1/1000 to 1000 times the median is taken"
+        lines.append(f"  {found['clamped']} {message}")
     lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
     return lines
 
@@ -244,9 +244,9 @@ def restore_rate(given: float | None, url: str | None, group: str) -> float | No
     except (OSError, HTTPException, ValueError) as error:
         fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
     if found is None:
-        say(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
+        echo(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
     else:
-        say(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
+        echo(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
     return found
 
 

@@ -13,11 +13,19 @@ from rich.text import Text
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
-from bellwether_kafka.coordinator.cli.look import connected, look_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
+from bellwether_kafka.coordinator.cli.refresh import connected, observe_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
-from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, next_steps, worst
+from bellwether_kafka.coordinator.observation import (
+    BROKER_CONFIGS,
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    examine,
+    next_steps,
+    worst,
+)
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import topic_counts, topology_of_application
 
@@ -44,7 +52,7 @@ def doctor(
         print_document([asdict(check) for check in checks], output)
     else:
         _draw(checks, next_steps(facts, checks))
-    if worst(checks) is Verdict.FAIL:
+    if worst(checks) is CheckVerdict.FAIL:
         raise typer.Exit(Exit.UNEXPECTED)
 
 
@@ -56,9 +64,9 @@ def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
         fail(str(error))
 
 
-async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
+async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFacts:
     async with connected(settings.properties) as sources:
-        seen = await look_twice(observer_for(settings, group, sources), caught_up=True)
+        seen = await observe_twice(observer_for(settings, group, sources), caught_up=True)
         found = group_settings(settings, group)
         leading = leader.configured(settings, group)
         application = leading.application
@@ -73,7 +81,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
         )
         version = sources.transport.broker_version
         topology = application.topology if application is not None else None
-        return Facts(
+        return DoctorFacts(
             seen=seen,
             config=config,
             mode=found.mode,
@@ -105,8 +113,8 @@ async def _heartbeat(transport: Transport, group: str) -> int:
         return membership.Code.UNKNOWN_SERVER_ERROR
     if found.node is None:
         return found.error
-    beat = membership.Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
-    answer = await transport.request(beat)
+    heartbeat = membership.Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
+    answer = await transport.request(heartbeat)
     return answer.error if isinstance(answer, membership.HeartbeatAnswer) else membership.Code.UNKNOWN_SERVER_ERROR
 
 
@@ -126,7 +134,7 @@ def _draw(checks: tuple[Check, ...], steps: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True)
     for check in checks:
         verdict = check.verdict.value
-        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.said}"))
+        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.message}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))
     console.print(Text("Next:", "bold"))

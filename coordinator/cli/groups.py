@@ -9,7 +9,20 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.look import (
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.output import (
+    As,
+    Console,
+    Exit,
+    Output,
+    Table,
+    count_or_unknown,
+    echo,
+    print_document,
+    ranges,
+    repeated,
+)
+from bellwether_kafka.coordinator.cli.refresh import (
     BROKER,
     CONSUMERS,
     LISTED_TYPES,
@@ -19,27 +32,20 @@ from bellwether_kafka.coordinator.cli.look import (
     connected,
     described_at,
     groups_by_node,
-    look,
+    observe_group,
     observer_of,
     of_a_group,
     run_to_end,
     who_assigns,
 )
-from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, Interval, Watch, settings_for
-from bellwether_kafka.coordinator.cli.output import (
-    As,
-    Console,
-    Exit,
-    Output,
-    Table,
-    count_or_unknown,
-    print_document,
-    ranges,
-    repeated,
-    say,
-)
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup
-from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState, MembershipConfig, is_missing, is_sidecar
+from bellwether_kafka.coordinator.membership import (
+    DescribeAnswer,
+    GroupState,
+    MembershipConfig,
+    is_bellwether,
+    is_missing,
+)
 from bellwether_kafka.coordinator.observation import (
     Anomaly,
     AnomalyKind,
@@ -77,7 +83,7 @@ def groups(
         draw_groups(found, wide=output is Output.WIDE)
         for one in found:
             for anomaly in one.anomalies or ():
-                say(f"{one.group.group_id}: {anomaly.said}")
+                echo(f"{one.group.group_id}: {anomaly.message}")
 
     repeated(show, interval if watch else None)
 
@@ -120,7 +126,7 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         weights_in_words,
     )
 
-    seen = look(settings, group, unknown=output.is_document, commits=True)
+    seen = observe_group(settings, group, unknown=output.is_document, commits=True)
     if seen.kind == "unknown":
         print_document(as_document(seen), output, one_of_many=watch)
         raise typer.Exit(Exit.UNEXPECTED)
@@ -131,7 +137,7 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
         return
     _draw(seen, wide=output is Output.WIDE)
     for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():
-        say(line)
+        echo(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +194,8 @@ async def _anomalies(
 
 
 def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) -> Observation:
-    own = {member.member_id for member in answer.members if is_sidecar(member, config)}
-    return observation(group, "classic", answer, 0, sidecars=own)
+    own = {member.member_id for member in answer.members if is_bellwether(member, config)}
+    return observation(group, "classic", answer, 0, bellwether_members=own)
 
 
 def _must_be_asked(group: ListedGroup) -> bool:
@@ -206,15 +212,15 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
         return NOBODY if group.protocol_type else CONSUMERS
     if answer is None or (answer.error and not is_missing(answer)):
         return UNKNOWN  # its coordinator node does not say now
-    return who_assigns(sidecar=any(is_sidecar(m, config) for m in answer.members), others=bool(answer.members))
+    return who_assigns(bellwether=any(is_bellwether(m, config) for m in answer.members), others=bool(answer.members))
 
 
 async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
     async with observer_of(settings, group) as observer:
-        show(of_a_group(await observer.look()))
+        show(of_a_group(await observer.observe()))
         while True:
             await asyncio.sleep(interval_s)
-            show(await observer.look())
+            show(await observer.observe())
 
 
 def _draw(seen: Observation, *, wide: bool) -> None:
@@ -278,8 +284,9 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             console.print(Text(f"lag unknown of {of}: no offset is committed, or it lies beyond the end{silent}"))
     noted = [p for p in (report.partitions if report is not None else ()) if p.note]
     beyond = [p for p in noted if p.committed is not None or p.end is None or p.verdict is LagVerdict.STALLED]
-    said = (one.said for one in seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED)  # the first line has it
-    for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *said):
+    # the first line has it
+    message = (one.message for one in seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED)
+    for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *message):
         console.print(Text(note))
 
 

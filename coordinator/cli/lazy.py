@@ -39,7 +39,7 @@ EXIT_CODES: Mapping[Exit, str] = {
     Exit.INTERRUPTED: "ended by Ctrl-C",
     Exit.UNREAD: "the reader of the output has ended, as behind `| head`",
 }
-EPILOG = "Exit codes: " + "; ".join(f"{int(code)} {said}" for code, said in EXIT_CODES.items()) + "."
+EPILOG = "Exit codes: " + "; ".join(f"{int(code)} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -101,7 +101,7 @@ def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyComm
 
         def format_epilog(self, _ctx: Any, formatter: Any) -> None:
             with formatter.section("Exit codes"):
-                formatter.write_dl([(str(int(code)), said) for code, said in EXIT_CODES.items()])
+                formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
 
     app = typer.Typer(
         name=name,

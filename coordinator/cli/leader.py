@@ -12,8 +12,14 @@ from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
-from bellwether_kafka.coordinator.cli.output import say
-from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, OrderState, Record, TopicDesk
+from bellwether_kafka.coordinator.cli.output import echo
+from bellwether_kafka.coordinator.control import (
+    ControlTopicError,
+    NoControlTopicError,
+    OrderState,
+    Record,
+    TopicChannel,
+)
 from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import Settings
@@ -81,13 +87,15 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
     return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
-def rules_in_force(settings: Settings, group: str, desk: Callable[..., TopicDesk] = TopicDesk) -> tuple[Rule, ...]:
+def rules_in_force(
+    settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
+) -> tuple[Rule, ...]:
     """The placement orders in force: from the control topic that is named, else from that of the order commands."""
     try:
-        records = desk(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
+        records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
     except ControlTopicError as error:
         if isinstance(error, NoControlTopicError) and not settings.control_topic:
             return ()  # nobody has ordered anything
-        say(f"Pins, bans and evacuations are left out: {error}", err=True)
+        echo(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))

@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from bellwether_kafka.bounded import read_stream
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say_lines, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, echo_lines, fail, print_document, print_result
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
@@ -26,7 +26,7 @@ def installed_version() -> str:
 
 
 def version(output: As = Output.TABLE) -> None:
-    tell(output, f"bellwether {installed_version()}", version=installed_version())
+    print_result(output, f"bellwether {installed_version()}", version=installed_version())
 
 
 def decode(
@@ -53,7 +53,7 @@ def decode(
     if output.is_document:
         print_document(found, output)
     else:
-        say_lines(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+        echo_lines(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _as_sentence(text: str) -> str:

@@ -20,7 +20,6 @@ import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import LOOK_S, Placed, look, patiently
 from bellwether_kafka.coordinator.cli.options import (
     DEFAULT_TOPIC,
     Bootstrap,
@@ -28,8 +27,9 @@ from bellwether_kafka.coordinator.cli.options import (
     settings_for,
     settings_without_group,
 )
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
+from bellwether_kafka.coordinator.cli.refresh import REFRESH_S, PlannedPlacement, observe_group, patiently
 from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
@@ -61,12 +61,12 @@ AnyOrder = control.Order | control.PlacementOrder
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersTopic:
+class OrderService:
     """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
-    there is none, and `desk` is that of a process on this machine. `servers` is bootstrap.servers. Where no
+    there is none, and `channel` is that of a process on this machine. `servers` is bootstrap.servers. Where no
     broker answers, all is tried again for `patience_s`. All methods raise ControlTopicError."""
 
-    desk: control.TopicDesk | control.LocalDesk
+    channel: control.TopicChannel | control.LocalChannel
     name: str
     named: bool
     servers: str
@@ -76,14 +76,14 @@ class OrdersTopic:
     local: bool = False
     patience_s: float = 0.0
 
-    def or_local(self, group: str | None) -> "OrdersTopic":
+    def or_local(self, group: str | None) -> "OrderService":
         """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
         processes = [] if self.named else control.local_processes(self.servers)
-        mine = [process for process in processes if group is None or process.looks_after(group)]
-        return replace(self, desk=control.LocalDesk(mine), local=True) if mine else self
+        mine = [process for process in processes if group is None or process.serves(group)]
+        return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        return self._patiently(self.desk.read)
+        return self._patiently(self.channel.read)
 
     def write(self, record: control.Record) -> None:
         """Without a check of what comes of it."""
@@ -94,7 +94,7 @@ class OrdersTopic:
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         """What was written before an answer was lost is written twice, and is the same."""
-        self._patiently(lambda: self.desk.write(key, value))
+        self._patiently(lambda: self.channel.write(key, value))
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         return patiently(ask, self.patience_s, unanswered=(control.SilentTopicError,))
@@ -102,13 +102,13 @@ class OrdersTopic:
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
         """Writes an order that can be carried out, and follows it for `wait_s`. Ends the process for any other."""
         records = self.read()
-        doubt = control.objection(order, records, now_ms())
+        objection = control.objection(order, records, now_ms())
         placed = None
-        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
+        if (isinstance(order, control.PlacementOrder) or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
-            doubt = doubt or placed.doubt or _unemptied(order, placed)
-        if doubt and not force:
-            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
+            objection = objection or placed.objection or _unemptied(order, placed)
+        if objection and not force:
+            fail(f"{objection} Nothing was ordered; --force orders it all the same.")
         if dry_run:
             assert placed is not None  # noqa: S101 - looked at above
             show_plan(*placed.planned(), self.output)
@@ -117,13 +117,13 @@ class OrdersTopic:
         if self.local and order.kind in FORGOTTEN:
             sentence += " So does a restart of the process: without control_topic orders are in its memory only."
         if sentence and not self.output.is_document:
-            say(sentence)
-        if doubt:
-            say(f"But: {doubt}", err=True)
+            echo(sentence)
+        if objection:
+            echo(f"But: {objection}", err=True)
         done = self._followed(order, placed, wait_s) if wait_s else None
         if self.output.is_document:
             print_document(
-                {"order": document(order), "warning": doubt, "in_effect": done, "said": sentence}, self.output
+                {"order": document(order), "warning": objection, "in_effect": done, "message": sentence}, self.output
             )
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
@@ -132,10 +132,10 @@ class OrdersTopic:
         """A place as leaders know it, where people say it in short."""
         settings, named = settings_for(self.bootstrap, self.config, group)
         policy = None if named else control.policy_of(self.read(), group, now_ms())
-        place = Placed(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
+        place = PlannedPlacement(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
         return place.in_full(where)
 
-    def placed(self, group: str) -> Placed:
+    def placed(self, group: str) -> PlannedPlacement:
         """The group under the orders in force."""
         return self._under(group, self.read(), None)
 
@@ -143,66 +143,66 @@ class OrdersTopic:
         """The group under the orders in force, once it does not rebalance, or as it is when the time is over."""
         began = time.monotonic()
         while (seen := self.placed(group).seen()).state in REBALANCING and time.monotonic() - began < wait_s:
-            time.sleep(LOOK_S)
+            time.sleep(REFRESH_S)
         return seen
 
-    def _at_rest(self, order: AnyOrder, records: Mapping[str, control.Record], wait_s: float) -> Placed:
+    def _at_rest(self, order: AnyOrder, records: Mapping[str, control.Record], wait_s: float) -> PlannedPlacement:
         """The group as the order finds it. While a group rebalances nothing can be said of it, which passes."""
         began = time.monotonic()
         while True:
             placed = self._placed(order, records)
-            if not (placed.doubt and placed.rebalancing) or time.monotonic() - began >= wait_s:
+            if not (placed.objection and placed.rebalancing) or time.monotonic() - began >= wait_s:
                 return placed
-            time.sleep(LOOK_S)
+            time.sleep(REFRESH_S)
 
-    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
+    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> PlannedPlacement:
         others = {key: record for key, record in records.items() if key != order.key}
         return self._under(order.target, others, order.rule if isinstance(order, control.PlacementOrder) else None)
 
-    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> Placed:
-        standing = control.OrderState()
+    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> PlannedPlacement:
+        in_force = control.OrderState()
         for key, record in records.items():
-            standing.apply(key, record)
+            in_force.apply(key, record)
         settings, named = settings_for(self.bootstrap, self.config, group)
-        rules = tuple(one.rule for one in standing.placements(group, now_ms()))
+        rules = tuple(one.rule for one in in_force.placements(group, now_ms()))
         policy = control.policy_of(records, group, now_ms())
-        return Placed(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
+        return PlannedPlacement(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
 
-    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
+    def _followed(self, order: AnyOrder, placed: PlannedPlacement | None, wait_s: float) -> bool:
         """Whether the order is in effect before the time is over; says what is missing when that changes."""
-        began, said = time.monotonic(), ""
+        began, last = time.monotonic(), ""
         while True:
             missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
             if not missing and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
                 missing = unseen(order, self.read())
             if not missing:
-                say("It is in effect.", err=True)
+                echo("It is in effect.", err=True)
                 return True
-            if missing != said:
-                say(missing, err=True)
-                said = missing
+            if missing != last:
+                echo(missing, err=True)
+                last = missing
             if time.monotonic() - began >= wait_s:
-                say(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
+                echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
                 return False
-            time.sleep(LOOK_S if placed is not None else POLL_S)
+            time.sleep(REFRESH_S if placed is not None else POLL_S)
 
     def _missing(self, order: AnyOrder) -> str:
-        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
+        """What is to happen until an order on a whole group or an instance has been carried out, "" for nothing."""
         records = self.read()
         if order.kind in ONCE:
             where = "on this machine" if self.local else f"to the control topic '{self.name}'"
             listen = f"see 'bellwether orders' for the instances of Bellwether that read orders {where}"
             return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
-        beats = [beat for beat in control.heard(records, now_ms()) if order.target in beat.groups]
-        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
-        if unheard or not beats:
+        heartbeats = [heartbeat for heartbeat in control.heard(records, now_ms()) if order.target in heartbeat.groups]
+        unheard = [heartbeat.instance for heartbeat in heartbeats if heartbeat.at_ms <= order.at_ms]
+        if unheard or not heartbeats:
             return f"{', '.join(unheard) or 'no instance of Bellwether'} has reported nothing since."
-        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
+        leads = [heartbeat.instance for heartbeat in heartbeats if order.target in heartbeat.leads]
         return f"{leads[0]} still leads it." if leads and order.kind in AWAY else ""
 
 
 def document(order: AnyOrder) -> dict[str, Any]:
-    return {**{name: said for name, said in order.to_json().items() if name != "v"}, "sentence": order.sentence}
+    return {**{name: fields for name, fields in order.to_json().items() if name != "v"}, "sentence": order.sentence}
 
 
 def owner() -> str:
@@ -221,17 +221,17 @@ def now_ms() -> int:
 def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
     """What the leader has not seen yet of the absence that an order is tied to, "" for nothing. A member that stopped
     before that could be back without being known again."""
-    stands = records.get(order.key) == order
+    in_force = records.get(order.key) == order
     if order.until is control.Until.REMOVED:
-        return f"{order.where} is still in the group." if stands else ""
-    if not stands:
+        return f"{order.where} is still in the group." if in_force else ""
+    if not in_force:
         return "the order has ended already: it was withdrawn, or the member is back."
     absence = control.absence_of(records, order)
     empty = absence is not None and absence.stage is not control.Stage.EMPTYING
     return "" if empty else "the leader has not seen it empty yet."
 
 
-def _unemptied(order: AnyOrder, placed: Placed) -> str:
+def _unemptied(order: AnyOrder, placed: PlannedPlacement) -> str:
     """Why a member is not to be removed yet, as a sentence; "" for nothing."""
     if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
         return ""
@@ -240,7 +240,7 @@ def _unemptied(order: AnyOrder, placed: Placed) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class OrderTerms:
     """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
 
     for_: str
@@ -251,20 +251,20 @@ class Terms:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """For `OrdersTopic.give`."""
+        """For `OrderService.give`."""
         return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
 
 
 def _once() -> Callable[[str], None]:
     """Prints each sentence on standard error, the first time: a command that waits reads again and again."""
-    said: set[str] = set()
+    shown: set[str] = set()
 
-    def say_once(sentence: str) -> None:
-        if sentence not in said:
-            said.add(sentence)
-            say(sentence, err=True)
+    def echo_once(sentence: str) -> None:
+        if sentence not in shown:
+            shown.add(sentence)
+            echo(sentence, err=True)
 
-    return say_once
+    return echo_once
 
 
 def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
@@ -273,14 +273,14 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
-    ) -> OrdersTopic:
+    ) -> OrderService:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic
-        desk = control.TopicDesk(settings.properties, name or DEFAULT_TOPIC, _once())
+        channel = control.TopicChannel(settings.properties, name or DEFAULT_TOPIC, _once())
         servers = settings.properties["bootstrap.servers"]
-        return OrdersTopic(desk, desk.topic, bool(name), servers, output, bootstrap, config)
+        return OrderService(channel, channel.topic, bool(name), servers, output, bootstrap, config)
 
-    def to_the_end(to: OrdersTopic, **given: Any) -> None:
+    def to_the_end(to: OrderService, **given: Any) -> None:
         group = given.get("group")
         # A command that waits for the group waits for brokers, too: a hook that gives up leaves its instance unemptied.
         to = replace(to, patience_s=given.get("wait", 0.0))
@@ -297,10 +297,10 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
 with_topic_or_locally = functools.partial(with_topic, local=True)
 
 
-def _nobody_here(to: OrdersTopic, group: str) -> str:
+def _nobody_here(to: OrderService, group: str) -> str:
     """Why an order reaches nobody where no control topic is named and no process of this machine has the group."""
     settings, _ = settings_for(to.bootstrap, to.config, group)
-    leading = look(settings, group).sidecars
+    leading = observe_group(settings, group).bellwether_members
     if not leading:
         return f"No Bellwether leads '{group}', and none of this user on this machine is to. Nothing was ordered."
     host = leading[0].client_host.lstrip("/")
@@ -317,8 +317,8 @@ def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None
 
     def options(
         for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
-    ) -> Terms:
-        return Terms(for_, reason, wait, force, dry_run)
+    ) -> OrderTerms:
+        return OrderTerms(for_, reason, wait, force, dry_run)
 
     return functools.partial(_with_options, "terms", options)
 

@@ -1,8 +1,9 @@
-"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
+"""The commands that order something of running instances: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
-obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
+obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group
+(`refresh.Placed`).
 """
 
 import re
@@ -18,19 +19,18 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import AT_MEMBER
 from bellwether_kafka.coordinator.cli.options import Group
 from bellwether_kafka.coordinator.cli.ordering import (
-    LOOK_S,
+    REFRESH_S,
     AnyOrder,
     DryRun,
     For,
     Force,
     ItemName,
-    OrdersTopic,
+    OrderService,
+    OrderTerms,
     Reason,
     Remove,
-    Terms,
     Wait,
     Where,
     document,
@@ -40,7 +40,8 @@ from bellwether_kafka.coordinator.cli.ordering import (
     with_topic,
     with_topic_or_locally,
 )
-from bellwether_kafka.coordinator.cli.output import Exit, Output, fail, print_document, say, tell
+from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.cli.refresh import AT_MEMBER
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
@@ -71,14 +72,14 @@ class Restarted:
     """One member's restart: how long it took to empty it, to restart it, and until it had its share again."""
 
     member: str
-    emptied_s: float
+    evacuated_s: float
     restarted_s: float
     back_s: float
 
 
 @with_topic_or_locally
 def leave(
-    to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+    to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
     order = _order(control.OrderKind.LEAVE, group, _duration_ms(for_), reason)
     sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {for_shell(group)}' ends that."
@@ -87,7 +88,7 @@ def leave(
 
 @with_topic_or_locally
 def pause(
-    to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+    to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
     order = _order(control.OrderKind.PAUSE, group, _duration_ms(for_), reason)
     sentence = (
@@ -97,7 +98,7 @@ def pause(
 
 
 @with_topic_or_locally
-def release(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 0.0, force: Force = False) -> None:
+def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.0, force: Force = False) -> None:
     if not force:
         _has_stopped(to, group, wait)
     order = replace(_order(control.OrderKind.RELEASE, group, 0, reason), expires_ms=control.NO_END_MS)
@@ -109,7 +110,7 @@ def release(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 0.0
 
 
 @with_topic_or_locally
-def resume(to: OrdersTopic, group: Group) -> None:
+def resume(to: OrderService, group: Group) -> None:
     records = to.read()
     keys = [control.order_key(kind, group) for kind in TO_RESUME]
     found = [key for key in keys if key in records]
@@ -117,12 +118,12 @@ def resume(to: OrdersTopic, group: Group) -> None:
         fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
     for key in found:
         to.withdraw(key)
-    tell(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
+    print_result(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
 
 
 @with_topic_or_locally
 def rebalance(
-    to: OrdersTopic,
+    to: OrderService,
     group: Group,
     reason: Reason = "",
     wait: Wait = 10.0,
@@ -135,7 +136,7 @@ def rebalance(
 
 @with_topic
 def drain(
-    to: OrdersTopic,
+    to: OrderService,
     instance: Annotated[
         str,
         typer.Argument(
@@ -152,25 +153,25 @@ def drain(
 
 @with_topic
 @with_terms("1d")
-def pin(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
+def pin(to: OrderService, terms: OrderTerms, group: Group, item: ItemName, where: Where) -> None:
     order = _placement(to, control.PlacementKind.PIN, group, item, where, terms)
     _place(to, order, terms, f"{item} of {group} belongs on {order.where}")
 
 
 @with_topic
 @with_terms("1d")
-def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
+def ban(to: OrderService, terms: OrderTerms, group: Group, item: ItemName, where: Where) -> None:
     order = _placement(to, control.PlacementKind.BAN, group, item, where, terms)
     _place(to, order, terms, f"{item} of {group} stays off {order.where}")
 
 
 @with_topic
 @with_terms("1h")
-def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: Remove = False) -> None:
+def evacuate(to: OrderService, terms: OrderTerms, group: Group, where: Where, remove: Remove = False) -> None:
     order = _placement(to, control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
     where = order.where
     if remove and not terms.dry_run and _has_gone(to, order):
-        tell(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
+        print_result(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
     elif where.startswith(AT_MEMBER):
         order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
         outcome = "removed from" if remove else "empty until it is back in"
@@ -183,19 +184,21 @@ def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where, remove: 
 
 
 @with_topic
-def ready(to: OrdersTopic, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
+def ready(to: OrderService, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
     if not where.startswith(AT_MEMBER):
         fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
     where = to.in_full(group, where)
     missing = _until_ready(to, group, where, wait)
-    tell(to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing)
+    print_result(
+        to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing
+    )
     if missing:
         raise typer.Exit(Exit.DIFFERS)
 
 
 @with_topic
 def roll(
-    to: OrdersTopic,
+    to: OrderService,
     group: Group,
     exec_: Command,
     member: Only = None,
@@ -218,19 +221,19 @@ def roll(
         )
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
-        _say(f"[{number}/{len(chosen)}] {name}")
+        _echo(f"[{number}/{len(chosen)}] {name}")
         one = _restart(to, group, name, command, wait, reason, force=force)
         done.append(one)
         if not to.output.is_document:  # at once, since the next one may end it
-            steps = f"empty after {one.emptied_s:.1f} s, restarted in {one.restarted_s:.1f} s"
-            say(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+            steps = f"empty after {one.evacuated_s:.1f} s, restarted in {one.restarted_s:.1f} s"
+            echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
     if to.output.is_document:
         print_document({"group": group, "members": [asdict(one) for one in done]}, to.output)
 
 
 @with_topic
 def unpin(
-    to: OrdersTopic,
+    to: OrderService,
     group: Group,
     item: Annotated[
         str | None, typer.Argument(help="An item as it was ordered, or the rack:NAME or member:ID of an evacuation.")
@@ -249,30 +252,30 @@ def unpin(
         to.withdraw(order.key)
     sentences = [f"Withdrawn: {order.sentence}." for order in found]
     if to.output.is_document:
-        tell(to.output, "\n".join(sentences), withdrawn=[document(order) for order in found])
+        print_result(to.output, "\n".join(sentences), withdrawn=[document(order) for order in found])
         return
     for sentence in sentences:
-        say(sentence)
+        echo(sentence)
 
 
 @with_topic_or_locally
-def orders(to: OrdersTopic) -> None:
+def orders(to: OrderService) -> None:
     at_ms, found = now_ms(), to.read()
     records = [record for _, record in sorted(found.items())]
-    beats = [record for record in records if isinstance(record, control.Beat)]
-    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > at_ms]
+    heartbeats = [record for record in records if isinstance(record, control.InstanceHeartbeat)]
+    in_force = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > at_ms]
     if to.output.is_document:
-        listed = [{**document(order), "absence": _stage(order, found)} for order in stand]
-        print_document({"sidecars": [asdict(beat) for beat in beats], "orders": listed}, to.output)
+        listed = [{**document(order), "absence": _stage(order, found)} for order in in_force]
+        print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed}, to.output)
         return
-    if not beats and not stand:
-        say("No order is in force, and no instance of Bellwether has reported.", err=True)
-    for beat in beats:
-        age_s = max(0, at_ms - beat.at_ms) / 1000
-        say(f"instance of Bellwether {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
-    for order in stand:
+    if not heartbeats and not in_force:
+        echo("No order is in force, and no instance of Bellwether has reported.", err=True)
+    for heartbeat in heartbeats:
+        age_s = max(0, at_ms - heartbeat.at_ms) / 1000
+        echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, heard {age_s:.0f} s ago")
+    for order in in_force:
         stage = _stage(order, found)
-        say(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
+        echo(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
 
 
 def _end(order: AnyOrder) -> str:
@@ -281,7 +284,7 @@ def _end(order: AnyOrder) -> str:
     return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
 
 
-def _has_stopped(to: OrdersTopic, group: str, wait_s: float) -> None:
+def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
     """Ends the process where members are in the group: a release is for an empty one."""
     found = to.at_rest(group, wait_s).members
     members = sum(bool(one.owned) or one.client_id != CLIENT_ID for one in found)
@@ -310,7 +313,7 @@ def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> 
 
 
 def _placement(
-    to: OrdersTopic, kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms
+    to: OrderService, kind: control.PlacementKind, group: str, item: str, where: str, terms: OrderTerms
 ) -> control.PlacementOrder:
     if not where.startswith(("rack:", AT_MEMBER)) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
@@ -321,18 +324,18 @@ def _placement(
     return control.PlacementOrder(kind, group, item, place, owner(), at_ms, expires_ms, terms.reason)
 
 
-def _has_gone(to: OrdersTopic, order: control.PlacementOrder) -> bool:
+def _has_gone(to: OrderService, order: control.PlacementOrder) -> bool:
     """Whether the leader has seen a member away that stood to be emptied; the order on it is withdrawn then."""
     records = to.read()
-    standing = records.get(order.key)
-    absence = control.absence_of(records, standing) if isinstance(standing, control.PlacementOrder) else None
+    in_force = records.get(order.key)
+    absence = control.absence_of(records, in_force) if isinstance(in_force, control.PlacementOrder) else None
     if absence is None or absence.stage is not control.Stage.AWAY:
         return False
     to.withdraw(order.key)
     return True
 
 
-def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
+def _place(to: OrderService, order: control.PlacementOrder, terms: OrderTerms, outcome: str) -> None:
     to.give(order, f"{outcome} for {terms.for_}; {_ends(order)} ends that.", **terms.asked)
 
 
@@ -390,7 +393,7 @@ def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
 
 
 def _restart(
-    to: OrdersTopic, group: str, name: str, command: Sequence[str], wait_s: float, reason: str, *, force: bool
+    to: OrderService, group: str, name: str, command: Sequence[str], wait_s: float, reason: str, *, force: bool
 ) -> Restarted:
     where, began, at_ms = f"member:{name}", time.monotonic(), now_ms()
     expires_ms = at_ms + int((3 * wait_s + SPARE_S) * 1000)
@@ -416,28 +419,28 @@ def _restart(
     restarted = time.monotonic()
     missing = _until_ready(to, group, where, wait_s)
     if missing:
-        _say(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
+        _echo(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
         raise typer.Exit(Exit.UNEXPECTED)
     return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
 
 
-def _until_ready(to: OrdersTopic, group: str, where: str, wait_s: float) -> str:
+def _until_ready(to: OrderService, group: str, where: str, wait_s: float) -> str:
     """What is missing when the time is over, "" as soon as nothing is; says what changes meanwhile."""
-    began, said = time.monotonic(), ""
+    began, last = time.monotonic(), ""
     while True:
         missing = to.placed(group).unready(where)
         if not missing or time.monotonic() - began >= wait_s:
             return missing
-        if missing != said:
-            _say(missing)
-            said = missing
-        time.sleep(LOOK_S)
+        if missing != last:
+            _echo(missing)
+            last = missing
+        time.sleep(REFRESH_S)
 
 
-def _withdraw(to: OrdersTopic, order: control.PlacementOrder) -> None:
+def _withdraw(to: OrderService, order: control.PlacementOrder) -> None:
     if to.read().get(order.key) == order:
         to.withdraw(order.key)
 
 
-def _say(sentence: str) -> None:
-    say(sentence, err=True)
+def _echo(sentence: str) -> None:
+    echo(sentence, err=True)

@@ -47,19 +47,19 @@ class Output(StrEnum):
 As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
 
 
-def say(text: str, *, err: bool = False) -> None:
+def echo(text: str, *, err: bool = False) -> None:
     """Prints a line for people. Names in it may hold anything, a line feed too, and errors of libraries a secret."""
     typer.echo(for_terminal(without_secrets(text)), err=err)
 
 
-def say_lines(text: str, *, err: bool = False, nl: bool = True) -> None:
+def echo_lines(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Prints text of several lines, in which no name begins one."""
     typer.echo(for_terminal(without_secrets(text), lines=True), err=err, nl=nl)
 
 
 def fail(message: str) -> NoReturn:
     """Ends the process with a sentence for people."""
-    say(message, err=True)
+    echo(message, err=True)
     raise typer.Exit(Exit.INPUT)
 
 
@@ -69,9 +69,9 @@ def print_document(document: Any, output: Output, *, one_of_many: bool = False) 
         # By way of JSON: both print the same values, without tags and anchors.
         plain = json.loads(json.dumps(document))
         text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
-        say_lines(text, nl=False)
+        echo_lines(text, nl=False)
     else:
-        say_lines(json.dumps(document, indent=None if one_of_many else 2))
+        echo_lines(json.dumps(document, indent=None if one_of_many else 2))
 
 
 def repeated(show: Callable[[], None], interval_s: float | None) -> None:
@@ -165,12 +165,12 @@ def _folded(console: rich.console.Console, cells: Sequence[str], widths: Sequenc
         yield tuple(parts)
 
 
-def tell(output: Output, sentence: str, **facts: Any) -> None:
+def print_result(output: Output, sentence: str, **facts: Any) -> None:
     """A sentence for people, or the same as JSON with the facts behind it."""
     if output.is_document:
-        print_document({**facts, "said": sentence}, output)
+        print_document({**facts, "message": sentence}, output)
     else:
-        say(sentence)
+        echo(sentence)
 
 
 def counted(number: int, noun: str) -> str:

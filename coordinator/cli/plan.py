@@ -15,7 +15,6 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
-from bellwether_kafka.coordinator.cli.look import AT_MEMBER, look_with_plan, owners_called, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -25,12 +24,13 @@ from bellwether_kafka.coordinator.cli.output import (
     Table,
     count_or_unknown,
     counted,
+    echo,
     fail,
     print_document,
     ranges,
     repeated,
-    say,
 )
+from bellwether_kafka.coordinator.cli.refresh import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
 from bellwether_kafka.coordinator.kafka import read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ
 from bellwether_kafka.coordinator.names import for_shell
@@ -78,7 +78,7 @@ def plan(
         nonlocal changes, size_limit
         if size_limit.members is None:
             size_limit = read_size_limit(admin, LIMIT_S)
-        seen, shadow = look_with_plan(settings, group)
+        seen, shadow = observe_with_plan(settings, group)
         foreseen = removals(seen, leader.membership_of(settings, group), size_limit)
         changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
 
@@ -111,9 +111,9 @@ def _show(
         warn_hypothetical(seen)
         _draw_plan(seen, shadow, foreseen, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
-            say(line)
+            echo(line)
         for line in crash_in_words(seen, shadow, pace) if output is Output.WIDE else ():
-            say(line)
+            echo(line)
     return bool(picture.moved or picture.new or picture.lost)
 
 
@@ -122,11 +122,11 @@ def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
     cost = dearest_crash(shadow.decision, shadow.held, pace)
     if cost is None:
         return []
-    said = shadow.decision.plan.words.items(cost.items)
+    items = shadow.decision.plan.words.items(cost.items)
     unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
     more = f"'bellwether simulate {for_shell(seen.group_id)} --crash' has more"
     return [
-        f"If {cost.member} crashed now, no member would have its {said} for up to {unowned}{_restoring(cost)}; {more}."
+        f"If {cost.member} crashed now, no member would have its {items} for up to {unowned}{_restoring(cost)}; {more}."
     ]
 
 
@@ -153,7 +153,7 @@ def explain(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    seen, shadow = look_with_plan(settings, group)
+    seen, shadow = observe_with_plan(settings, group)
     names = short_ids(seen) if output is Output.TABLE else {}
     found = _explanations(seen, shadow.decision, what, names)
     if output.is_document:
@@ -162,7 +162,7 @@ def explain(
         return
     warn_hypothetical(seen)
     if not found:
-        say("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
+        echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
     for explanation in found:
         _draw_explanation(explanation, names, alternatives=what is not None)
 
@@ -232,7 +232,7 @@ def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, 
     noun = shadow.decision.plan.words.item
     console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
     for line in foreseen.sentences() if foreseen is not None else ():
-        say(line)
+        echo(line)
     console.print(Text(_summary(picture, noun), "bold"))
 
 
@@ -272,12 +272,12 @@ def _in_short(names: Sequence[str], *, tasks: bool) -> str:
 
 
 def _summary(picture: Picture, noun: str) -> str:
-    """`Plan: 3 partitions move, 2 that nobody has are given, 7 stay. Nothing was applied.`"""
+    """`Plan: 3 partitions move, 2 that nobody has are given, 7 remain. Nothing was applied.`"""
     parts = [f"{counted(picture.moved, noun)} {'moves' if picture.moved == 1 else 'move'}"]
     parts += [f"{picture.new} that nobody has {'is' if picture.new == 1 else 'are'} given"] * bool(picture.new)
     parts += [f"{picture.lost} {'loses its' if picture.lost == 1 else 'lose their'} owner"] * bool(picture.lost)
     parts += [f"{picture.kept} {'stays' if picture.kept == 1 else 'stay'}"]
-    parts += [f"{picture.withheld} handed out one rebalance later"] * bool(picture.withheld)
+    parts += [f"{picture.pending} handed out one rebalance later"] * bool(picture.pending)
     return f"Plan: {', '.join(parts)}. Nothing was applied."
 
 

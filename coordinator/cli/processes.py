@@ -13,7 +13,7 @@ import typer
 
 from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
-from bellwether_kafka.coordinator.cli.output import say
+from bellwether_kafka.coordinator.cli.output import echo
 from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, run_guard
 from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.runtime import SettingsFile, serve
@@ -43,7 +43,7 @@ def run(
     file = SettingsFile(config, lambda: read_settings(bootstrap, config, given)) if config is not None else None
     outcome = asyncio.run(serve(settings, installed_version(), file))
     for message in outcome.messages:
-        say(message, err=True)
+        echo(message, err=True)
     raise typer.Exit(outcome.exit_code)
 
 

@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, fail, print_document, say, tell
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, echo, fail, print_document, print_result
 from bellwether_kafka.coordinator.events import RegistryError, SchemaSet, registered
 from bellwether_kafka.coordinator.kafka import LoginError, librdkafka_properties
 from bellwether_kafka.coordinator.replay import (
@@ -62,7 +62,7 @@ def history(
         fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
     except OSError as error:
         fail(f"The file {file} cannot be written ({error.strerror}); check --file.")
-    tell(output, f"Wrote {count} records to {file}.", records=count, file=str(file))
+    print_result(output, f"Wrote {count} records to {file}.", records=count, file=str(file))
 
 
 def replay(
@@ -81,15 +81,15 @@ def replay(
         fail(f"The policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.")
     except HistoryError as error:
         fail(str(error))
-    groups = recorded.snapshots.keys() | recorded.rounds.keys()
+    groups = recorded.snapshots.keys() | recorded.rebalances.keys()
     unknown = sorted(set(group or []) - groups)
     if unknown:
         fail(f"The history has no group {unknown[0]}; it has {', '.join(sorted(groups))}.")
     for reason, count in sorted(recorded.refused.items()):
-        say(f"{count} records were left out: {reason}.", err=True)
+        echo(f"{count} records were left out: {reason}.", err=True)
     left_out = sorted(recorded.assignments.keys() - groups)
     if left_out:
-        say(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
+        echo(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
     found: list[Replayed] = []
     weights = recorded.weights()
     for name in sorted(group or groups):
@@ -98,7 +98,7 @@ def replay(
             rebalances = rebalances_of(recorded.snapshots.get(name, []), plans, recorded.sources)
             found += replay_rebalances(rebalances, policies, weights)
         if of_tasks or not policy:
-            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights, recorded.sources)
+            found += replay_tasks(recorded.rebalances.get(name, []), plans, of_tasks, weights, recorded.sources)
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output.is_document:
@@ -117,15 +117,15 @@ def _draw_replayed(found: Sequence[Replayed]) -> None:
         caveat = f" ({one.caveat})" if one.caveat else ""
         policies = f"{one.recorded_policy} then, {one.policy} now"
         when = f"generation {one.generation}" if one.generation >= 0 else f"at {_at(one.decided_at_ms)}"
-        say(f"{one.group}, {when}: {policies}: {what}{caveat}")
+        echo(f"{one.group}, {when}: {policies}: {what}{caveat}")
         for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
             then, now = getattr(one.recorded, name), getattr(one.now, name)
             if then != now:
-                say(f"    {name.replace('_', ' ')}: {then} then, {now} now")
+                echo(f"    {name.replace('_', ' ')}: {then} then, {now} now")
         for change in one.differences[:DIFFERENCES_SHOWN]:
-            say(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
+            echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(one.same for one in found)
-    say(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
+    echo(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
 
 
 def _at(ms: int) -> str:
@@ -154,10 +154,10 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
     ]
     took_s = time.perf_counter() - began
     for reason, count in sorted(found.refused.items()):
-        say(f"{count} records were left out: {reason}.", err=True)
+        echo(f"{count} records were left out: {reason}.", err=True)
     if output.is_document:
         print_document(summary(outcomes), output)
         return
     for line in recommendation(outcomes).splitlines():
-        say(line)
-    say(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")
+        echo(line)
+    echo(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")

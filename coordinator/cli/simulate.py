@@ -10,21 +10,20 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from bellwether_kafka.assignors.consumer import BROKER_SIDE, ROUNDS_MAX, PartitionPlan, broker_side, changed, rounds
+from bellwether_kafka.assignors.consumer import (
+    BROKER_SIDE,
+    REBALANCES_MAX,
+    PartitionPlan,
+    broker_side,
+    changed,
+    rebalances,
+)
 from bellwether_kafka.assignors.shared import Change, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
-from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
+from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
-from bellwether_kafka.coordinator.cli.look import (
-    AT_MEMBER,
-    connected,
-    look_with_plan,
-    owners_called,
-    run_to_end,
-    warn_hypothetical,
-)
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -33,9 +32,17 @@ from bellwether_kafka.coordinator.cli.output import (
     Table,
     count_or_unknown,
     counted,
+    echo,
     fail,
     print_document,
-    say,
+)
+from bellwether_kafka.coordinator.cli.refresh import (
+    AT_MEMBER,
+    connected,
+    observe_with_plan,
+    owners_called,
+    run_to_end,
+    warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
@@ -102,33 +109,33 @@ def simulate(
         if any((without_member, without_rack, add, topic, policy)):
             fail("--restart, --crash and --remove describe the group as it is; leave out the options that change it.")
         pace = Pace(session_timeout_ms, heartbeat_interval_ms, rate_of(restore_rate, url, group))
-        tell_absences(*look_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
+        print_absences(*observe_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
         return
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     topics = _topics(topic or [])
     settings, _ = settings_for(bootstrap, config, group)
-    seen, shadow = look_with_plan(settings, group)
+    seen, shadow = observe_with_plan(settings, group)
     change = Change(_in_full(seen, without_member or ()), tuple(without_rack or ()), racks, topics)
     name = policy[0] if policy else None
     try:
-        found = _ROUNDS[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
+        found = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
     costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
     if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
-        told = {"hypothetical": not seen.can_be_led}
+        flags = {"hypothetical": not seen.can_be_led}
         print_document(
-            [{**asdict(o.picture), **o.of_state, "traffic": t, **told} for o, t in zip(found, traffic, strict=True)],
+            [{**asdict(o.picture), **o.of_state, "traffic": t, **flags} for o, t in zip(found, traffic, strict=True)],
             output,
         )
         return
     warn_hypothetical(seen)
-    draw_rounds(found, costs, (shadow.cross_rack, shadow.current.unowned))
+    draw_rebalances(found, costs, (shadow.cross_rack, shadow.current.unowned))
 
 
-def tell_absences(
+def print_absences(
     seen: Observation, shadow: Shadow, ended: Mapping[Ending, Sequence[str]], pace: Pace, output: Output
 ) -> None:
     decision, names = shadow.decision, [owner.name for owner in shadow.decision.plan.owners]
@@ -142,8 +149,8 @@ def tell_absences(
             costs.append(absence_cost(ending, decision, shadow.held, names.index(found[0]), pace))
     everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
     if output.is_document:
-        told = {"hypothetical": not seen.can_be_led, "pauses_everybody": everybody}
-        print_document([{**cost_document(cost), **told} for cost in costs], output)
+        flags = {"hypothetical": not seen.can_be_led, "pauses_everybody": everybody}
+        print_document([{**cost_document(cost), **flags} for cost in costs], output)
         return
     warn_hypothetical(seen)
     draw_absences(costs, short_ids(seen) if output is Output.TABLE else {}, everybody=everybody)
@@ -159,12 +166,12 @@ def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, eve
         table.add_row(cost.ending.value, member, str(cost.items), *spent, restored, beforehand)
     Console().print(table)
     for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
-        say(line)
+        echo(line)
     if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
-        say("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
+        echo("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
     if everybody:
-        say("The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer.")
-    say("Seconds are upper bounds. Nothing was applied.")
+        echo("The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer.")
+    echo("Seconds are upper bounds. Nothing was applied.")
 
 
 def _seconds(value: float | None) -> str:
@@ -186,15 +193,15 @@ class Imagined:
     of_state: dict[str, Any]
 
 
-def _rounds(
+def _rebalances(
     settings: Settings, seen: Observation, decision: Decision[PartitionPlan], change: Change, name: str | None
 ) -> list[Imagined]:
     policy = broker_side(name) if name in BROKER_SIDE else _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
     # Newer than whatever members claim, with room for the rebalances to come.
-    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
+    memory = Memory.of(NEWEST - 2 * REBALANCES_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
-    made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
+    made = rebalances(raw, cluster, memory, policy, decision.decided_at_ms)
     return [Imagined(one, _picture(one, made[:i], decision), {}) for i, one in enumerate(made)]
 
 
@@ -236,12 +243,12 @@ def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int
     return found
 
 
-def _rounds_of_tasks(
+def _rebalances_of_tasks(
     settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
 ) -> list[Imagined]:
     sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
     held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
-    made = rounds_of_tasks(decision, held, change, name or decision.policy, assignors)
+    made = rebalances_of_tasks(decision, held, change, name or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):
         warmups = int(one.decision.plan.target.warmup.sum())
@@ -258,7 +265,7 @@ def _rounds_of_tasks(
     return imagined
 
 
-_ROUNDS: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rounds, "streams": _rounds_of_tasks}
+_REBALANCES: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rebalances, "streams": _rebalances_of_tasks}
 
 
 def _task(text: str) -> TaskId:
@@ -298,7 +305,7 @@ def _topics(given: list[str]) -> dict[str, int]:
     return found
 
 
-def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]) -> None:
+def draw_rebalances(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]) -> None:
     """`costs` has one entry a rebalance, or none where nothing is weighed; `now` is what is read across racks and what
     has no owner."""
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
@@ -308,10 +315,10 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
     table.add_row("now", "", "", "", "", *map(count_or_unknown, now), *("" for _ in of_state), *weighed)
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
-        counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)
+        counts = (picture.moved, picture.new, picture.pending, picture.cross_rack, picture.unowned)
         cells = [str(number), picture.cause, *map(count_or_unknown, counts)]
         if state:
-            then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
+            then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.pending else "at rest"
             size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"
             cells += [f"{state['restored']:,}", size, str(state["copies"]), str(state["warmups"]), then]
         cells += [short(costs[number - 1]["planned"])] if costs else []
@@ -326,7 +333,7 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
     if costs:
         whole = {**costs[-1], "present": costs[0]["present"]}
         for line in in_words(whole, "afterwards"):
-            say(line)
+            echo(line)
     console.print(
         Text(
             f"Stable after {counted(len(found), 'rebalance')} and {counted(moved, 'move')}.{reads}"

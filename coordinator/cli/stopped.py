@@ -4,11 +4,11 @@ which is to lead the group comes into it before the member is removed."""
 from dataclasses import asdict
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import AT_MEMBER
 from bellwether_kafka.coordinator.cli.options import Group
-from bellwether_kafka.coordinator.cli.ordering import OrdersTopic, Reason, now_ms, owner, with_topic_or_locally
+from bellwether_kafka.coordinator.cli.ordering import OrderService, Reason, now_ms, owner, with_topic_or_locally
 from bellwether_kafka.coordinator.cli.orders import Place
-from bellwether_kafka.coordinator.cli.output import fail, tell
+from bellwether_kafka.coordinator.cli.output import fail, print_result
+from bellwether_kafka.coordinator.cli.refresh import AT_MEMBER
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, full_ids
 from bellwether_kafka.protocol.messages import process_in_client_id
@@ -17,7 +17,7 @@ EXPIRES_MS = 60_000  # what nobody has acted upon by then is void: the process m
 
 
 @with_topic_or_locally
-def stopped(to: OrdersTopic, group: Group, where: Place, reason: Reason = "") -> None:
+def stopped(to: OrderService, group: Group, where: Place, reason: Reason = "") -> None:
     """Writes the statement; what comes of it is in the log and in the role of the group."""
     if not where.startswith(AT_MEMBER):
         fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
@@ -35,7 +35,7 @@ def stopped(to: OrdersTopic, group: Group, where: Place, reason: Reason = "") ->
     record = control.Stopped(group, dynamic, static, owner(), at_ms, at_ms + EXPIRES_MS, reason)
     to.write(record)
     sentence = f"It is stated that {where} has stopped: {len(members)} members of {group}."
-    tell(to.output, sentence, stopped=asdict(record))
+    print_result(to.output, sentence, stopped=asdict(record))
 
 
 def members_of(seen: Observation, name: str) -> tuple[ObservedMember, ...]:

@@ -1,6 +1,6 @@
 """The command `bellwether top`: all groups in one table that is refreshed. Joins nothing.
 
-Brokers do not say who leads a classic group nor which generation it has; a sidecar that leads it does, on its page.
+Brokers do not say who leads a classic group nor which generation it has; an instance that leads it does, on its page.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.bounded import fetched, json_of
-from bellwether_kafka.coordinator.cli.look import (
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, echo, fail, print_document
+from bellwether_kafka.coordinator.cli.refresh import (
+    BELLWETHER,
     BROKER,
     CONSUMERS,
     LISTED_TYPES,
-    LOOKS_AT_ONCE,
     NOBODY,
-    US,
+    REFRESHES_AT_ONCE,
     all_groups,
     connected,
     observer_for,
     run_to_end,
     who_assigns,
 )
-from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document, say
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import (
     OF_ASSIGNMENT,
@@ -63,34 +63,34 @@ WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
-class SidecarReports:
-    """What sidecars say, by group: those that lead, with generations; the role where none does; the newest
+class InstanceReports:
+    """What instances say, by group: those that lead, with generations; the role where none does; the newest
     rebalance."""
 
     leads: Mapping[str, int] = field(default_factory=dict)
     roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    rounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rebalances: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "SidecarReports":
-        """From the answers of /api/groups and /decisions of all sidecars together."""
+    def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "InstanceReports":
+        """From the answers of /api/groups and /decisions of all instances together."""
         groups = list(groups)
         leads = {str(one["group"]): int(one["generation"]) for one in groups if one["leading"]}
-        rounds: dict[str, Mapping[str, Any]] = {}
+        rebalances: dict[str, Mapping[str, Any]] = {}
         for line in lines:
-            known = rounds.get(line["group"])
+            known = rebalances.get(line["group"])
             if known is None or line["decided_at_ms"] > known["decided_at_ms"]:
-                rounds[line["group"]] = line
+                rebalances[line["group"]] = line
         roles = {str(one["group"]): one["role"] for one in groups if one["role"] is not None}
-        return cls(leads, {group: roles[group] for group in roles.keys() - leads.keys()}, rounds)
+        return cls(leads, {group: roles[group] for group in roles.keys() - leads.keys()}, rebalances)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
-    `could_be` (what Bellwether's plan would make of it) count partitions read from another rack; `moved` what the last
-    rebalance moved. `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one
-    does, or none is asked."""
+class TopRow:
+    """One group, its type as Kafka has it. `members` without instances; what nobody could tell is None. `cross_rack`
+    and `could_be` (what Bellwether's plan would make of it) count partitions read from another rack; `moved` what the
+    last rebalance moved. `not_leading` is why no instance leads the group although one is to, with its `remedy`; ""
+    where one does, or none is asked."""
 
     group: str
     type: str
@@ -111,7 +111,7 @@ class Row:
     unknown: Mapping[str, Any] | None = None
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     """What rows are ordered by. All but the name begin with the largest."""
 
     NAME = "name"
@@ -120,14 +120,14 @@ class Order(StrEnum):
     CROSS_RACK = "cross-rack"
 
 
-KEYS = {"n": Order.NAME, "l": Order.LAG, "m": Order.MEMBERS, "x": Order.CROSS_RACK}
+KEYS = {"n": SortOrder.NAME, "l": SortOrder.LAG, "m": SortOrder.MEMBERS, "x": SortOrder.CROSS_RACK}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """`wanted` is a part of the names of groups, "" for all. While it is being `typed` keys are letters of it."""
 
-    order: Order = Order.NAME
+    order: SortOrder = SortOrder.NAME
     reverse: bool = False
     wanted: str = ""
     typed: bool = False
@@ -135,20 +135,22 @@ class View:
     @property
     def caption(self) -> str:
         """The order and the filter where they are not as at first."""
-        parts = [f"by {self.order.value}{', reversed' * self.reverse}"] * (self.order is not Order.NAME or self.reverse)
+        parts = [f"by {self.order.value}{', reversed' * self.reverse}"] * (
+            self.order is not SortOrder.NAME or self.reverse
+        )
         parts += [f"filter: {self.wanted}{'_' * self.typed}"] * (self.typed or bool(self.wanted))
         return "; ".join(parts)
 
-    def rows(self, rows: Iterable[Row]) -> list[Row]:
+    def rows(self, rows: Iterable[TopRow]) -> list[TopRow]:
         """Those that are wanted, in order. Equal ones are ordered by name, so that they keep their places from look to
         look, and what is not known comes last."""
         found = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
-        if self.order is Order.NAME:
+        if self.order is SortOrder.NAME:
             return found[::-1] if self.reverse else found
         return sorted(found, key=self._rank)
 
-    def _rank(self, row: Row) -> tuple[bool, int]:
-        value = {Order.LAG: row.lag, Order.MEMBERS: row.members}.get(self.order, row.cross_rack)
+    def _rank(self, row: TopRow) -> tuple[bool, int]:
+        value = {SortOrder.LAG: row.lag, SortOrder.MEMBERS: row.members}.get(self.order, row.cross_rack)
         return value is None, (value or 0) * (1 if self.reverse else -1)
 
     def pressed(self, key: str) -> "View":
@@ -183,7 +185,7 @@ def top(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5)] = 3.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
-    sort: Annotated[Order, typer.Option(help="What comes first: the name, or the largest.")] = Order.NAME,
+    sort: Annotated[SortOrder, typer.Option(help="What comes first: the name, or the largest.")] = SortOrder.NAME,
     filter_: Annotated[str, typer.Option("--filter", help="Only groups with this in their names.")] = "",
     output: As = Output.TABLE,
 ) -> None:
@@ -209,35 +211,35 @@ async def _top(
         observers: dict[str, GroupObserver] = {}
         silent: dict[str, str] = {}
 
-        async def look(wanted: str) -> list[Row]:
+        async def refresh(wanted: str) -> list[TopRow]:
             for name in names or await _listed(sources):
                 if name not in observers and wanted in name:
                     found, _ = settings_for(bootstrap, config, name)
                     observers[name] = observer_for(found, name, sources)
-            rows = await _look([one for name, one in observers.items() if wanted in name], urls, silent)
+            rows = await _refresh([one for name, one in observers.items() if wanted in name], urls, silent)
             if names and rows and all(row.type in ("missing", "unknown") for row in rows):
                 fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
             return rows
 
         if interval_s is None:
-            _print(view.rows(await look(view.wanted)), view, output)
+            _print(view.rows(await refresh(view.wanted)), view, output)
             for sentence in unanswered(silent):
-                say(sentence, err=True)
+                echo(sentence, err=True)
         elif output.is_document or not sys.stdout.isatty():
             while True:
-                _print(view.rows(await look(view.wanted)), view, output, one_of_many=True)
+                _print(view.rows(await refresh(view.wanted)), view, output, one_of_many=True)
                 await asyncio.sleep(interval_s)
         else:
-            await Screen(view, wide=output is Output.WIDE, silent=silent).run(look, interval_s)
+            await Screen(view, wide=output is Output.WIDE, silent=silent).run(refresh, interval_s)
 
 
 def unanswered(silent: Mapping[str, str]) -> list[str]:
     """Which pages say nothing of their groups, and why."""
-    said = "so what it leads is not shown; check --url."
-    return [f"{url} does not answer ({why}), {said}" for url, why in silent.items()]
+    sentences = "so what it leads is not shown; check --url."
+    return [f"{url} does not answer ({why}), {sentences}" for url, why in silent.items()]
 
 
-def _print(rows: Sequence[Row], view: View, output: Output, *, one_of_many: bool = False) -> None:
+def _print(rows: Sequence[TopRow], view: View, output: Output, *, one_of_many: bool = False) -> None:
     if output.is_document:
         print_document([asdict(row) for row in rows], output, one_of_many=one_of_many)
     else:
@@ -273,15 +275,15 @@ class Screen:
     def __init__(self, view: View, *, wide: bool, silent: Mapping[str, str] | None = None) -> None:
         self._view, self._wide = view, wide
         self._silent: Mapping[str, str] = {} if silent is None else silent
-        self._rows: list[Row] = []
+        self._rows: list[TopRow] = []
         self._ended = asyncio.Event()
         self._live = Live(console=Console(), screen=True, auto_refresh=False)
 
-    async def run(self, look: Callable[[str], Awaitable[list[Row]]], interval_s: float) -> None:
+    async def run(self, refresh: Callable[[str], Awaitable[list[TopRow]]], interval_s: float) -> None:
         """Until `q` or Ctrl-C."""
         with self._live, keys_of(self.press) as has_keys:
             while not self._ended.is_set():
-                self._rows = await look("" if self._view.typed else self._view.wanted)
+                self._rows = await refresh("" if self._view.typed else self._view.wanted)
                 self._draw(HELP if has_keys else "")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ended.wait(), interval_s)
@@ -294,8 +296,10 @@ class Screen:
 
     def _draw(self, below: str) -> None:
         rows = self._view.rows(self._rows)
-        said = [Text(sentence, "yellow") for sentence in unanswered(self._silent)]
-        self._live.update(Group(_table(rows, self._view, wide=self._wide), *said, Text(below, "dim")), refresh=True)
+        sentences = [Text(sentence, "yellow") for sentence in unanswered(self._silent)]
+        self._live.update(
+            Group(_table(rows, self._view, wide=self._wide), *sentences, Text(below, "dim")), refresh=True
+        )
 
 
 async def _listed(sources: Sources) -> list[str]:
@@ -303,22 +307,22 @@ async def _listed(sources: Sources) -> list[str]:
     return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
 
 
-async def _look(
+async def _refresh(
     observers: Sequence[GroupObserver], urls: Sequence[str], silent: dict[str, str] | None = None
-) -> list[Row]:
+) -> list[TopRow]:
     """`silent` is given the pages that did not answer, and why."""
     reports = await asyncio.to_thread(_reports, urls, {} if silent is None else silent)
-    turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+    turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
-    async def look(one: GroupObserver) -> Observation:
+    async def refresh(one: GroupObserver) -> Observation:
         """A group that cannot be looked at now is a line that says so, and not the end of all."""
         async with turns:
-            return await one.look_or_unknown()
+            return await one.observe_or_unknown()
 
-    return [row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))]
+    return [row_of(seen, reports) for seen in await asyncio.gather(*map(refresh, observers))]
 
 
-def _reports(urls: Sequence[str], silent: dict[str, str]) -> SidecarReports:
+def _reports(urls: Sequence[str], silent: dict[str, str]) -> InstanceReports:
     """What the pages say that answer; the others are `silent`, by what was wrong."""
     silent.clear()
     groups: list[Any] = []
@@ -329,14 +333,14 @@ def _reports(urls: Sequence[str], silent: dict[str, str]) -> SidecarReports:
             lines += _fetched(f"{url.rstrip('/')}/decisions")
         except (OSError, HTTPException, ValueError) as error:
             silent[url] = str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
-    return SidecarReports.of(groups, lines)
+    return InstanceReports.of(groups, lines)
 
 
 def _fetched(url: str) -> Any:
     return json_of(fetched(url, PAGE_BYTES_MAX, PAGE_TIMEOUT_S))
 
 
-def _table(rows: Sequence[Row], view: View, *, wide: bool) -> Table:
+def _table(rows: Sequence[TopRow], view: View, *, wide: bool) -> Table:
     title = ", ".join(filter(None, (counted(len(rows), "group"), view.caption)))
     table = Table(*COLUMNS, *WIDE_COLUMNS * wide, title=title)
     now_ms = time.time() * 1000
@@ -353,10 +357,10 @@ def _table(rows: Sequence[Row], view: View, *, wide: bool) -> Table:
     return table
 
 
-def row_of(seen: Observation, reports: SidecarReports) -> Row:
-    shadow, last = seen.shadow, reports.rounds.get(seen.group_id)
+def row_of(seen: Observation, reports: InstanceReports) -> TopRow:
+    shadow, last = seen.shadow, reports.rebalances.get(seen.group_id)
     role = reports.roles.get(seen.group_id, {})
-    return Row(
+    return TopRow(
         group=seen.group_id,
         type=seen.kind,
         state=seen.state,
@@ -377,13 +381,13 @@ def row_of(seen: Observation, reports: SidecarReports) -> Row:
     )
 
 
-def _leader(seen: Observation, reports: SidecarReports) -> str:
+def _leader(seen: Observation, reports: InstanceReports) -> str:
     if seen.kind in ("consumer", "streams"):
         return BROKER
     if seen.group_id in reports.leads:
-        return US
+        return BELLWETHER
     if seen.self_assigned:
         return CONSUMERS
     if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
         return NOBODY
-    return who_assigns(sidecar=bool(seen.sidecars), others=bool(seen.members))
+    return who_assigns(bellwether=bool(seen.bellwether_members), others=bool(seen.members))

@@ -20,9 +20,9 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.bounded import read_file, read_stream, yaml_of
 from bellwether_kafka.coordinator.cli.admin import admin_of
-from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, say, say_lines
+from bellwether_kafka.coordinator.cli.output import As, Output, echo, echo_lines, fail, print_document
+from bellwether_kafka.coordinator.cli.refresh import connected
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.topology import (
@@ -112,7 +112,7 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output:
         print_document(_document(topology), output)
         return
     for line in _lines(topology):
-        say(line)
+        echo(line)
 
 
 def _document(topology: Topology) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def diff(
         print_document(asdict(found) | {"rolling": found.rolling}, output)
         return
     for line in sentences(found):
-        say(line)
-    say("")
-    say(f"A rolling upgrade: {found.rolling}")
+        echo(line)
+    echo("")
+    echo(f"A rolling upgrade: {found.rolling}")
 
 
 async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
@@ -182,15 +182,15 @@ async def _learn(group: str, properties: Mapping[str, str], text: str | None) ->
                 sources.reader.admin,
                 partial(learn_live, group, described, sources.reader.admin, sources.offsets),
             )
-            told = None
+            from_text = None
             if text is not None:
-                told = parse_description(text, group, await asyncio.to_thread(topic_counts, admin, LIMIT_S))
-                learned = partial(learned, serving=serving(told.topology))
+                from_text = parse_description(text, group, await asyncio.to_thread(topic_counts, admin, LIMIT_S))
+                learned = partial(learned, serving=serving(from_text.topology))
             found = await learned(LIMIT_S)
             if found.topology.undecided:  # what grows meanwhile is in use
                 await asyncio.sleep(WATCH_S)
                 found = await learned(LIMIT_S, found.ends)
-            found = combined(told, found) if told is not None else found
+            found = combined(from_text, found) if from_text is not None else found
             return await asyncio.to_thread(_completed, found, admin)
     except TransportError as error:
         fail(str(error))
@@ -225,4 +225,4 @@ def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     if output.is_document:
         print_document(yaml_of(text), output)
     else:
-        say_lines(text, nl=False)
+        echo_lines(text, nl=False)

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.absence import handed_over, look, owned
+from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
-    BEAT,
     EVERYBODY,
     HEARD_MS,
+    HEARTBEAT,
     NO_END_MS,
     Absence,
-    Beat,
     ControlSettings,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     OrderState,
@@ -35,8 +35,15 @@ _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "checks": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "local": ("LocalDesk", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
-    "topic": ("ControlTopic", "ControlTopicError", "NoControlTopicError", "SilentTopicError", "TopicDesk", "read_all"),
+    "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
+    "topic": (
+        "ControlTopic",
+        "ControlTopicError",
+        "NoControlTopicError",
+        "SilentTopicError",
+        "TopicChannel",
+        "read_all",
+    ),
 }
 
 if TYPE_CHECKING:
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.checks import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.local import (
-        LocalDesk,
+        LocalChannel,
         LocalOrders,
         LocalProcess,
         local_processes,
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
         ControlTopicError,
         NoControlTopicError,
         SilentTopicError,
-        TopicDesk,
+        TopicChannel,
         read_all,
     )
 else:

@@ -25,7 +25,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicParti
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AbsenceUpdate:
     """What one look at the group makes of an absence. `ended`: why its order ends now, "" where it stands on. `remove`
     are members that the order wants removed from the group."""
 
@@ -34,35 +34,35 @@ class Look:
     remove: tuple[str, ...] = ()
 
 
-def look(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, now_ms: int) -> Look:
+def absence_update(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, now_ms: int) -> AbsenceUpdate:
     """The absence of an order that ends with one, after this answer. While the group moves it does not show what its
     members are and have; only a member that is back is seen then."""
     if answer.error or answer.state not in {GroupState.STABLE, *REBALANCING}:
-        return Look(before)
+        return AbsenceUpdate(before)
     at_rest = answer.state == GroupState.STABLE
     known = before or _begun(order, answer, now_ms)
     present = _present(order, known, answer)
     ids = frozenset(member.member_id for member in present)
     new = ids - frozenset(known.members)
     if known.stage is not Stage.EMPTYING and new:
-        return Look(known, "it is back", remove=left_behind(order, known, answer))
+        return AbsenceUpdate(known, "it is back", remove=left_behind(order, known, answer))
     held = owned(answer, ids) if at_rest else None
     if held is None:
-        return Look(before or (_seen(known, present, answer) if ids else None))
+        return AbsenceUpdate(before or (_seen(known, present, answer) if ids else None))
     if known.stage is Stage.EMPTYING and known.members and not held and ids and new == ids:
-        return Look(known, "it is back")  # under new ids only, and nothing of it runs
+        return AbsenceUpdate(known, "it is back")  # under new ids only, and nothing of it runs
     found = _moved_on(known, present, answer, held, now_ms)
     if found.stage is Stage.AWAY and order.until is Until.REMOVED:
-        return Look(found, "it is removed")
+        return AbsenceUpdate(found, "it is removed")
     if (
         found.stage is Stage.AWAY
         and found.members
         and not found.names
         and order.where.partition(":")[2] in found.members
     ):
-        return Look(found, "it is gone, and nothing would identify it when it comes back")
+        return AbsenceUpdate(found, "it is gone, and nothing would identify it when it comes back")
     removed = order.until is Until.REMOVED and found.stage is Stage.EMPTY
-    return Look(found, remove=found.members if removed else ())
+    return AbsenceUpdate(found, remove=found.members if removed else ())
 
 
 def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
@@ -160,8 +160,8 @@ def _called(member: DescribedMember, protocol: str) -> set[str]:
     return {name for name in (member.instance_id, process, member.client_id) if name}
 
 
-def _names(member: DescribedMember, ours: frozenset[str], answer: DescribeAnswer) -> set[str]:
+def _names(member: DescribedMember, own: frozenset[str], answer: DescribeAnswer) -> set[str]:
     """The same without a client id that others have, too. What has a process id has it in every thread."""
     called = _called(member, answer.protocol)
-    shared = any(m.client_id == member.client_id for m in answer.members if m.member_id not in ours)
+    shared = any(m.client_id == member.client_id for m in answer.members if m.member_id not in own)
     return called - {member.client_id} if shared else called

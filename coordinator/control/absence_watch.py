@@ -10,13 +10,13 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control.absence import Look, left_behind, look
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update, left_behind
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 
 # While the group waits, it may wait for a member whose successor is here.
-LOOK_S, MOVING_LOOK_S = 1.0, 0.25
+POLL_S, MOVING_POLL_S = 1.0, 0.25
 # Answers of large groups are large; such groups are looked at less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 
@@ -30,17 +30,17 @@ class Groups(Protocol):
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers: ...
 
 
-class Orders(Protocol):
+class AbsenceOrders(Protocol):
     """What is needed of `Controller`."""
 
     def absences(self) -> Sequence[tuple[PlacementOrder, Absence | None]]: ...
-    def absence_seen(self, order: PlacementOrder, found: Look) -> None: ...
+    def absence_seen(self, order: PlacementOrder, found: AbsenceUpdate) -> None: ...
 
 
 class AbsenceWatch:
     """All groups of a process; `run` until it is cancelled. Without such an order it asks for nothing."""
 
-    def __init__(self, orders: Orders, groups: Groups, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, orders: AbsenceOrders, groups: Groups, wall_clock: Callable[[], float] = time.time) -> None:
         self._orders = orders
         self._groups = groups
         self._wall_clock = wall_clock
@@ -54,7 +54,7 @@ class AbsenceWatch:
 
     async def run(self) -> None:
         while True:
-            pause_s = LOOK_S
+            pause_s = POLL_S
             self._stirring.clear()
             try:
                 pause_s = await self.turn()
@@ -66,18 +66,18 @@ class AbsenceWatch:
     async def turn(self) -> float:
         """One look at each group that has such an order, or in whose rebalance one has ended; returns the seconds until
         the next."""
-        size, look_s = 0, LOOK_S
+        size, poll_s = 0, POLL_S
         for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.absences())):
             try:
                 answer = await self._groups.describe_group(group)
                 await self._judge(group, answer)
             except TransportError as error:
-                self._told_once(group, str(error))
+                self._warn_once(group, str(error))
             else:
-                self._told_once(group, membership.name_of(answer.error) if answer.error else "")
+                self._warn_once(group, membership.name_of(answer.error) if answer.error else "")
                 size += sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-                look_s = MOVING_LOOK_S if answer.state in REBALANCING else look_s
-        return max(look_s, size / BYTES_PER_SECOND_MAX)
+                poll_s = MOVING_POLL_S if answer.state in REBALANCING else poll_s
+        return max(poll_s, size / BYTES_PER_SECOND_MAX)
 
     async def _judge(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
@@ -86,7 +86,7 @@ class AbsenceWatch:
             if answer.state not in REBALANCING:
                 del self._back[order.key]
         for order, before in [one for one in self._orders.absences() if one[0].target == group]:
-            found = look(order, before, answer, now_ms)
+            found = absence_update(order, before, answer, now_ms)
             self._orders.absence_seen(order, found)
             await self._remove(order, found.remove)
             if found.ended and found.absence is not None:
@@ -103,7 +103,7 @@ class AbsenceWatch:
         else:
             log.info("removed", group=order.target, where=order.where, members=len(member_ids), order=order.sentence)
 
-    def _told_once(self, group: str, why: str) -> None:
+    def _warn_once(self, group: str, why: str) -> None:
         if why and why != self._trouble.get(group):
             log.warning("absence_not_seen", group=group, reason=why)
         self._trouble[group] = why

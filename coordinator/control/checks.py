@@ -1,4 +1,4 @@
-"""Whether an order can be carried out, by the beats in the control topic. Pure: records are the topic's by key,
+"""Whether an order can be carried out, by the heartbeats in the control topic. Pure: records are the topic's by key,
 `now_ms` is the wall clock."""
 
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARD_MS,
     Absence,
-    Beat,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     PlacementOrder,
@@ -20,9 +20,13 @@ NEEDS_A_LEADER = (OrderKind.REBALANCE,)
 HEARD = f"within {HEARD_MS // 1000} s"
 
 
-def heard(records: Mapping[str, Record], now_ms: int) -> list[Beat]:
-    """The beats of processes that live."""
-    return [beat for beat in records.values() if isinstance(beat, Beat) and beat.at_ms >= now_ms - HEARD_MS]
+def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]:
+    """The heartbeats of processes that live."""
+    return [
+        heartbeat
+        for heartbeat in records.values()
+        if isinstance(heartbeat, InstanceHeartbeat) and heartbeat.at_ms >= now_ms - HEARD_MS
+    ]
 
 
 def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
@@ -33,7 +37,9 @@ def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence 
 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:
     """The policy by which the group is planned, None where nobody says."""
-    return next((beat.policies[group] for beat in heard(records, now_ms) if group in beat.policies), None)
+    return next(
+        (heartbeat.policies[group] for heartbeat in heard(records, now_ms) if group in heartbeat.policies), None
+    )
 
 
 def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_ms: int) -> str:
@@ -41,13 +47,15 @@ def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_
     living = heard(records, now_ms)
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)
-    keepers = [beat for beat in living if order.target in beat.groups]
+    keepers = [heartbeat for heartbeat in living if order.target in heartbeat.groups]
     if not keepers:
-        known = _listed({group for beat in living for group in beat.groups}, "groups with an instance of Bellwether")
+        known = _listed(
+            {group for heartbeat in living for group in heartbeat.groups}, "groups with an instance of Bellwether"
+        )
         return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {known}."
-    leads = any(order.target in beat.leads for beat in keepers)
+    leads = any(order.target in heartbeat.leads for heartbeat in keepers)
     placement = isinstance(order, PlacementOrder)
-    deaf = [beat for beat in keepers if beat.policies and order.target not in beat.orders_for]
+    deaf = [heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for]
     if placement and deaf:
         policy = deaf[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
@@ -58,15 +66,15 @@ def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_
     return ""
 
 
-def _nobody_to_drain(target: str, living: list[Beat]) -> str:
-    named = [beat for beat in living if target in (beat.sidecar, EVERYBODY)]
+def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
+    named = [heartbeat for heartbeat in living if target in (heartbeat.instance, EVERYBODY)]
     if not named:
-        known = _listed({beat.sidecar for beat in living}, "instances that have reported")
+        known = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
         return f"No instance of Bellwether '{target}' has reported in the control topic {HEARD}; {known}."
-    led = {group: beat for beat in named for group in beat.leads}
+    led = {group: heartbeat for heartbeat in named for group in heartbeat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."
-    alone = [g for g, by in led.items() if not any(g in b.stands_by for b in living if b.sidecar != by.sidecar)]
+    alone = [g for g, by in led.items() if not any(g in b.standby_for for b in living if b.instance != by.instance)]
     if alone:
         groups = _listed(alone, "groups without a standby")
         remedy = "start another instance of Bellwether with standby = true, or use 'bellwether leave'"

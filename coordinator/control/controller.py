@@ -1,6 +1,6 @@
-"""Between the control topic and the groups of this process: keeps operators' orders, sends the beat of this process,
-and decides by the beats which instance is active. It holds no rules of its own: `records` reads orders, `active_role`
-judges beats, and memberships follow events.
+"""Between the control topic and the groups of this process: keeps operators' orders, sends the heartbeat of this
+process, and decides by the heartbeats which instance is active. It holds no rules of its own: `records` reads orders,
+`active_role` judges heartbeats, and memberships follow events.
 
 Events to memberships are levels, not edges: the same one may come twice, and one that was lost is sent again.
 """
@@ -16,8 +16,8 @@ import structlog
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
-from bellwether_kafka.coordinator.control.absence import Look
-from bellwether_kafka.coordinator.control.active_role import Sidecars
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
@@ -27,11 +27,11 @@ from bellwether_kafka.coordinator.membership import (
     HandBackRemembered,
     MembershipView,
     Note,
-    OrdersStand,
+    OrdersInForce,
     State,
 )
 
-BEAT_S = 1.0
+HEARTBEAT_S = 1.0
 HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
 RELEASE_MS_MIN = 30_000  # members that are seen earlier may be those that have just stopped
@@ -41,10 +41,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControlReport:
-    """For metrics: `silence_s` is how long Bellwether's own beat has not come back through the topic."""
+    """For metrics: `silence_s` is how long Bellwether's own heartbeat has not come back through the topic."""
 
     orders: tuple[records.Order | records.PlacementOrder, ...]
-    living: int  # sidecars heard lately, this one not counted
+    living: int  # instances heard lately, this one not counted
     silence_s: float
 
 
@@ -56,7 +56,7 @@ def ignore(_: records.Stopped) -> None:
     """Where no group is watched for members whose process has ended."""
 
 
-class Orders(Protocol):
+class OrderSource(Protocol):
     """Where records come from and go to: `ControlTopic`, or `LocalOrders` where there is none."""
 
     topic: str
@@ -82,7 +82,7 @@ class Runner(Protocol):
     @property
     def digest(self) -> str: ...
     def rule(self, rules: tuple[Rule, ...], order: str) -> None: ...
-    def begin_round(self, order: str) -> None: ...
+    def begin_rebalance(self, order: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -92,38 +92,38 @@ class _GroupState:
     runner: Runner
     active: bool  # Bellwether leads it or tries to
     handed_back: HandedBack | None = None
-    orders: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
+    orders: OrdersInForce = field(default_factory=lambda: OrdersInForce("", ""))
     placed: tuple[records.PlacementOrder, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
 
 class Controller:
-    """One per process, for its event loop. `standby`: the process shares its instance id with other sidecars."""
+    """One per process, for its event loop. `standby`: the process shares its instance id with other instances."""
 
     def __init__(
         self,
-        topic: Orders,
+        topic: OrderSource,
         settings: records.ControlSettings,
         runners: Mapping[str, Runner],
         *,
         on_control: Sequence[OnControl] = (),
         on_stopped: OnStopped = ignore,
-        beat_s: float = BEAT_S,
+        heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self.sidecar_id = settings.sidecar_id
+        self.instance_name = settings.instance_name
         self._topic = topic
         self._standby = settings.standby
         self._on_control = on_control
         self._on_stopped = on_stopped
-        self._beat_s = beat_s
+        self._heartbeat_s = heartbeat_s
         self._heard_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
         self._orders = records.OrderState()
-        self._sidecars = Sidecars(settings.sidecar_id)
+        self._instances = Instances(settings.instance_name)
         self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
@@ -135,16 +135,16 @@ class Controller:
         while not self._caught_up.is_set():
             self._report()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._caught_up.wait(), self._beat_s)
+                await asyncio.wait_for(self._caught_up.wait(), self._heartbeat_s)
         while True:
             try:
                 self._report()
                 self._housekeeping()
                 self.review()
-                self._beat(between=False)
+                self._heartbeat(between=False)
             except Exception:
-                log.exception("control_desk_stumbled")
-            await asyncio.sleep(self._beat_s)
+                log.exception("control_loop_failed")
+            await asyncio.sleep(self._heartbeat_s)
 
     async def hand_all_over(self) -> None:
         """Before an orderly end: returns when standbys have taken Bellwether's groups, or nobody has for
@@ -164,13 +164,13 @@ class Controller:
             return False
         self._hand_over([group], reason)
         while state.hands_over_until and self._clock() < state.hands_over_until:
-            if self._sidecars.leader(group):
+            if self._instances.leader(group):
                 return True
             await asyncio.sleep(STOP_POLL_S)
         return False
 
     async def close(self) -> None:
-        self._topic.withdraw(records.beat_key(self.sidecar_id))
+        self._topic.withdraw(records.heartbeat_key(self.instance_name))
         await self._topic.close()
 
     # ---- evacuations that end with an absence --------------------------------------------------------------------
@@ -181,23 +181,23 @@ class Controller:
         if not self._caught_up.is_set():
             return ()
         now_ms = int(self._wall_clock() * 1000)
-        standing = [order for group in self._groups for order in self._orders.placements(group, now_ms)]
-        tied = [order for order in standing if order.until is not records.Until.EXPIRY]
+        in_force = [order for group in self._groups for order in self._orders.placements(group, now_ms)]
+        tied = [order for order in in_force if order.until is not records.Until.EXPIRY]
         return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
 
     def _watches(self, order: records.PlacementOrder) -> bool:
         state, absence = self._groups[order.target], self._orders.absence(order)
-        emptied = absence is not None and absence.stage is not records.Stage.EMPTYING
-        return leads(state.runner) or (emptied and state.active and not given_up(state.runner))
+        evacuated = absence is not None and absence.stage is not records.Stage.EMPTYING
+        return leads(state.runner) or (evacuated and state.active and not given_up(state.runner))
 
     def emptying(self, group: str) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
         """The evacuations that stand in the group, and how far those that end with an absence have come."""
         now_ms = int(self._wall_clock() * 1000)
-        standing = self._orders.placements(group, now_ms)
-        found = [order for order in standing if order.kind is records.PlacementKind.EVACUATE]
+        in_force = self._orders.placements(group, now_ms)
+        found = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
         return tuple((order, self._orders.absence(order)) for order in found)
 
-    def absence_seen(self, order: records.PlacementOrder, found: Look) -> None:
+    def absence_seen(self, order: records.PlacementOrder, found: AbsenceUpdate) -> None:
         """What a look at the group has shown; a look that came too late for the order changes nothing."""
         state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
         if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
@@ -216,11 +216,11 @@ class Controller:
             self._topic.write(found.absence)
 
     def _report(self) -> None:
-        orders = self._orders.all_standing(int(self._wall_clock() * 1000))
-        ours = {*self._groups, self.sidecar_id, records.EVERYBODY}
+        orders = self._orders.all_in_force(int(self._wall_clock() * 1000))
+        own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
         given = [order for order in orders if isinstance(order, records.Order | records.PlacementOrder)]
-        concern_us = tuple(order for order in given if order.target in ours)
-        found = ControlReport(concern_us, len(self._sidecars.living()), self._clock() - self._heard_at)
+        own_orders = tuple(order for order in given if order.target in own_targets)
+        found = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._heard_at)
         for observer in self._on_control:
             observer(found)
 
@@ -228,12 +228,12 @@ class Controller:
 
     def _heard(self, key: str, record: records.Record | None) -> None:
         kind, _, target = key.partition("/")
-        if isinstance(record, records.Beat):
-            self._sidecars.heard(record)
-            if record.sidecar == self.sidecar_id:
+        if isinstance(record, records.InstanceHeartbeat):
+            self._instances.heard(record)
+            if record.instance == self.instance_name:
                 self._heard_at = self._clock()
-        elif record is None and kind == "beat":
-            self._sidecars.gone(target)
+        elif record is None and kind == records.HEARTBEAT:
+            self._instances.gone(target)
         elif isinstance(record, records.Stopped):
             self._members_stopped(record)
         else:
@@ -249,9 +249,9 @@ class Controller:
             self._topic.withdraw(record.key)
 
     def _all_read(self) -> None:
-        self._sidecars.started()
+        self._instances.started()
         self._caught_up.set()
-        log.info("control_topic_read", topic=self._topic.topic, sidecar=self.sidecar_id, standby=self._standby)
+        log.info("control_topic_read", topic=self._topic.topic, instance=self.instance_name, standby=self._standby)
 
     # ---- what follows from it ------------------------------------------------------------------------------------
 
@@ -269,25 +269,25 @@ class Controller:
             self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
                 self._update_role(group, state)
-        self._obey_drains(now_ms)
+        self._carry_out_drains(now_ms)
 
     def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
-        leave = self._orders.standing(records.OrderKind.LEAVE, group, now_ms)
-        pause = self._orders.standing(records.OrderKind.PAUSE, group, now_ms)
+        leave = self._orders.in_force(records.OrderKind.LEAVE, group, now_ms)
+        pause = self._orders.in_force(records.OrderKind.PAUSE, group, now_ms)
         release = self._release(group, state, now_ms)
-        standing = OrdersStand(leave=_sentence(leave), pause=_sentence(pause), release=_sentence(release))
-        if standing != state.orders:
-            state.orders = standing
-            log.info("orders_in_force", group=group, **asdict(standing))
-            state.runner.post(standing)
-        again = self._orders.standing(records.OrderKind.REBALANCE, group, now_ms)
+        in_force = OrdersInForce(leave=_sentence(leave), pause=_sentence(pause), release=_sentence(release))
+        if in_force != state.orders:
+            state.orders = in_force
+            log.info("orders_in_force", group=group, **asdict(in_force))
+            state.runner.post(in_force)
+        again = self._orders.in_force(records.OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
             self._done(again)
-            state.runner.begin_round(again.sentence)
+            state.runner.begin_rebalance(again.sentence)
 
     def _release(self, group: str, state: _GroupState, now_ms: int) -> records.Order | None:
         """The order that is in force; it ends when members have joined."""
-        order = self._orders.standing(records.OrderKind.RELEASE, group, now_ms)
+        order = self._orders.in_force(records.OrderKind.RELEASE, group, now_ms)
         if order is None or not (state.active and state.runner.membership.has_members):
             return order
         if now_ms - order.at_ms < RELEASE_MS_MIN:
@@ -298,13 +298,13 @@ class Controller:
 
     def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
         """A leader plans by them from now on."""
-        standing, before = self._orders.placements(group, now_ms), state.placed
-        rules = tuple(order.rule for order in standing)
+        in_force, before = self._orders.placements(group, now_ms), state.placed
+        rules = tuple(order.rule for order in in_force)
         if rules == tuple(order.rule for order in before):
             return
-        log.info("rules_in_force", group=group, rules=[order.sentence for order in standing])
-        state.placed = standing
-        state.runner.rule(rules, "; ".join(_news(before, standing, now_ms, self._ended)))
+        log.info("rules_in_force", group=group, rules=[order.sentence for order in in_force])
+        state.placed = in_force
+        state.runner.rule(rules, "; ".join(_news(before, in_force, now_ms, self._ended)))
         for order in before:
             self._ended.pop(order.key, None)
 
@@ -343,37 +343,38 @@ class Controller:
         if state.hands_over_until:
             self._watch_hand_over(group, state, leading=leading)
         elif not state.active:
-            reason = "" if self._stopping else self._sidecars.reason_to_take_over(group)
+            reason = "" if self._stopping else self._instances.reason_to_take_over(group)
             if reason:
                 self._activate(group, state, reason)
         else:
-            better = self._sidecars.must_yield(group, leading=leading, fenced=not member.has_active_role)
+            better = self._instances.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
                 self._deactivate(group, state, f"{better} leads it")
-            elif not member.has_active_role:  # fenced, and no sidecar that Bellwether knows of says that it was the one
-                state.runner.post(ActiveRoleChanged(ours=True, reason="no other instance of Bellwether leads it"))
+            # fenced, and no instance that Bellwether knows of says that it was the one
+            elif not member.has_active_role:
+                state.runner.post(ActiveRoleChanged(active=True, reason="no other instance of Bellwether leads it"))
         if leading != state.leads:
             state.leads = leading
-            self._beat()
+            self._heartbeat()
 
     def _activate(self, group: str, state: _GroupState, reason: str) -> None:
-        log.info("standby_takes_over", group=group, reason=reason, sidecar=self.sidecar_id)
+        log.info("standby_takes_over", group=group, reason=reason, instance=self.instance_name)
         state.active = True
-        self._beat()  # before Bellwether joins: the one that is fenced then knows by whom
-        state.runner.post(ActiveRoleChanged(ours=True, reason=reason))
+        self._heartbeat()  # before Bellwether joins: the one that is fenced then knows by whom
+        state.runner.post(ActiveRoleChanged(active=True, reason=reason))
 
     def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
-        log.info("standby_stands_by", group=group, reason=reason, sidecar=self.sidecar_id)
+        log.info("lead_released", group=group, reason=reason, instance=self.instance_name)
         state.active = False
         state.hands_over_until = 0.0
-        state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
-        self._beat()
+        state.runner.post(ActiveRoleChanged(active=False, reason=reason))
+        self._heartbeat()
 
     # ---- handing over --------------------------------------------------------------------------------------------
 
-    def _obey_drains(self, now_ms: int) -> None:
-        for target in (self.sidecar_id, records.EVERYBODY):
-            order = self._orders.standing(records.OrderKind.DRAIN, target, now_ms)
+    def _carry_out_drains(self, now_ms: int) -> None:
+        for target in (self.instance_name, records.EVERYBODY):
+            order = self._orders.in_force(records.OrderKind.DRAIN, target, now_ms)
             if order is None or not any(leads(state.runner) for state in self._groups.values()):
                 continue
             self._done(order)
@@ -385,14 +386,14 @@ class Controller:
             state = self._groups[group]
             if not leads(state.runner) or state.hands_over_until:
                 continue
-            successors = self._sidecars.successors(group)
+            successors = self._instances.successors(group)
             if not successors:
                 log.warning("nobody_to_hand_over_to", group=group, reason=reason)
                 continue
             log.info("hands_over", group=group, to=successors[0], reason=reason)
             state.hands_over_until = limit
-            state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
-        self._beat()
+            state.runner.post(ActiveRoleChanged(active=False, reason=reason))
+        self._heartbeat()
 
     def _watch_hand_over(self, group: str, state: _GroupState, *, leading: bool) -> None:
         if not leading:
@@ -400,21 +401,22 @@ class Controller:
         elif self._clock() >= state.hands_over_until:
             log.warning("hand_over_failed", group=group, reason="no standby has taken the group in time")
             state.hands_over_until = 0.0
-            state.runner.post(ActiveRoleChanged(ours=True, reason="no standby has taken the group"))
+            state.runner.post(ActiveRoleChanged(active=True, reason="no standby has taken the group"))
 
-    # ---- beats ---------------------------------------------------------------------------------------------------
+    # ---- heartbeats
+    # ---------------------------------------------------------------------------------------------------
 
-    def _beat(self, *, between: bool = True) -> None:
+    def _heartbeat(self, *, between: bool = True) -> None:
         if not self._caught_up.is_set():
             return
         # Of a group that Bellwether has given up no member shall wait for it.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
         self._topic.write(
-            records.Beat(
-                self.sidecar_id,
+            records.InstanceHeartbeat(
+                self.instance_name,
                 leads=tuple(group for group, state in groups if leads(state.runner)),
                 claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
-                stands_by=() if self._stopping else tuple(group for group, state in groups if not state.active),
+                standby_for=() if self._stopping else tuple(group for group, state in groups if not state.active),
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=int(self._wall_clock() * 1000),
                 between=between,
@@ -424,9 +426,9 @@ class Controller:
         )
 
     def _housekeeping(self) -> None:
-        for sidecar in self._sidecars.forgotten():
-            self._sidecars.gone(sidecar)
-            self._topic.withdraw(records.beat_key(sidecar))
+        for instance in self._instances.forgotten():
+            self._instances.gone(instance)
+            self._topic.withdraw(records.heartbeat_key(instance))
         for absence in self._orders.left_over(int(self._wall_clock() * 1000)):
             if absence.target in self._groups and leads(self._groups[absence.target].runner):
                 self._withdraw(absence.key)
@@ -434,17 +436,17 @@ class Controller:
 
 def _news(
     before: Sequence[records.PlacementOrder],
-    standing: Sequence[records.PlacementOrder],
+    in_force: Sequence[records.PlacementOrder],
     now_ms: int,
     why: Mapping[str, str],
 ) -> list[str]:
     """What is ordered anew, and what has ended and how; `why` has the reason by key, of orders that Bellwether has
     ended."""
-    known, kept = {order.rule for order in before}, {order.key for order in standing}
-    said = [order.sentence for order in standing if order.rule not in known]
+    known, kept = {order.rule for order in before}, {order.key for order in in_force}
+    message = [order.sentence for order in in_force if order.rule not in known]
     ended = [order for order in before if order.key not in kept]
     how = {order: "expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended}
-    return said + [f"{order.sentence}: {end}" for order, end in how.items()]
+    return message + [f"{order.sentence}: {end}" for order, end in how.items()]
 
 
 def _sentence(order: records.Order | None) -> str:

@@ -27,13 +27,21 @@ import structlog
 
 from bellwether_kafka.bounded import json_of, read_small
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
-from bellwether_kafka.coordinator.control.records import Beat, Order, OrderKind, Record, RecordError, Stopped, decode
+from bellwether_kafka.coordinator.control.records import (
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    Record,
+    RecordError,
+    Stopped,
+    decode,
+)
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
 
 PREFIX = "bellwether-orders-"
 SOCKETS = Path("/proc/net/unix")  # lists abstract names with an @
 REQUEST_BYTES_MAX = 65_536
-ANSWER_BYTES_MAX = 50_000_000  # orders, and the beat of a process with every group of a cluster
+ANSWER_BYTES_MAX = 50_000_000  # orders, and the heartbeat of a process with every group of a cluster
 FILE_BYTES_MAX = 10_000_000
 ANSWER_TIMEOUT_S = 5.0
 KINDS = (
@@ -112,13 +120,13 @@ class LocalOrders:
         self._bootstrap = bootstrap
         self._file = HandBackFile(bootstrap, folder)
         self._records: dict[str, Record] = {}
-        self._tell: OnRecord = lambda _key, _record: None
+        self._on_record: OnRecord = lambda _key, _record: None
         self._listening: asyncio.Task[None] | None = None
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         # Later, as from a topic: the controller writes while it carries out what it has heard.
-        self._tell = lambda key, record: void(loop.call_soon(on_record, key, record))
+        self._on_record = lambda key, record: discard(loop.call_soon(on_record, key, record))
         for key, record in self._file.read().items():
             self._set(key, record)
         loop.call_soon(on_caught_up)
@@ -142,7 +150,7 @@ class LocalOrders:
         self._records.pop(key, None)
         if record is not None:
             self._records[key] = record
-        self._tell(key, record)
+        self._on_record(key, record)
 
     async def _listen(self) -> None:
         try:
@@ -169,13 +177,13 @@ class LocalOrders:
     def _answer(self, request: bytes) -> dict[str, Any]:
         error = ""
         try:
-            self._obey(json_of(request))
+            self._handle(json_of(request))
         except (AttributeError, KeyError, TypeError, ValueError) as refused:
             error = str(refused) if isinstance(refused, RecordError) else "the request is not understood"
         records = {key: record.to_json() for key, record in self._records.items()}
         return {"bootstrap": self._bootstrap, "records": records, "error": error}
 
-    def _obey(self, request: Mapping[str, Any]) -> None:
+    def _handle(self, request: Mapping[str, Any]) -> None:
         if not request:
             return
         key, value = request["key"], request["value"]
@@ -190,7 +198,7 @@ class LocalOrders:
         self._set(key, record)
 
 
-def void(_: object) -> None:
+def discard(_: object) -> None:
     """For a callback whose result nobody wants."""
 
 
@@ -202,8 +210,8 @@ class LocalProcess:
     bootstrap: str
     records: Mapping[str, Record]
 
-    def looks_after(self, group: str) -> bool:
-        return any(isinstance(record, Beat) and group in record.groups for record in self.records.values())
+    def serves(self, group: str) -> bool:
+        return any(isinstance(record, InstanceHeartbeat) and group in record.groups for record in self.records.values())
 
     def is_on(self, bootstrap: str) -> bool:
         """Whether it has a broker in common with these bootstrap.servers."""
@@ -216,7 +224,7 @@ def local_processes(bootstrap: str) -> list[LocalProcess]:
     return [process for process in found if process is not None and process.is_on(bootstrap)]
 
 
-class LocalDesk:
+class LocalChannel:
     """A command's side: what these processes have been ordered."""
 
     def __init__(self, processes: Iterable[LocalProcess]) -> None:
@@ -277,8 +285,8 @@ def _records(answer: Mapping[str, Any]) -> Iterable[tuple[str, Record]]:
 def is_same_user(line: socket.socket) -> bool:
     """Whether Bellwether's own user is at the other end, in a process that Bellwether can see: one of another
     container, which may have the same user number and the same network, has the process id 0 here."""
-    told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(told)
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
     return bool(process > 0 and user == os.geteuid())
 
 

@@ -1,5 +1,5 @@
-"""Records of the control topic, operators' orders and sidecars' beats: bytes to frozen values and back, and the fold of
-the topic into what is in force. Pure: `now_ms` is an argument.
+"""Records of the control topic, operators' orders and instances' heartbeats: bytes to frozen values and back, and the
+fold of the topic into what is in force. Pure: `now_ms` is an argument.
 
 The topic is compacted: a key's last value is the truth, and a record without a value withdraws it. A key is the kind,
 a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 VERSION = 1
 EVERYBODY = "*"  # a drain's target: the one that leads
-BEAT = "beat"
+HEARTBEAT = "beat"
 ABSENCE = "absence"
 STOPPED = "stopped"
 NO_END_MS = 253_402_300_799_000  # the last second of the year 9999: an order that something else than time ends
-HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
+HEARD_MS = 10_000  # an instance whose last heartbeat is older has ended, or cannot be heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ControlSettings:
     Bellwether's instance id, which takes a topic."""
 
     topic: str
-    sidecar_id: str
+    instance_name: str
     standby: bool = False
 
 
@@ -50,7 +50,7 @@ class Record(Protocol):
 
 
 class OrderKind(Enum):
-    """What operators can order of a group (of a sidecar: DRAIN)."""
+    """What operators can order of a group (of an instance: DRAIN)."""
 
     LEAVE = "leave"  # leave the group and stay out of it
     RELEASE = "release"  # stay out of the group while it has no member; withdrawn when members have joined
@@ -61,7 +61,7 @@ class OrderKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order. `target` is a group; of a drain the id of a sidecar, or "*". It stands until `expires_ms`."""
+    """One order. `target` is a group; of a drain the id of an instance, or "*". It stands until `expires_ms`."""
 
     kind: OrderKind
     target: str
@@ -198,43 +198,43 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
+class InstanceHeartbeat:
+    """An instance is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
     `hands_over` is part of `leads`: it leads them until another has taken them. `between`: sent because something has
     changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
     (empty: a version that does not say). `orders_for` has the groups whose plans carry out pins, bans and evacuations.
     """
 
-    sidecar: str
+    instance: str
     leads: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
-    stands_by: tuple[str, ...] = ()
+    standby_for: tuple[str, ...] = ()
     hands_over: tuple[str, ...] = ()
     at_ms: int = 0
-    expires_ms: int = 0  # a beat ends by silence, not by a clock
+    expires_ms: int = 0  # a heartbeat ends by silence, not by a clock
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
     orders_for: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        return beat_key(self.sidecar)
+        return heartbeat_key(self.instance)
 
     @property
     def groups(self) -> tuple[str, ...]:
         """All that it looks after."""
-        return (*self.leads, *self.claims, *self.stands_by)
+        return (*self.leads, *self.claims, *self.standby_for)
 
     def to_json(self) -> Mapping[str, Any]:
         return {
             "v": VERSION,
-            "kind": BEAT,
-            "target": self.sidecar,
+            "kind": HEARTBEAT,
+            "target": self.instance,
             "at_ms": self.at_ms,
             "leads": self.leads,
             "claims": self.claims,
-            "stands_by": self.stands_by,
+            "stands_by": self.standby_for,
             "hands_over": self.hands_over,
             "between": self.between,
             "policies": self.policies,
@@ -244,17 +244,17 @@ class Beat:
 
 def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bool:
     """Whether an instance that has reported lately is to lead the group, and none leads it."""
-    beats = [r for r in records.values() if isinstance(r, Beat) and r.at_ms >= now_ms - HEARD_MS]
-    claimed = any(group in beat.claims for beat in beats)
-    return claimed and not any(group in beat.leads for beat in beats)
+    heartbeats = [r for r in records.values() if isinstance(r, InstanceHeartbeat) and r.at_ms >= now_ms - HEARD_MS]
+    claimed = any(group in heartbeat.claims for heartbeat in heartbeats)
+    return claimed and not any(group in heartbeat.leads for heartbeat in heartbeats)
 
 
 def order_key(kind: OrderKind, target: str) -> str:
     return f"{kind.value}/{target}"
 
 
-def beat_key(sidecar: str) -> str:
-    return f"{BEAT}/{sidecar}"
+def heartbeat_key(instance: str) -> str:
+    return f"{HEARTBEAT}/{instance}"
 
 
 def absence_key(group: str, where: str) -> str:
@@ -335,12 +335,12 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": text(fields, "reason", "")}
 
 
-def _beat(fields: Mapping[str, Any]) -> Beat:
-    return Beat(
-        sidecar=text(fields, "target"),
+def _heartbeat(fields: Mapping[str, Any]) -> InstanceHeartbeat:
+    return InstanceHeartbeat(
+        instance=text(fields, "target"),
         leads=names(fields, "leads"),
         claims=names(fields, "claims"),
-        stands_by=names(fields, "stands_by"),
+        standby_for=names(fields, "stands_by"),
         hands_over=names(fields, "hands_over"),
         at_ms=number(fields, "at_ms"),
         between=fields.get("between") is True,
@@ -355,7 +355,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     ABSENCE: _absence,
     STOPPED: _stopped,
     HANDED_BACK: _handed_back,
-    BEAT: _beat,
+    HEARTBEAT: _heartbeat,
 }
 
 
@@ -372,15 +372,15 @@ class OrderState:
         else:
             self._orders[key] = record
 
-    def standing(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
+    def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
         """This order if it has been given and has not expired."""
         order = self._orders.get(order_key(kind, target))
         return order if isinstance(order, Order) and now_ms < order.expires_ms else None
 
     def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
         """Every pin, ban and evacuation of a group that has not expired, in the order of their keys."""
-        standing = self.all_standing(now_ms)
-        return tuple(o for o in standing if isinstance(o, PlacementOrder) and o.target == group)
+        in_force = self.all_in_force(now_ms)
+        return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
 
     def absence(self, order: PlacementOrder) -> Absence | None:
         """How far the absence has come that this order is tied to; None where no leader has said so yet."""
@@ -395,8 +395,8 @@ class OrderState:
     def left_over(self, now_ms: int) -> list[Absence]:
         """Absences whose order has expired or is gone."""
         absences = [record for record in self._orders.values() if isinstance(record, Absence)]
-        tied = {(o.target, o.where, o.at_ms) for o in self.all_standing(now_ms) if isinstance(o, PlacementOrder)}
+        tied = {(o.target, o.where, o.at_ms) for o in self.all_in_force(now_ms) if isinstance(o, PlacementOrder)}
         return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
 
-    def all_standing(self, now_ms: int) -> Iterator[Record]:
+    def all_in_force(self, now_ms: int) -> Iterator[Record]:
         return (self._orders[key] for key in sorted(self._orders) if now_ms < self._orders[key].expires_ms)

@@ -37,7 +37,7 @@ WAIT_MS = 200  # of a broker that has nothing new
 RETRY_S = 1.0
 METADATA_TIMEOUT_S = 5.0
 REPLICAS_MAX = 3
-# A beat that could not be delivered at once would be a lie later.
+# A heartbeat that could not be delivered at once would be a lie later.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
 NAMED_MAX = 100  # characters of a key
@@ -148,12 +148,12 @@ class ControlTopic:
         """`on_caught_up` is called once, when all that was in the topic has been handed over."""
         loop = asyncio.get_running_loop()
 
-        def tell(callback: Callable[..., None], *values: object) -> None:
+        def call_back(callback: Callable[..., None], *values: object) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(callback, *values)
 
         self._writer = Renewed(lambda: _producer(self._properties, DELIVERY_TIMEOUT_MS), self._properties)
-        args = (tell, on_record, on_caught_up)
+        args = (call_back, on_record, on_caught_up)
         self._thread = threading.Thread(target=self._read, args=args, name="control-topic", daemon=True)
         self._thread.start()
 
@@ -193,7 +193,7 @@ class ControlTopic:
 
     # ---- in the thread -------------------------------------------------------------------------------------------
 
-    def _read(self, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+    def _read(self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         while not self._stopping.is_set():
             try:
                 ensure_topic(self._properties, self.topic)
@@ -201,13 +201,15 @@ class ControlTopic:
             except ControlTopicError as error:
                 self._troubled(str(error))
                 self._stopping.wait(RETRY_S)
-        asyncio.run(self._follow(tell, on_record, on_caught_up))
+        asyncio.run(self._follow(call_back, on_record, on_caught_up))
 
-    async def _follow(self, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+    async def _follow(
+        self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
+    ) -> None:
         """Reads on, over new connections where the old ones fail; a failure that passes at once is not reported."""
         while not self._stopping.is_set():
             try:
-                await self._read_on(Transport(self._given), tell, on_record, on_caught_up)
+                await self._read_on(Transport(self._given), call_back, on_record, on_caught_up)
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
                     self._troubled(f"cannot be read: {_why(trouble, self.topic)}")
@@ -216,7 +218,11 @@ class ControlTopic:
             self._stopping.wait(RETRY_S)
 
     async def _read_on(
-        self, transport: Transport, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
+        self,
+        transport: Transport,
+        call_back: Callable[..., None],
+        on_record: OnRecord,
+        on_caught_up: Callable[[], None],
     ) -> None:
         topic_log = TopicLog(transport, self.topic)
         topic_log.at = self._at
@@ -225,21 +231,21 @@ class ControlTopic:
             while not self._stopping.is_set():
                 part = await topic_log.next(WAIT_MS)
                 self._at, self._failed = topic_log.at, False
-                self._hand_over(part, tell, on_record)
+                self._hand_over(part, call_back, on_record)
                 self._tend_writer()
                 if not self._caught_up and not part.error and topic_log.at >= part.end_offset:
                     self._caught_up = True
-                    tell(on_caught_up)
+                    call_back(on_caught_up)
         finally:
             await transport.close()
 
     def _tend_writer(self) -> None:
         """Takes renewed certificates, and hears what became of records."""
         if self._writer is not None:
-            self._writer.look()
+            self._writer.refresh()
             self._writer.client.poll(0)
 
-    def _hand_over(self, part: ReadRecords, tell: Callable[..., None], on_record: OnRecord) -> None:
+    def _hand_over(self, part: ReadRecords, call_back: Callable[..., None], on_record: OnRecord) -> None:
         for unread in part.unread:
             log.warning("control_record_ignored", topic=self.topic, reason=unread.sentence(self.topic))
         for key, value in part.records:
@@ -250,7 +256,7 @@ class ControlTopic:
                 log.warning("control_record_ignored", topic=self.topic, key=_named(key), reason=str(error))
                 continue
             if value is None or record is not None:
-                tell(on_record, (key or b"").decode(errors="replace"), record)
+                call_back(on_record, (key or b"").decode(errors="replace"), record)
 
 
 def _named(key: bytes | None) -> str:
@@ -266,13 +272,13 @@ def silent(_sentence: str) -> None:
 
 
 def read_all(
-    properties: Mapping[str, str], topic: str, limit_s: float, say: Callable[[str], object] = silent
+    properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object] = silent
 ) -> dict[str, Record]:
-    """What is in the topic now, by key: for commands. `say` is given a sentence for each record that cannot be read.
+    """What is in the topic now, by key: for commands. `echo` is given a sentence for each record that cannot be read.
     Raises ControlTopicError, also where there is no topic."""
     require_topic(librdkafka_properties(properties), topic)
     try:
-        return asyncio.run(_read_all(properties, topic, limit_s, say))
+        return asyncio.run(_read_all(properties, topic, limit_s, echo))
     except TimeoutError:
         raise SilentTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.") from None
     except ClientConfigError as wrong:
@@ -282,7 +288,7 @@ def read_all(
 
 
 async def _read_all(
-    properties: Mapping[str, str], topic: str, limit_s: float, say: Callable[[str], object]
+    properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object]
 ) -> dict[str, Record]:
     """Asks again until the time is over where brokers do not answer. Raises TimeoutError, and for what does not pass
     UnreachableError and TopicLogError."""
@@ -301,7 +307,7 @@ async def _read_all(
                     await asyncio.sleep(RETRY_S)
                     continue
                 if not part.error:
-                    _keep(found, part, topic, say)
+                    _keep(found, part, topic, echo)
                     end = part.end_offset
     finally:
         await transport.close()
@@ -309,29 +315,29 @@ async def _read_all(
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDesk:
+class TopicChannel:
     """A command's side of a control topic. `properties` are those of the settings. All methods raise
     ControlTopicError."""
 
     properties: Mapping[str, str]
     topic: str
-    say: Callable[[str], object] = silent  # what cannot be read
+    echo: Callable[[str], object] = silent  # what cannot be read
 
     def read(self) -> dict[str, Record]:
-        return read_all(self.properties, self.topic, READ_S, self.say)
+        return read_all(self.properties, self.topic, READ_S, self.echo)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         write_now(self.properties, self.topic, key, value)
 
 
-def _keep(found: dict[str, Record], part: ReadRecords, topic: str, say: Callable[[str], object]) -> None:
+def _keep(found: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:
     for unread in part.unread:
-        say(unread.sentence(topic))
+        echo(unread.sentence(topic))
     for key, value in part.records:
         try:
             record = None if value is None else decode(key, value)
         except RecordError as why:
-            say(f"The record {_named(key)!r} of the control topic is ignored: {why}.")
+            echo(f"The record {_named(key)!r} of the control topic is ignored: {why}.")
             continue
         name = (key or b"").decode(errors="replace")
         found.pop(name, None)
@@ -357,10 +363,10 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
 
 
 def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
-    ours = {
+    own_settings = {
         "compression.codec": "none",
         "allow.auto.create.topics": False,
         "message.timeout.ms": timeout_ms,
         "log_level": "0",
     }
-    return librdkafka_client(Producer, {"linger.ms": 0, **properties, **ours})
+    return librdkafka_client(Producer, {"linger.ms": 0, **properties, **own_settings})

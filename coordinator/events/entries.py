@@ -18,7 +18,7 @@ def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
     """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
     keys = [owner.key for owner in plan.owners]
     previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
-    yield from active_entries(plan, plan.owner, previous, plan.withheld.tolist())
+    yield from active_entries(plan, plan.owner, previous, plan.pending.tolist())
     rack_of = {owner.key: owner.rack for owner in plan.owners}
     for copy in plan.state.copies:
         role, member = WARMUP if copy.warmup else STANDBY, str(copy.process_id)
@@ -26,7 +26,7 @@ def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
 
 
 def active_entries(
-    plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], withheld: Sequence[bool]
+    plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], pending: Sequence[bool]
 ) -> Iterator[dict[str, Any]]:
     """One entry per partition whose item has an owner in `owner`; the other columns have an entry per item, too."""
     places, target = Places(plan.cluster), owner.tolist()
@@ -41,7 +41,7 @@ def active_entries(
             "member": keys[target[item]],
             "rack": racks[target[item]],
             "previous": previous[item],
-            "withheld": withheld[item],
+            "withheld": pending[item],
         }
 
 

@@ -44,8 +44,8 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
         return int(json_of(fetched(address, ANSWER_BYTES_MAX, TIMEOUT_S, body=body, headers=headers))["id"])
     except urllib.error.HTTPError as error:
         error.close()
-        said = f"{error.code} {error.reason}"
-        raise RegistryError(f"The schema registry at {where} refused {schema.event}: {said}.") from None
+        refusal = f"{error.code} {error.reason}"
+        raise RegistryError(f"The schema registry at {where} refused {schema.event}: {refusal}.") from None
     except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise RegistryError(f"The schema registry at {where} gave no id for {schema.event}: {error}.") from None
 

@@ -17,7 +17,7 @@ import structlog
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
-from bellwether_kafka.coordinator.ghosts.long_round import LongRounds
+from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
@@ -56,7 +56,7 @@ class GhostObservers(Protocol):
     def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
 
 
-class Led(Protocol):
+class LedMembership(Protocol):
     """What is needed of `runtime.GroupRunner`."""
 
     @property
@@ -76,7 +76,7 @@ class GhostWatch:
         group_id: str,
         transport: Transport,
         options: GhostOptions,
-        led: Led | None,
+        led: LedMembership | None,
         observers: GhostObservers,
         before_removal: BeforeRemoval | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class GhostWatch:
         self._finder = GhostFinder(group_id, client_ids_unique=options.client_ids_unique)
         self._wedges = WedgeFinder()
         self._wedged = False
-        self._long_rounds = LongRounds()
+        self._long_rebalances = LongRebalances()
         self._transport = transport
         self._led = led
         self._observers = observers
@@ -137,7 +137,7 @@ class GhostWatch:
         if seen is None:
             return TROUBLE_INTERVAL_S
         if membership.assigned_by_broker(seen):
-            self._told_once(
+            self._warn_once(
                 "its broker assigns by itself (KIP-848 or another new protocol): there is nothing to assist"
             )
             return INTERVAL_S_MAX
@@ -161,12 +161,12 @@ class GhostWatch:
         return member.generation if member is not None and member.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
-        ghosts = self._finder.look(seen, time.monotonic())
+        ghosts = self._finder.refresh(seen, time.monotonic())
         for observer in self._observers.on_seen:
             observer(self.group_id, seen)
         if self._options.remove:
             for warning in self._finder.warnings():
-                self._tell(Note(NoteKind.ALERT, warning))
+                self._note(Note(NoteKind.ALERT, warning))
             if ghosts:
                 await self._bury(ghosts, seen)
         if self._stopped:
@@ -177,23 +177,23 @@ class GhostWatch:
 
     def _name_danger(self, seen: DescribeAnswer) -> None:
         member = self._member
-        ours = member.member_id if member is not None else ""
-        found = self._long_rounds.look(seen, time.monotonic(), ours)
+        own = member.member_id if member is not None else ""
+        found = self._long_rebalances.refresh(seen, time.monotonic(), own)
         if found is not None:
-            self._tell(Note(NoteKind.ALERT, found.reason))
+            self._note(Note(NoteKind.ALERT, found.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         member = self._member
-        doubt_since = member.doubt_since if member is not None else None
-        wedged = self._wedges.look(seen, doubt_since, time.monotonic())
+        unclear_since = member.unclear_since if member is not None else None
+        wedged = self._wedges.refresh(seen, unclear_since, time.monotonic())
         if wedged is not None and not self._wedged:
-            self._tell(Note(NoteKind.ALERT, wedged.reason))
+            self._note(Note(NoteKind.ALERT, wedged.reason))
         self._wedged = wedged is not None
         if wedged is None or not self._options.evict_malformed:
             return
         suspect = self._wedges.to_evict(wedged, time.monotonic())
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
-            self._tell(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
+            self._note(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
 
     async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
         if self._node is None:
@@ -215,7 +215,7 @@ class GhostWatch:
         # Whose session has just ended is gone as well, but not by Bellwether.
         self._finder.removed(gone, time.monotonic())
         for ghost in gone:
-            self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
+            self._note(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
             for observer in self._observers.on_ghost:
                 observer(self.group_id, ghost.proof)
 
@@ -231,7 +231,7 @@ class GhostWatch:
         in_front = await self._comes_before(seen, dead)
         reasons = {m: stated[m].reason for m in dead if in_front or not stated[m].static}
         if reasons and await self._remove(reasons) is not None:
-            self._tell(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
+            self._note(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
 
     async def _describe(self) -> DescribeAnswer | None:
         """None where nothing could be learnt; the next look begins with finding the coordinator node again."""
@@ -251,14 +251,14 @@ class GhostWatch:
 
     def _lost(self, why: str) -> None:
         self._node = None
-        self._told_once(why)
+        self._warn_once(why)
 
-    def _told_once(self, why: str) -> None:
+    def _warn_once(self, why: str) -> None:
         if why != self._trouble:
             self._trouble = why
             log.warning("ghosts_not_watched", group=self.group_id, reason=why)
 
-    def _tell(self, note: Note) -> None:
+    def _note(self, note: Note) -> None:
         level = log.warning if note.kind is NoteKind.ALERT else log.info
         level("ghosts", group=self.group_id, what=note.kind.name, reason=note.reason)
         for observer in self._observers.on_note:
@@ -268,7 +268,7 @@ class GhostWatch:
 def ghost_watches(
     options: Mapping[str, GhostOptions],
     transport: Transport,
-    led: Mapping[str, Led],
+    led: Mapping[str, LedMembership],
     observers: GhostObservers,
     before_removal: Mapping[str, BeforeRemoval],
 ) -> dict[str, GhostWatch]:

@@ -110,17 +110,17 @@ class WedgeFinder:
         self._at_rest: frozenset[str] | None = None  # member ids when the group last rested, None before that
         self._evicted_at = float("-inf")
 
-    def look(self, seen: DescribeAnswer, doubt_since: float | None, now: float) -> Wedged | None:
+    def refresh(self, seen: DescribeAnswer, unclear_since: float | None, now: float) -> Wedged | None:
         if seen.error:
             return None
         if seen.state == GroupState.STABLE:
             self._at_rest = frozenset(m.member_id for m in seen.members)
             return None
-        if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != GroupState.PREPARING:
+        if unclear_since is None or now - unclear_since < WEDGED_S or seen.state != GroupState.PREPARING:
             return None
         known = self._at_rest
         new = () if known is None else tuple(m for m in seen.members if m.member_id not in known)
-        return Wedged(now - doubt_since, new)
+        return Wedged(now - unclear_since, new)
 
     def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
         """The suspect to remove next, where the operator allowed it: one at a time, so that no more go than must."""

@@ -31,7 +31,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 RETURN_S = 15.0
 REMEMBERED_MAX = 20_000
 
-NO_PROCESS = str(SubscriptionInfo().process_id)  # a sidecar's, which Java never draws
+NO_PROCESS = str(SubscriptionInfo().process_id)  # an instance's, which Java never draws
 
 _DEFAULT_CLIENT_ID = re.compile(
     r"(?P<process>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-StreamThread-\d+-consumer"
@@ -42,7 +42,8 @@ _DEFAULT_CLIENT_ID = re.compile(
 class GhostOptions:
     """What may be removed from a group. `client_ids_unique`: the operator's word that no two live members on one host
     share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`).
-    `exactly_once`: the group's rebalances must not wait for longer than transactions may take (see `long_round`)."""
+    `exactly_once`: the group's rebalances must not wait for longer than transactions may take (see
+    `long_rebalance`)."""
 
     remove: bool = True
     client_ids_unique: bool = False
@@ -99,27 +100,27 @@ def process_of(client_id: str, group_id: str) -> str | None:
 
 
 class GhostFinder:
-    """One group. `look` at every answer of DescribeGroups, in the order in which they came; times are seconds."""
+    """One group. `refresh` at every answer of DescribeGroups, in the order in which they came; times are seconds."""
 
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
         self._group_id = group_id
         self._client_ids_unique = client_ids_unique
-        self._looks = 0
+        self._refreshes = 0
         self._first_seen: dict[str, int] = {}  # member id -> the look that saw it first, departed ones too
         self._at_rest: dict[str, None] = {}  # member ids that were in a Stable generation
         self._proven: dict[str, bool] = {}  # client id -> its process id is that of its member's subscription
         self._shared: dict[str, None] = {}  # client ids that two members had in one generation
-        self._doubted: dict[str, None] = {}  # client ids that came right back after a removal
+        self._returned: dict[str, None] = {}  # client ids that came right back after a removal
         self._removed_at: dict[str, float] = {}  # client id -> when one of its members was removed, or had gone
         self._present: dict[str, frozenset[str]] = {}  # client id -> its members in the last look at any of them
         self._warnings: list[str] = []
-        self._unprovable_told = False
+        self._unprovable_reported = False
 
-    def look(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
+    def refresh(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
         """The ghosts in this answer. Remembers what it needs for the next one; an error tells nothing."""
         if seen.error:
             return ()
-        self._looks += 1
+        self._refreshes += 1
         by_client: dict[str, list[DescribedMember]] = defaultdict(list)
         for member in seen.members:
             if member.instance_id is None and self._may_prove(member.client_id):
@@ -131,7 +132,7 @@ class GhostFinder:
             if seen.state in FINISHED and len(members) > 1:
                 self._bar(client_id)
             if seen.state == GroupState.STABLE:
-                self._doubted.pop(client_id, None)
+                self._returned.pop(client_id, None)
                 self._at_rest |= dict.fromkeys(m.member_id for m in members)
                 self._prove(client_id, members[0])
         ghosts = tuple(ghost for members in by_client.values() for ghost in self._dead(members))
@@ -144,8 +145,8 @@ class GhostFinder:
 
     def warnings(self) -> tuple[str, ...]:
         """Client ids that are left alone from now on, as sentences; each is told once."""
-        told, self._warnings = tuple(self._warnings), []
-        return told
+        warnings, self._warnings = tuple(self._warnings), []
+        return warnings
 
     def _may_prove(self, client_id: str) -> bool:
         return process_of(client_id, self._group_id) is not None or (self._client_ids_unique and bool(client_id))
@@ -154,9 +155,9 @@ class GhostFinder:
         for member in members:
             if member.member_id in self._first_seen:
                 continue
-            self._first_seen[member.member_id] = self._looks
+            self._first_seen[member.member_id] = self._refreshes
             if now - self._removed_at.get(client_id, float("-inf")) < RETURN_S:
-                self._doubt(client_id, twins=len(members) > 1)
+                self._distrust(client_id, twins=len(members) > 1)
 
     def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
         """Another Bellwether removes ghosts too: one that is gone while his client id stays may have been removed."""
@@ -165,10 +166,10 @@ class GhostFinder:
             self._removed_at[client_id] = now
         self._present[client_id] = present
 
-    def _doubt(self, client_id: str, *, twins: bool) -> None:
-        if client_id in self._doubted:
+    def _distrust(self, client_id: str, *, twins: bool) -> None:
+        if client_id in self._returned:
             return
-        self._doubted[client_id] = None
+        self._returned[client_id] = None
         if twins:
             self._warnings.append(
                 f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its members had gone: its"
@@ -176,11 +177,11 @@ class GhostFinder:
             )
 
     def _warn_of_unprovable(self, seen: DescribeAnswer) -> None:
-        if self._unprovable_told or self._client_ids_unique or seen.state != GroupState.STABLE:
+        if self._unprovable_reported or self._client_ids_unique or seen.state != GroupState.STABLE:
             return
         client_id = unprovable(seen.members, self._group_id)
         if client_id:
-            self._unprovable_told = True
+            self._unprovable_reported = True
             self._warnings.append(unprovable_sentence(client_id))
 
     def _bar(self, client_id: str) -> None:
@@ -200,7 +201,7 @@ class GhostFinder:
 
     def _dead(self, members: list[DescribedMember]) -> list[Ghost]:
         client_id = members[0].client_id
-        if len(members) < 2 or client_id in self._shared or client_id in self._doubted:
+        if len(members) < 2 or client_id in self._shared or client_id in self._returned:
             return []
         *older, newest = sorted(members, key=lambda m: self._first_seen[m.member_id])
         if self._first_seen[older[-1].member_id] == self._first_seen[newest.member_id]:
@@ -225,7 +226,7 @@ class GhostFinder:
             surplus = len(store) - len(here) - REMEMBERED_MAX
             for name in [name for name in store if name not in here][: max(0, surplus)]:
                 del store[name]
-        for table in (self._proven, self._shared, self._doubted, self._removed_at, self._present):
+        for table in (self._proven, self._shared, self._returned, self._removed_at, self._present):
             for client_id in list(table)[: max(0, len(table) - len(here) - REMEMBERED_MAX)]:
                 del table[client_id]
 

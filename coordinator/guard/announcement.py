@@ -10,10 +10,10 @@ import time
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.options import Say
+from bellwether_kafka.coordinator.guard.options import Echo
 
 ANNOUNCED_S = 2.5  # for Bellwether's search for a member id, and the removal
-LOOK_S = 0.05
+POLL_S = 0.05
 EXPIRES_MS = 60_000  # clocks of two machines differ
 REASON = "its guard has seen the end"
 
@@ -21,37 +21,37 @@ REASON = "its guard has seen the end"
 class Announcement:
     """Of one process."""
 
-    def __init__(self, log: evacuation.ControlLog, link: GroupLink, say: Say) -> None:
+    def __init__(self, log: evacuation.ControlLog, link: GroupLink, echo: Echo) -> None:
         self._log = log
         self._link = link
-        self._say = say
+        self._echo = echo
 
-    async def make(self, ours: members.Belonging) -> None:
+    async def make(self, own: members.Belonging) -> None:
         """Returns when Bellwether has removed these members, or need not be waited for."""
-        if not (ours.member_ids or ours.static):
+        if not (own.member_ids or own.static):
             return
         try:
             async with asyncio.timeout(ANNOUNCED_S):
-                await self._make(ours)
+                await self._make(own)
         except TimeoutError:
-            self._say(f"Bellwether has not removed its members within {ANNOUNCED_S:g} s.")
+            self._echo(f"Bellwether has not removed its members within {ANNOUNCED_S:g} s.")
         except evacuation.NotOrderedError as why:
             if why.passes:  # without a topic nothing is to be stated
-                self._say(f"Its end is not stated to a Bellwether that may be to lead: {why}")
+                self._echo(f"Its end is not stated to a Bellwether that may be to lead: {why}")
 
-    async def _make(self, ours: members.Belonging) -> None:
+    async def _make(self, own: members.Belonging) -> None:
         now_ms = int(time.time() * 1000)
         if not control.lead_is_wanted(self._link.group_id, await self._log.newest(), now_ms):
             return
         owner, expires_ms = evacuation.owner(), now_ms + EXPIRES_MS
-        stopped = control.Stopped(self._link.group_id, ours.member_ids, ours.static, owner, now_ms, expires_ms, REASON)
+        stopped = control.Stopped(self._link.group_id, own.member_ids, own.static, owner, now_ms, expires_ms, REASON)
         await self._log.write(*control.encode(stopped))
-        if ours.member_ids and await self._gone(ours):
-            self._say("Bellwether has removed its members.")
+        if own.member_ids and await self._gone(own):
+            self._echo("Bellwether has removed its members.")
 
-    async def _gone(self, ours: members.Belonging) -> bool:
+    async def _gone(self, own: members.Belonging) -> bool:
         while True:
             answer = await self._link.describe()
-            if answer is not None and not {m.member_id for m in answer.members} & {*ours.member_ids}:
+            if answer is not None and not {m.member_id for m in answer.members} & {*own.member_ids}:
                 return True
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)

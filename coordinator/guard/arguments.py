@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from bellwether_kafka.coordinator.guard.options import GRACE_S, GuardOptions
 from bellwether_kafka.coordinator.guard.process import CommandError, wait_for_pid
-from bellwether_kafka.coordinator.guard.run import guard_child, guard_process, say
+from bellwether_kafka.coordinator.guard.run import echo, guard_child, guard_process
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
 
 BAD_INPUT = 2
@@ -63,7 +63,7 @@ def guard(arguments: Sequence[str]) -> int:
     try:
         return run_guard(parsed(arguments))
     except ArgumentError as error:
-        say(str(error))
+        echo(str(error))
         return BAD_INPUT
 
 
@@ -77,10 +77,10 @@ def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) ->
             return guard_process(pid, options)
         return guard_child(given.command, options)
     except (ArgumentError, GuardSettingsError) as error:
-        say(str(error))
+        echo(str(error))
         return BAD_INPUT
     except CommandError as error:
-        say(str(error))
+        echo(str(error))
         return error.exit_code
 
 

@@ -10,23 +10,23 @@ from contextlib import suppress
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.announcement import Announcement
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
+from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
 from bellwether_kafka.coordinator.guard.process import Guarded
-from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, Proof, Removal
+from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, EndProof, MemberRemoval
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 
 # Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
-UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
+UNSETTLED_S, SETTLED_S, POLL_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
-DIRECTORY_LOOK_S, NAMELESS_LOOKS = 0.1, 50
+DIRECTORY_POLL_S, NAMELESS_POLLS = 0.1, 50
 RECORD_S = 0.25  # that SIGTERM waits until it is recorded that the process is empty
 # After the end of the process the guard delays its next start.
 END_S = 5.0
-LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
+LEFT_S, LEFT_POLL_S = 1.0, 0.02  # for what the process has started and left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
 NOBODY = "It had no proven member, so none is removed."
 
@@ -34,16 +34,16 @@ NOBODY = "It had no proven member, so none is removed."
 class Attendance:
     """The guard of one process."""
 
-    def __init__(self, process: Guarded, options: GuardOptions, transport: GroupRequests, say: Say) -> None:
+    def __init__(self, process: Guarded, options: GuardOptions, transport: GroupRequests, echo: Echo) -> None:
         self._process = process
         self._options = options
-        self._say = say
-        self._say_once = once(say)
+        self._echo = echo
+        self._echo_once = once(echo)
         self._link = GroupLink(transport, options.group_id)
         self._own = OwnMembers(process, options)
-        self._planned_stop = PlannedStop(process, options, self._link, self._own, say)
-        self._removal = Removal(options, self._link, say)
-        self._announcement = Announcement(self._planned_stop.log, self._link, say)
+        self._planned_stop = PlannedStop(process, options, self._link, self._own, echo)
+        self._removal = MemberRemoval(options, self._link, echo)
+        self._announcement = Announcement(self._planned_stop.log, self._link, echo)
         self._closed_producers: set[str] = set()  # the transactional ids of a Streams that closed before the end
         self._ending_closed: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -52,25 +52,25 @@ class Attendance:
     async def run(self) -> None:
         """Until the process has ended and its memberships with it."""
         self._process.attach(asyncio.get_running_loop())
-        looking = [asyncio.create_task(self._look_at_group())]
+        polling = [asyncio.create_task(self._poll_group())]
         if self._own.directory is not None:
-            looking.append(asyncio.create_task(self._look_at_directory(self._own.directory)))
+            polling.append(asyncio.create_task(self._poll_directory(self._own.directory)))
         try:
             await self._until(lambda: self._process.stopping)
             if not self._process.ended:
                 await self._stop()
         finally:
-            for task in looking:
+            for task in polling:
                 task.cancel()
         if self._process.ended:
             await self._end_memberships()
             await self._planned_stop.end()
         else:
-            self._say("It runs on, and is guarded no more.")
+            self._echo("It runs on, and is guarded no more.")
 
     async def _stop(self) -> None:
         """A child is emptied and stopped. A process that is not Bellwether's child is stopped by its own parent."""
-        if self._process.stops_by_us:
+        if self._process.stopped_by_guard:
             await self._planned_stop.empty(lambda: self._until(lambda: self._process.hurried))
             recording = asyncio.create_task(self._planned_stop.record_empty())
             await asyncio.wait((recording,), timeout=RECORD_S)
@@ -91,7 +91,7 @@ class Attendance:
 
     # ---- while it lives ----------------------------------------------------------------------------------------------
 
-    async def _look_at_group(self) -> None:
+    async def _poll_group(self) -> None:
         while True:
             pause_s = UNSETTLED_S
             answer = await self._link.describe()
@@ -100,45 +100,47 @@ class Attendance:
                 pause_s = self._pause_s(answer)
                 await self._planned_stop.withdraw_left()
             if self._link.trouble:
-                self._say_once(f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.")
+                self._echo_once(f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.")
             await asyncio.sleep(pause_s)
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
         settled = answer.state == GroupState.STABLE and bool(self._own.now().member_ids)
         size = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-        return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), LOOK_S_MAX)
+        return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), POLL_S_MAX)
 
-    async def _look_at_directory(self, directory: StateDirectory) -> None:
+    async def _poll_directory(self, directory: StateDirectory) -> None:
         nameless = 0
         while True:
             lock = directory.lock()
-            ours = self._own.take_lock(directory, lock)
+            own = self._own.take_lock(directory, lock)
             # Streams writes its process id a moment after it has taken the lock.
-            nameless = nameless + 1 if ours and self._own.process_id is None else 0
+            nameless = nameless + 1 if own and self._own.process_id is None else 0
             if lock.trouble:
-                self._say_once(f"The state directory shows nothing of the process: {lock.trouble}; check --state-dir.")
-            elif nameless > NAMELESS_LOOKS:
-                self._say_once(f"{directory.process_file} has no process id, so no member is known by it.")
-            elif lock.holder is not None and not ours:
+                self._echo_once(f"The state directory shows nothing of the process: {lock.trouble}; check --state-dir.")
+            elif nameless > NAMELESS_POLLS:
+                self._echo_once(f"{directory.process_file} has no process id, so no member is known by it.")
+            elif lock.holder is not None and not own:
                 whose = f"process {lock.holder}" if lock.holder else "a process that is not visible from here"
-                self._say_once(f"The state directory {directory.path} is in use by {whose}, not by the guarded one.")
+                self._echo_once(f"The state directory {directory.path} is in use by {whose}, not by the guarded one.")
             elif self._own.has_closed_streams(lock):
                 self._ending_closed = asyncio.create_task(self._end_closed())
                 await asyncio.shield(self._ending_closed)
-            await asyncio.sleep(DIRECTORY_LOOK_S)
+            await asyncio.sleep(DIRECTORY_POLL_S)
 
     async def _end_closed(self) -> None:
         """Nothing of Streams can be a member any more, although the process lives on. Its producers are fenced with the
         process' end, because their successors, if it opens Streams again, have the same ids."""
-        ours = self._own.of_streams()
-        self._doubt(ours)
+        own = self._own.of_streams()
+        self._report_objections(own)
         try:
             async with asyncio.timeout(END_S):
-                late = await self._remove_all(ours, time.monotonic(), CLOSED, self._is_closed)
+                late = await self._remove_all(own, time.monotonic(), CLOSED, self._is_closed)
         except TimeoutError:
-            self._say_once(f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble}).")
+            self._echo_once(
+                f"Kafka Streams has closed in it, but its memberships are not ended ({self._link.trouble})."
+            )
         else:
-            self._closed_producers |= self._removal.producers(ours, late)
+            self._closed_producers |= self._removal.producers(own, late)
             self._own.forget_streams()
 
     def _is_closed(self) -> bool:
@@ -158,42 +160,42 @@ class Attendance:
             what, then = "memberships are not ended", "they end with their sessions"
             if self._removal.answered:
                 what, then = "producers are not fenced", "their transactions end with transaction.timeout.ms"
-            self._say(f"Its {what} within {END_S:g} s{why}; {then}.")
+            self._echo(f"Its {what} within {END_S:g} s{why}; {then}.")
 
     async def _remove(self) -> None:
-        ours = self._own.now()
-        self._doubt(ours)
-        if not (ours.member_ids or self._own.process_id or self._own.streams_closed):
-            self._say(NOBODY)
+        own = self._own.now()
+        self._report_objections(own)
+        if not (own.member_ids or self._own.process_id or self._own.streams_closed):
+            self._echo(NOBODY)
         elif not await self._nothing_left():
-            self._say("Something of it still runs, so none of its members is removed.")
+            self._echo("Something of it still runs, so none of its members is removed.")
         else:
             ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
-            producers = self._closed_producers | self._removal.producers(ours)
-            removing = self._remove_all(ours, ended, ENDED, self._own.is_unheld)
+            producers = self._closed_producers | self._removal.producers(own)
+            removing = self._remove_all(own, ended, ENDED, self._own.is_unheld)
             late, _ = await asyncio.gather(removing, self._removal.fence(sorted(producers), self._own.is_unheld))
             more = self._removal.producers(late) - producers
             await self._removal.fence(sorted(more), self._own.is_unheld)
-            if not (ours.member_ids or late.member_ids or self._own.streams_closed):
-                self._say(NOBODY)
+            if not (own.member_ids or late.member_ids or self._own.streams_closed):
+                self._echo(NOBODY)
 
-    def _doubt(self, ours: members.Belonging) -> None:
-        for doubt in ours.doubts:
-            self._say_once(f"Not removed: {doubt}.")
+    def _report_objections(self, own: members.Belonging) -> None:
+        for objection in own.objections:
+            self._echo_once(f"Not removed: {objection}.")
 
     async def _remove_all(
-        self, ours: members.Belonging, since: float, proof: Proof, is_over: Callable[[], bool]
+        self, own: members.Belonging, since: float, proof: EndProof, is_over: Callable[[], bool]
     ) -> members.Belonging:
         """Removes these, and then those of Streams that joined after the last look, which it returns: a thread that
         is fenced leaves and joins anew (docs/reference/client-quirks.md#java-streams-threads). Of a live process the
         state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
-        await self._announcement.make(ours)
-        if ours.member_ids:
-            await self._removal.remove(ours, since, proof, self._planned_stop.empty_at)
+        await self._announcement.make(own)
+        if own.member_ids:
+            await self._removal.remove(own, since, proof, self._planned_stop.empty_at)
         answer = await self._link.describe() if self._own.process_id else None
         if answer is None or not is_over():
             return members.Belonging()
-        late = self._own.late(answer, ours)
+        late = self._own.late(answer, own)
         if late.member_ids:
             await self._removal.remove(late, since, proof, None)
         return late
@@ -203,31 +205,31 @@ class Attendance:
         while not self._own.is_gone():
             if time.monotonic() > until:
                 return False
-            await asyncio.sleep(LEFT_LOOK_S)
+            await asyncio.sleep(LEFT_POLL_S)
         return True
 
 
-async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
+async def attend(process: Guarded, options: GuardOptions, echo: Echo) -> None:
     """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
     properties cannot be used."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the guard's requests report what it would of connections
     transport = Transport(options.properties)
-    connecting = asyncio.create_task(_connect(transport, say))
+    connecting = asyncio.create_task(_connect(transport, echo))
     try:
-        await Attendance(process, options, transport, say).run()
+        await Attendance(process, options, transport, echo).run()
     finally:
         # The transport is not closed: it would wait for connections that are being made, and the process ends now.
         connecting.cancel()
 
 
-async def _connect(transport: Transport, say: Say) -> None:
+async def _connect(transport: Transport, echo: Echo) -> None:
     """Until a broker has been reached. Requests try again by themselves, but do not say what is wrong so well."""
-    say_once = once(say)
+    echo_once = once(echo)
     while True:
         try:
             await transport.start(CONNECT_MS)
         except UnreachableError as error:
-            say_once(f"{error} The guard goes on trying.")
+            echo_once(f"{error} The guard goes on trying.")
             await asyncio.sleep(RECONNECT_S)
         else:
             return

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.options import Say
+from bellwether_kafka.coordinator.guard.options import Echo
 from bellwether_kafka.coordinator.kafka import (
     OFFSET_OUT_OF_RANGE,
     Limits,
@@ -24,7 +24,8 @@ from bellwether_kafka.coordinator.kafka import (
 # Of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS,
 # NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 PASSING = frozenset((5, 6, 7, 13, 19, 20))
-# A guard has a few megabytes beside its application: the beat of an instance with two thousand groups, and no more.
+# A guard has a few megabytes beside its application: the heartbeat of an instance with two thousand groups, and no
+# more.
 FETCH_BYTES_MAX = 250_000
 LIMITS = Limits(value_bytes=250_000, batch_bytes=500_000, batch_records=5_000, bytes=500_000)
 KEPT_BYTES_MAX = 1_000_000  # of the records of one group
@@ -49,13 +50,13 @@ def silent(_sentence: str) -> None:
 
 
 class ControlLog:
-    """The control topic as group requests reach it. `say` is given what cannot be read, each once. Public methods raise
-    NotOrderedError."""
+    """The control topic as group requests reach it. `echo` is given what cannot be read, each once. Public methods
+    raise NotOrderedError."""
 
-    def __init__(self, link: GroupLink, topic: str, say: Say = silent) -> None:
+    def __init__(self, link: GroupLink, topic: str, echo: Echo = silent) -> None:
         self.link = link
         self._topic = topic
-        self._say = say
+        self._echo = echo
         self._log = TopicLog(link.transport, topic, LIMITS, FETCH_BYTES_MAX)
         self._reported: set[tuple[int, str]] = set()
         self._records = _GroupRecords(link.group_id)
@@ -63,7 +64,7 @@ class ControlLog:
 
     async def newest(self) -> Mapping[str, control.Record]:
         """By key the last readable record of everything that concerns the group: orders to empty a member of it, its
-        absences, and beats that say who leads it."""
+        absences, and heartbeats that say who leads it."""
         if time.monotonic() - self._began > AFRESH_S:
             self._begin_anew()
             self._log.at = 0
@@ -100,7 +101,7 @@ class ControlLog:
         if (unread.offset, unread.reason) in self._reported or len(self._reported) >= REPORTED_MAX:
             return
         self._reported.add((unread.offset, unread.reason))
-        self._say(unread.sentence(self._topic))
+        self._echo(unread.sentence(self._topic))
 
     async def _asked(self, work: Coroutine[None, None, T], what: str, right: str) -> T:
         try:
@@ -118,20 +119,20 @@ class ControlLog:
 
 
 class _GroupRecords:
-    """The fold of the topic into what concerns one group. Of beats, which come each second, only the newest of each
-    instance is decoded. `size` is that of what is kept, in bytes."""
+    """The fold of the topic into what concerns one group. Of heartbeats, which come each second, only the newest of
+    each instance is decoded. `size` is that of what is kept, in bytes."""
 
     def __init__(self, group_id: str) -> None:
         self.size = 0
         self._group_id = group_id
         self._orders: dict[str, tuple[control.Record, int]] = {}
-        self._beats: dict[str, tuple[bytes, int]] = {}
+        self._heartbeats: dict[str, tuple[bytes, int]] = {}
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
         """One record, in the order of the log."""
         name = (key or b"").decode(errors="replace")
-        if name.startswith(f"{control.BEAT}/"):
-            self._keep(self._beats, name, value, value)
+        if name.startswith(f"{control.HEARTBEAT}/"):
+            self._keep(self._heartbeats, name, value, value)
         elif name.startswith((f"{EVACUATE}/{self._group_id}/", f"{control.ABSENCE}/{self._group_id}/")):
             try:
                 record = control.decode(key, value) if value is not None else None
@@ -147,32 +148,38 @@ class _GroupRecords:
             self.size += kept[name][1]
 
     def found(self) -> dict[str, control.Record]:
-        """Of beats those that say that their instance leads the group, or is to lead it."""
+        """Of heartbeats those that say that their instance leads the group, or is to lead it."""
         found = {name: record for name, (record, _) in self._orders.items()}
-        for name, (value, _) in self._beats.items():
-            beat = _beat(name, value)
-            if beat is not None and self._group_id in (*beat.leads, *beat.claims):
-                found[name] = self._reduced(beat)
+        for name, (value, _) in self._heartbeats.items():
+            heartbeat = _heartbeat(name, value)
+            if heartbeat is not None and self._group_id in (*heartbeat.leads, *heartbeat.claims):
+                found[name] = self._reduced(heartbeat)
         return found
 
-    def _reduced(self, beat: control.Beat) -> control.Beat:
+    def _reduced(self, heartbeat: control.InstanceHeartbeat) -> control.InstanceHeartbeat:
         """Without its other groups, of which there may be thousands."""
         group = self._group_id
         leads, claims, orders_for = (
-            (group,) if group in groups else () for groups in (beat.leads, beat.claims, beat.orders_for)
+            (group,) if group in groups else () for groups in (heartbeat.leads, heartbeat.claims, heartbeat.orders_for)
         )
-        policies = {group: beat.policies[group]} if group in beat.policies else {}
+        policies = {group: heartbeat.policies[group]} if group in heartbeat.policies else {}
         return replace(
-            beat, leads=leads, claims=claims, stands_by=(), hands_over=(), policies=policies, orders_for=orders_for
+            heartbeat,
+            leads=leads,
+            claims=claims,
+            standby_for=(),
+            hands_over=(),
+            policies=policies,
+            orders_for=orders_for,
         )
 
 
-def _beat(name: str, value: bytes) -> control.Beat | None:
+def _heartbeat(name: str, value: bytes) -> control.InstanceHeartbeat | None:
     try:
         record = control.decode(name.encode(errors="replace"), value)
     except control.RecordError:
         return None
-    return record if isinstance(record, control.Beat) else None
+    return record if isinstance(record, control.InstanceHeartbeat) else None
 
 
 EVACUATE = control.PlacementKind.EVACUATE.value

@@ -35,7 +35,7 @@ class Evacuation:
     async def record_empty(self, shown: DescribeAnswer) -> None:
         """What the leader records when it sees this. Where the leader dies before, nobody would see the order's end."""
         now_ms = int(time.time() * 1000)
-        found = [control.look(order, None, shown, now_ms).absence for order in await self._given()]
+        found = [control.absence_update(order, None, shown, now_ms).absence for order in await self._given()]
         for absence in found:
             if absence is not None and absence.stage is control.Stage.EMPTY:
                 await self._write(*control.encode(absence))
@@ -83,11 +83,13 @@ async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
     """Why an evacuation would not be carried out, as a sentence; "" if it would. Pure."""
-    beats = [r for r in records.values() if isinstance(r, control.Beat) and r.at_ms >= now_ms - control.HEARD_MS]
-    leading = [beat for beat in beats if group_id in beat.leads]
+    heartbeats = [
+        r for r in records.values() if isinstance(r, control.InstanceHeartbeat) and r.at_ms >= now_ms - control.HEARD_MS
+    ]
+    leading = [heartbeat for heartbeat in heartbeats if group_id in heartbeat.leads]
     if not leading:
         return f"No Bellwether that leads '{group_id}' has reported within {control.HEARD_MS // 1000} s."
-    if all(beat.policies and group_id not in beat.orders_for for beat in leading):
+    if all(heartbeat.policies and group_id not in heartbeat.orders_for for heartbeat in leading):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""
 

@@ -51,7 +51,7 @@ class SeenMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenMembers:
     """The fold over all answers so far: members of the last one, client ids that several members had in one finished
     generation (`shared`), and those of them with which several processes have one process id (`copied`).
 
@@ -60,7 +60,7 @@ class Seen:
     process id, or was there before. Where a client id was ever shared, one more member that has it may be a copy's.
     """
 
-    looks: int = 0
+    refreshes: int = 0
     members: Mapping[str, SeenMember] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
     copied: frozenset[str] = frozenset()
@@ -81,11 +81,11 @@ class Belonging:
 
     member_ids: tuple[str, ...] = ()
     threads: tuple[StreamThread, ...] = ()
-    doubts: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
 
 
-def look(seen: Seen, answer: DescribeAnswer, *, joins: bool = True) -> Seen:
+def updated(seen: SeenMembers, answer: DescribeAnswer, *, joins: bool = True) -> SeenMembers:
     """What has been seen with this answer, which came while the process lived. `joins`: the process may have joined
     before it came. An error tells nothing."""
     if answer.error:
@@ -95,9 +95,9 @@ def look(seen: Seen, answer: DescribeAnswer, *, joins: bool = True) -> Seen:
     known = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in rivals if not m.before]
     copied = _twice((client_id, process) for client_id, process in known if process)
     if answer.state not in FINISHED:  # a dead member and its successor are both listed
-        return Seen(seen.looks + 1, members, seen.shared, seen.copied | (copied & seen.shared))
+        return SeenMembers(seen.refreshes + 1, members, seen.shared, seen.copied | (copied & seen.shared))
     shared = _twice((m.client_id, "") for m in rivals)
-    return Seen(seen.looks + 1, members, seen.shared | shared, seen.copied | copied)
+    return SeenMembers(seen.refreshes + 1, members, seen.shared | shared, seen.copied | copied)
 
 
 def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
@@ -105,16 +105,16 @@ def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
     return {client_id for (client_id, _), count in Counter(clients).items() if count > 1}
 
 
-def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
+def belonging(identity: Identity, seen: SeenMembers, lived_s: float) -> Belonging:
     """The members that belong to the process. `lived_s`: how long it lived, or has lived, in seconds."""
     by_process = [m for m in seen.members.values() if identity.process_id and not m.before and _is_of(m, identity)]
     by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
-    doubts: list[str] = []
-    ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
-    threads = {thread for m in ours if (thread := _thread(m, identity, by_process)) is not None}
+    objections: list[str] = []
+    own = _unless_copied(by_process, seen, objections) + _unless_shared(by_client, seen, lived_s, objections)
+    threads = {thread for m in own if (thread := _thread(m, identity, by_process)) is not None}
     static = (m.member_id for m in seen.members.values() if m.static and _reports(m, identity) and not m.before)
-    member_ids = tuple(sorted(m.member_id for m in ours))
-    return Belonging(member_ids, tuple(sorted(threads)), tuple(doubts), tuple(sorted(static)))
+    member_ids = tuple(sorted(m.member_id for m in own))
+    return Belonging(member_ids, tuple(sorted(threads)), tuple(objections), tuple(sorted(static)))
 
 
 def _reports(member: SeenMember, identity: Identity) -> bool:
@@ -128,7 +128,7 @@ def _thread(member: SeenMember, identity: Identity, by_process: list[SeenMember]
     return StreamThread(process_id, int(found["thread"])) if found is not None and process_id else None
 
 
-def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:
+def _as_seen(member: DescribedMember, seen: SeenMembers, *, joins: bool) -> SeenMember:
     known = seen.members.get(member.member_id)
     reported = known.process_id if known is not None else None  # which a member never changes
     return SeenMember(
@@ -137,7 +137,7 @@ def _as_seen(member: DescribedMember, seen: Seen, *, joins: bool) -> SeenMember:
         client_host=member.client_host,
         static=member.instance_id is not None,
         process_id=reported or reported_process(member.metadata),
-        at_first=known.at_first if known is not None else seen.looks == 0,
+        at_first=known.at_first if known is not None else seen.refreshes == 0,
         before=known.before if known is not None else not joins,
     )
 
@@ -158,35 +158,37 @@ def _named(client_id: str, named: tuple[str, ...]) -> bool:
     return client_id in named or (found is not None and found["client"] in named)
 
 
-def _unless_copied(members: list[SeenMember], seen: Seen, doubts: list[str]) -> list[SeenMember]:
+def _unless_copied(members: list[SeenMember], seen: SeenMembers, objections: list[str]) -> list[SeenMember]:
     hosts = sorted({m.client_host for m in members})
     twice = sorted({m.client_id for m in members} & seen.copied)
     if len(hosts) > 1:
-        doubts.append(f"members with the process id come from several hosts ({', '.join(hosts)}): {_COPIED}")
+        objections.append(f"members with the process id come from several hosts ({', '.join(hosts)}): {_COPIED}")
     elif twice:
-        doubts.append(f"several members have the client id '{twice[0]}': {_COPIED}")
+        objections.append(f"several members have the client id '{twice[0]}': {_COPIED}")
     return [] if hosts[1:] or twice else members
 
 
-def _unless_shared(members: list[SeenMember], seen: Seen, lived_s: float, doubts: list[str]) -> list[SeenMember]:
+def _unless_shared(
+    members: list[SeenMember], seen: SeenMembers, lived_s: float, objections: list[str]
+) -> list[SeenMember]:
     hosts = sorted({m.client_host for m in members})
     if len(hosts) > 1:
-        doubts.append(f"members with the client id come from several hosts ({', '.join(hosts)}): {_SHARED}")
+        objections.append(f"members with the client id come from several hosts ({', '.join(hosts)}): {_SHARED}")
         return []
-    ours = []
+    own = []
     for member in members:
         if member.static:
-            doubts.append(f"'{member.member_id}' is a static member, which replaces itself")
+            objections.append(f"'{member.member_id}' is a static member, which replaces itself")
         elif member.client_id in seen.shared:
-            doubts.append(f"several members have the client id '{member.client_id}' at once: {_SHARED}")
+            objections.append(f"several members have the client id '{member.client_id}' at once: {_SHARED}")
         elif member.at_first and lived_s < SETTLED_S:
-            doubts.append(
+            objections.append(
                 f"'{member.member_id}' was there when the guard first looked, and the process ended within"
                 f" {SETTLED_S:.0f} s: it may be another's"
             )
         else:
-            ours.append(member)
-    return ours
+            own.append(member)
+    return own
 
 
 _COPIED = "the state directory is a copy; give every instance its own"

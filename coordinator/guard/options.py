@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 15.0
-Say = Callable[[str], None]  # a sentence for the log of the process
+Echo = Callable[[str], None]  # a sentence for the log of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class GuardOptions:
     fence: bool = True
 
 
-def once(say: Say) -> Say:
+def once(echo: Echo) -> Echo:
     """The same, but each sentence only the first time."""
-    said: set[str] = set()
+    shown: set[str] = set()
 
-    def say_once(sentence: str) -> None:
-        if sentence not in said:
-            said.add(sentence)
-            say(sentence)
+    def echo_once(sentence: str) -> None:
+        if sentence not in shown:
+            shown.add(sentence)
+            echo(sentence)
 
-    return say_once
+    return echo_once

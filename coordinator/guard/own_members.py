@@ -23,7 +23,7 @@ class OwnMembers:
         self.streams_closed = False
         self._process = process
         self._options = options
-        self._seen = members.Seen()
+        self._seen = members.SeenMembers()
         self._streams: RunningStreams | None = None
 
     @property
@@ -33,7 +33,7 @@ class OwnMembers:
 
     def take(self, answer: DescribeAnswer) -> None:
         if not self._process.ended:  # a member that joins later belongs to another process
-            self._seen = members.look(self._seen, answer, joins=self._may_have_joined())
+            self._seen = members.updated(self._seen, answer, joins=self._may_have_joined())
             self.had = control.owned(answer, self.now().member_ids) or self.had
 
     def _may_have_joined(self) -> bool:
@@ -45,9 +45,9 @@ class OwnMembers:
     def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
         """The lock of the state directory; returns whether the guarded process has it."""
         known = self._streams is not None and self._streams.lock == lock
-        if lock.holder is None or not (known or self._process.is_ours(lock.holder)):
+        if lock.holder is None or not (known or self._process.is_own(lock.holder)):
             return False
-        self._streams, self.streams_closed = running_streams.look(self._streams, directory, lock), False
+        self._streams, self.streams_closed = running_streams.updated(self._streams, directory, lock), False
         return True
 
     def has_closed_streams(self, lock: Lock) -> bool:
@@ -66,11 +66,11 @@ class OwnMembers:
     def late(self, answer: DescribeAnswer, known: members.Belonging) -> members.Belonging:
         """Those of Streams in this answer that were not known before. Where a client id was ever shared there is none:
         it may be that of another process, which has just come back."""
-        seen = members.look(self._seen, answer)
+        seen = members.updated(self._seen, answer)
         found = self._belonging((), replace(seen, copied=seen.shared))
         return replace(found, member_ids=tuple(m for m in found.member_ids if m not in known.member_ids))
 
-    def _belonging(self, client_ids: tuple[str, ...], seen: members.Seen | None = None) -> members.Belonging:
+    def _belonging(self, client_ids: tuple[str, ...], seen: members.SeenMembers | None = None) -> members.Belonging:
         named = members.Identity(self._options.group_id, self.process_id, client_ids)
         return members.belonging(named, self._seen if seen is None else seen, self._process.lived_s)
 

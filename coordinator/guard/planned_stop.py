@@ -9,26 +9,26 @@ from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.guard.group_link import RETRY_S, GroupLink
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
+from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
-EMPTYING_LOOK_S = 0.2
+EMPTYING_POLL_S = 0.2
 WITHDRAW_S = 5.0  # after the end of the process, whose next start waits for the guard
 
 
 class PlannedStop:
     """Of one process. `log` is the control topic. `empty_at` is when it was seen to have nothing left, None before."""
 
-    def __init__(self, process: Guarded, options: GuardOptions, link: GroupLink, own: OwnMembers, say: Say) -> None:
+    def __init__(self, process: Guarded, options: GuardOptions, link: GroupLink, own: OwnMembers, echo: Echo) -> None:
         self.empty_at: float | None = None
         self._process = process
         self._options = options
         self._link = link
         self._own = own
-        self._say = say
-        self.log = ControlLog(link, options.control_topic, once(say))
+        self._echo = echo
+        self.log = ControlLog(link, options.control_topic, once(echo))
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
         self._is_back = False  # whether it has been seen in the group
@@ -42,7 +42,7 @@ class PlannedStop:
         with suppress(NotOrderedError):
             began_ms = int((time.time() - self._process.lived_s) * 1000)
             if await evacuation.withdraw_left(self.log, process_id, began_ms):
-                self._say("It is back: the order of an earlier guard to empty it is withdrawn.")
+                self._echo("It is back: the order of an earlier guard to empty it is withdrawn.")
 
     async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
         """Orders that it be emptied, and waits for that: for `grace_s`, a second SIGTERM, or its end."""
@@ -50,22 +50,22 @@ class PlannedStop:
             return
         own = self._own.now()
         if not own.member_ids:
-            self._say("It has no proven member, so there is nothing to empty; it is stopped at once.")
-            for doubt in own.doubts:
-                self._say(f"Not emptied: {doubt}.")
+            self._echo("It has no proven member, so there is nothing to empty; it is stopped at once.")
+            for objection in own.objections:
+                self._echo(f"Not emptied: {objection}.")
             return
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._options.grace_s):
-                await _first(self._emptied(), until_hurried())
+                await _first(self._evacuated(), until_hurried())
         except NotOrderedError as why:
-            self._say(f"It is not emptied before it stops: {why}")
+            self._echo(f"It is not emptied before it stops: {why}")
         except TimeoutError:
-            self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
+            self._echo(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
         else:
-            said = "stopped at once, by a second signal," if self._process.hurried else "empty"
-            said = "gone by itself" if self._process.ended else said
-            self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
+            outcome = "stopped at once, by a second signal," if self._process.hurried else "empty"
+            outcome = "gone by itself" if self._process.ended else outcome
+            self._echo(f"It is {outcome} after {time.monotonic() - began:.1f} s.")
 
     async def record_empty(self) -> None:
         """The leader records the same, unless it dies or loses the network just now: then the order would not end when
@@ -90,12 +90,12 @@ class PlannedStop:
                     else:
                         return
                     await asyncio.sleep(RETRY_S)
-        self._say(
+        self._echo(
             f"Its order to be emptied is not withdrawn ({why}): it ends when the process is back in the group, or"
             f" expires within {evacuation.AWAY_MS // 60_000} minutes."
         )
 
-    async def _emptied(self) -> None:
+    async def _evacuated(self) -> None:
         process_id = self._own.process_id
         await self._ordered([process_id] if process_id else self._own.now().member_ids)
         while True:
@@ -105,11 +105,11 @@ class PlannedStop:
                 if control.handed_over(self._own.had, answer, self._own.now().member_ids):
                     self._shown_empty, self.empty_at = answer, time.monotonic()
                     return
-            await asyncio.sleep(EMPTYING_LOOK_S)
+            await asyncio.sleep(EMPTYING_POLL_S)
 
     async def _ordered(self, places: Sequence[str]) -> None:
         """Gives the order, again and again while only a broker is in the way, as one that restarts."""
-        say_once = once(self._say)
+        echo_once = once(self._echo)
         while True:
             try:
                 # Known before it stands, so that it is withdrawn in any case.
@@ -118,7 +118,7 @@ class PlannedStop:
             except NotOrderedError as why:
                 if not why.passes:
                     raise
-                say_once(f"It is not emptied yet: {why}")
+                echo_once(f"It is not emptied yet: {why}")
                 await asyncio.sleep(RETRY_S)
             else:
                 return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 # What the kernel sends because of a fault of Bellwether's or of a terminal, and what cannot be caught.
-OURS = frozenset(
+OWN_SIGNALS = frozenset(
     {
         signal.SIGKILL,
         signal.SIGSTOP,
@@ -99,14 +99,14 @@ class Guarded:
         raise NotImplementedError
 
     @property
-    def stops_by_us(self) -> bool:
+    def stopped_by_guard(self) -> bool:
         """Whether SIGTERM reaches the process through the guard, and no other way."""
         return False
 
     def stop(self) -> None:
         """Asks the process to end, where that is for Bellwether to do."""
 
-    def is_ours(self, process: int) -> bool:
+    def is_own(self, process: int) -> bool:
         """Whether a process that lives is the guarded one, or was started by it."""
         return descends(process, self.pid)
 
@@ -116,13 +116,13 @@ class Guarded:
 
     def _end(self) -> None:
         self.ended_at = time.monotonic()
-        self._tell()
+        self._send_stop()
 
     def _heard_sigterm(self) -> None:
         self.stopping, self.hurried = True, self.stopping
-        self._tell()
+        self._send_stop()
 
-    def _tell(self) -> None:
+    def _send_stop(self) -> None:
         """Wakes the loop, which may sleep. One that is closed has nobody left to tell."""
         if self._loop is not None:
             with suppress(RuntimeError):
@@ -136,7 +136,7 @@ class Child(Guarded):
         super().__init__()
         self._command = list(command)
         self._status: dict[int, int] = {}
-        self._told_to_stop = False
+        self._stop_sent = False
         self._early: list[int] = []  # signals that came before there was a child
         self._ending: set[int] = set()  # what the child, a shell, has started and was asked to end
         self._shares_terminal = os.isatty(0)
@@ -163,7 +163,7 @@ class Child(Guarded):
         return code if code >= 0 else KILLED - code
 
     @property
-    def stops_by_us(self) -> bool:
+    def stopped_by_guard(self) -> bool:
         return True
 
     def attach(self, loop: "AbstractEventLoop") -> None:
@@ -171,19 +171,19 @@ class Child(Guarded):
         self._reap()
 
     def stop(self) -> None:
-        self._told_to_stop = True
+        self._stop_sent = True
         self._send(signal.SIGTERM)
 
     def wait(self) -> None:
         self._reap()
-        if self.stopping and not self._told_to_stop:
+        if self.stopping and not self._stop_sent:
             self.stop()
-        self._told_to_stop = True
+        self._stop_sent = True
         while not self.ended:
             time.sleep(WAIT_S)  # which a signal does not end, but its handler runs
             self._reap()
 
-    def is_ours(self, process: int) -> bool:
+    def is_own(self, process: int) -> bool:
         """Orphans of the child are Bellwether's own children."""
         return descends(process, os.getpid()) and process != os.getpid()
 
@@ -201,7 +201,7 @@ class Child(Guarded):
         signal.signal(signal.SIGCHLD, lambda *_: self._reap())
 
     def _heard(self, number: int) -> None:
-        if number == signal.SIGTERM and not self._told_to_stop:
+        if number == signal.SIGTERM and not self._stop_sent:
             self._heard_sigterm()
         elif not (self._shares_terminal and number in OF_A_TERMINAL):
             self._send(number)
@@ -224,7 +224,7 @@ class Child(Guarded):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self.pid or not self.pid:
                     self._status[found[0]] = found[1]
-        self._ending = {process for process in self._ending if lives(process) and self.is_ours(process)}
+        self._ending = {process for process in self._ending if lives(process) and self.is_own(process)}
         if self.pid in self._status and not self.ended and not self._ending:
             self._end()
 
@@ -304,7 +304,7 @@ def _environment() -> dict[str, str]:
 
 
 def _forwarded() -> list[int]:
-    return [number for number in signal.valid_signals() if number not in OURS]
+    return [number for number in signal.valid_signals() if number not in OWN_SIGNALS]
 
 
 def _adopt_orphans() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.fencing import Transactions, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
-from bellwether_kafka.coordinator.guard.options import GuardOptions, Say, once
+from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.membership import Code, GroupState, name_of
 
 # Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
@@ -17,66 +17,68 @@ HEARTBEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class EndProof:
     """Why members are removed, for the brokers, and after what, for people."""
 
     reason: str
     event: str
 
 
-ENDED = Proof("its process has ended", "its end")
-CLOSED = Proof("Kafka Streams has closed in its process", "Kafka Streams closed in it")
+ENDED = EndProof("its process has ended", "its end")
+CLOSED = EndProof("Kafka Streams has closed in its process", "Kafka Streams closed in it")
 
 
-class Removal:
+class MemberRemoval:
     """Of the members of one process. `answered`: a broker has said what became of them."""
 
-    def __init__(self, options: GuardOptions, link: GroupLink, say: Say) -> None:
+    def __init__(self, options: GuardOptions, link: GroupLink, echo: Echo) -> None:
         self.answered = False
         self._options = options
         self._link = link
-        self._say = say
-        self._say_once = once(say)
+        self._echo = echo
+        self._echo_once = once(echo)
 
-    async def remove(self, ours: members.Belonging, since: float, proof: Proof, empty_at: float | None) -> None:
+    async def remove(self, own: members.Belonging, since: float, proof: EndProof, empty_at: float | None) -> None:
         """The proof that nothing is such a member any more is as old as `since`. `empty_at`: when the process was seen
         to have nothing left, None where it was not emptied. Limit it by a timeout."""
-        await self._between_heartbeats(ours, empty_at)
-        answered = await self._link.remove(ours.member_ids, f"{proof.reason} (bellwether guard)")
+        await self._between_heartbeats(own, empty_at)
+        answered = await self._link.remove(own.member_ids, f"{proof.reason} (bellwether guard)")
         self.answered = True
         took_ms = (time.monotonic() - since) * 1000
         if not answered:
-            self._say(f"The broker removed none of its members: {self._link.trouble}.")
+            self._echo(f"The broker removed none of its members: {self._link.trouble}.")
             return
         removed = [member_id for member_id, code in answered.items() if not code]
         left = sum(code == Code.UNKNOWN_MEMBER_ID for code in answered.values())
         also = f" {left} had left the group before." if left else ""
-        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after {proof.event}.{also}")
+        self._echo(
+            f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after {proof.event}.{also}"
+        )
         for member_id, code in answered.items():
             if code not in DONE:
-                self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
+                self._echo(f"The broker did not remove {member_id}: {name_of(code)}.")
 
-    async def _between_heartbeats(self, ours: members.Belonging, empty_at: float | None) -> None:
+    async def _between_heartbeats(self, own: members.Belonging, empty_at: float | None) -> None:
         """Waits until no heartbeat is near, where the process was emptied and so nobody waits for anything of it.
 
         A rebalance that begins among the heartbeats is noticed by some members at once and by the others a whole
         interval later. Under exactly-once those that have noticed it commit nothing meanwhile.
         """
-        if empty_at is None or not await self._is_transactional(ours):
+        if empty_at is None or not await self._is_transactional(own):
             return
         answer = await self._link.describe()
         if answer is not None and answer.state == GroupState.STABLE:
             await asyncio.sleep(until_between_heartbeats_s(time.monotonic() - empty_at))
 
-    async def _is_transactional(self, ours: members.Belonging) -> bool:
-        name = min(self.producers(ours), default=None)
+    async def _is_transactional(self, own: members.Belonging) -> bool:
+        name = min(self.producers(own), default=None)
         return name is not None and await Transactions(self._link, name).exist()
 
     def producers(self, *found: members.Belonging) -> set[str]:
         """The transactional ids that its threads have, where they are transactional. Their transactions are ended."""
         if not self._options.fence:
             return set()
-        threads = {thread for ours in found for thread in ours.threads}
+        threads = {thread for own in found for thread in own.threads}
         return {transactional_id(self._options.group_id, each.process_id, str(each.number)) for each in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
@@ -87,14 +89,14 @@ class Removal:
         ended = await Transactions(self._link, name).end(may_go_on)
         if ended.denied:
             ids = f"TransactionalId '{self._options.group_id}-' (prefix)"
-            self._say_once(
+            self._echo_once(
                 f"Its transactions, if it has any, are not ended: Bellwether's principal needs the ACL WRITE on {ids};"
                 " set --no-fence where it is not transactional."
             )
         elif ended.why_not:
-            self._say(f"Not fenced {name}: {ended.why_not}.")
+            self._echo(f"Not fenced {name}: {ended.why_not}.")
         elif ended.transactional:
-            self._say(f"Fenced {name}.")
+            self._echo(f"Fenced {name}.")
 
 
 def until_between_heartbeats_s(since_s: float) -> float:

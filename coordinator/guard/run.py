@@ -19,7 +19,7 @@ def guard_process(pid: int, options: GuardOptions) -> int:
     return _attended(Stranger(pid), options)
 
 
-def say(sentence: str) -> None:
+def echo(sentence: str) -> None:
     """A line of the guard's, between those of the process."""
     print(f"bellwether guard: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
 
@@ -31,8 +31,8 @@ def _attended(process: Guarded, options: GuardOptions) -> int:
 
         from bellwether_kafka.coordinator.guard.attend import attend  # noqa: PLC0415 - takes longer than the start may
 
-        asyncio.run(attend(process, options, say))
+        asyncio.run(attend(process, options, echo))
     except Exception as error:  # noqa: BLE001 - see above
-        say(f"Nothing is guarded: {error} ({type(error).__name__}). The process runs on.")
+        echo(f"Nothing is guarded: {error} ({type(error).__name__}). The process runs on.")
     process.wait()
     return process.exit_code

@@ -16,7 +16,7 @@ class RunningStreams:
     heartbeats: bool = False
 
 
-def look(before: RunningStreams | None, directory: StateDirectory, lock: Lock) -> RunningStreams:
+def updated(before: RunningStreams | None, directory: StateDirectory, lock: Lock) -> RunningStreams:
     """What is known with this lock, which the process holds. Another one than before is of another start of Streams."""
     known = before if before is not None and before.lock == lock else RunningStreams(lock)
     if known.process_id and known.heartbeats:

@@ -35,7 +35,8 @@ class CertificateFiles:
 
 
 class Renewed(Generic[Client]):
-    """Holds a client; `look` puts another one in its place where the files have changed. Not for two threads at once.
+    """Holds a client; `refresh` puts another one in its place where the files have changed. Not for two threads at
+    once.
 
     The files are read in a daemon thread: one on a network file system that has died is never read to its end.
     """
@@ -47,7 +48,7 @@ class Renewed(Generic[Client]):
         self._reading: Future[tuple[Stamps, Client] | None] | None = None
         self.client = make()
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Whether there is another client now. While the files are read, the one that is there serves; what comes after
         GRACE_S is taken by a later look."""
         if not self._files.named:

@@ -63,14 +63,14 @@ class ClusterReader:
         self._cache = metadata.MetadataCache()
         self._errors: list[KafkaError] = []
         self._bootstrap = properties.get("bootstrap.servers", "")
-        ours: dict[str, Any] = {
+        own_settings: dict[str, Any] = {
             "log_level": 2,
             **librdkafka_properties(properties),
             "allow.auto.create.topics": False,
             "topic.metadata.refresh.interval.ms": -1,
             "error_cb": self._errors.append,
         }
-        self._renewed = Renewed(lambda: librdkafka_client(AdminClient, ours), ours)
+        self._renewed = Renewed(lambda: librdkafka_client(AdminClient, own_settings), own_settings)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: metadata.MetadataRead | None = None
@@ -116,7 +116,7 @@ class ClusterReader:
 
     async def _refresh(self, topics: list[str]) -> None:
         read_at = self._clock()
-        await self._in_thread(self._renewed.look)
+        await self._in_thread(self._renewed.refresh)
         try:
             brokers, outcomes = await asyncio.gather(self._in_thread(self._brokers), self._topics(topics))
         except KafkaException as error:
@@ -209,7 +209,7 @@ class MetadataWatch:
     (docs/reference/reliability.md#duties-of-a-leader).
 
     `on_change(group_id, reason)` runs on the event loop; a reason is a sentence. The pace is `interval_ms` with a
-    jitter of a tenth either way, so that many sidecars do not ask in step (`seed` makes it repeatable).
+    jitter of a tenth either way, so that many instances do not ask in step (`seed` makes it repeatable).
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _LINK = re.compile(rf"(?P<service>\w+?)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|{_OF_A
 _LINKED = re.compile(r"(tcp|udp|sctp)://[0-9a-fA-F.:\[\]]+:\d+")
 # Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
 TOP_LEVEL = {
-    *("standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format"),
+    *("standby", "control_topic", "instance_id", "instance_name", "http_address", "log_format"),
     *("metrics_by_task", "lag_exporter_cluster_name"),
 }
 
@@ -55,8 +55,9 @@ def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def service_links(environ: Mapping[str, str]) -> frozenset[str]:
-    """The variables that Kubernetes sets for Services of a pod's namespace (as BELLWETHER_METRICS_PORT=tcp://10.0.0.7:9790
-    and its kin for one called bellwether-metrics), which nobody has written."""
+    """The variables that Kubernetes sets for Services of a pod's namespace (as
+    BELLWETHER_METRICS_PORT=tcp://10.0.0.7:9790 and its kin for one called bellwether-metrics), which nobody has
+    written."""
     hits = (_LINK.fullmatch(name) for name, text in environ.items() if _LINKED.fullmatch(text))
     services = {hit["service"].lower() for hit in hits if hit}
     named = ((name, _LINK.fullmatch(name)) for name in environ)

@@ -43,8 +43,8 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
         return NO_RIGHT
     if refused:
         why = "; ".join(f"broker {node}: {error.str()}" for node, error in sorted(refused.items()))
-        told = f"{len(refused)} of {len(answers)} brokers have not said what their {GROUP_SIZE_MAX} is ({why})"
-        return SizeLimit(unknown=told, remedy=AGAIN)
+        unread = f"{len(refused)} of {len(answers)} brokers have not said what their {GROUP_SIZE_MAX} is ({why})"
+        return SizeLimit(unknown=unread, remedy=AGAIN)
     found = [size for size in answers.values() if isinstance(size, int)]
     if not found or len(found) < len(answers):
         return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)

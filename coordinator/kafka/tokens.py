@@ -40,7 +40,7 @@ LIFE_DEFAULT_S = 3600  # librdkafka's for unsecured tokens; of an opaque one of 
 SECONDS_MAX = 1e11  # the year 5138; larger numbers are milliseconds or nonsense
 REDIRECTS = (301, 302, 303, 307, 308)
 AWS_LIFE_S = 900
-SAID_MAX = 200  # characters of what AWS says
+MESSAGE_LENGTH_MAX = 200  # characters of what AWS says
 AWS_SERVICE, AWS_ACTION = "kafka-cluster", "kafka-cluster:Connect"
 
 
@@ -283,8 +283,12 @@ def aws_login() -> tuple[Any, str]:
         region, credentials = session.get_config_variable("region"), session.get_credentials()
         found = credentials.get_frozen_credentials() if credentials is not None else None
     except ClientError as error:  # STS has refused the role
-        said = error.response.get("Error", {})
-        asked, code, why = error.operation_name, said.get("Code", "no code"), str(said.get("Message", ""))[:SAID_MAX]
+        error_of = error.response.get("Error", {})
+        asked, code, why = (
+            error.operation_name,
+            error_of.get("Code", "no code"),
+            str(error_of.get("Message", ""))[:MESSAGE_LENGTH_MAX],
+        )
         raise TokenError(
             f"sasl.mechanism AWS_MSK_IAM gets no credentials of AWS: {asked} was refused ({code}: {why.rstrip('.')});"
             " check the trust policy of the role."

@@ -95,7 +95,7 @@ class Transport:
         self._config = defaults | config
         self._net: Any = NetworkSelector(client_id=self._config["client_id"])
         self._connections = Connections(self._net, self._tokens, **self._config)
-        self._round: dict[str, int] = {}  # how many join connections a group has dropped
+        self._dropped_joins: dict[str, int] = {}  # how many join connections a group has dropped
         self._lanes: dict[str, set[int]] = {}  # those that a group has used since
         self._closed = False
         self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age
@@ -137,8 +137,8 @@ class Transport:
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connections, and with them what the broker parks there; the next request gets a new
         one. Also for a group that has stopped."""
-        number = self._round.get(group_id, 0)
-        self._round[group_id] = number + 1
+        number = self._dropped_joins.get(group_id, 0)
+        self._dropped_joins[group_id] = number + 1
         for lane in self._lanes.pop(group_id, set()):
             self._soon(partial(self._connections.drop, _join_key(group_id, number, lane)))
 
@@ -279,7 +279,7 @@ class Transport:
 
     def _lane_key(self, group_id: str, lane: int) -> str:
         self._lanes.setdefault(group_id, set()).add(lane)
-        return _join_key(group_id, self._round.get(group_id, 0), lane)
+        return _join_key(group_id, self._dropped_joins.get(group_id, 0), lane)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
         servers = ",".join(self._config["bootstrap_servers"])

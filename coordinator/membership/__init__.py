@@ -1,12 +1,11 @@
 """The membership of one classic consumer group as state machines without I/O: events in, commands out."""
 
 from bellwether_kafka.coordinator.membership.broker_order import tables
-from bellwether_kafka.coordinator.membership.changed_members import Change, changed_members, may_change, sentence
+from bellwether_kafka.coordinator.membership.changed_members import MemberChange, changed_members, may_change, sentence
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
     Command,
     Decide,
-    Delivered,
     Describe,
     Evict,
     Fatal,
@@ -14,11 +13,12 @@ from bellwether_kafka.coordinator.membership.commands import (
     Heartbeat,
     Join,
     Leave,
+    MembershipStopped,
     Note,
     NoteKind,
+    PlanDelivered,
     RebuildMemory,
     Request,
-    Stopped,
     Sync,
 )
 from bellwether_kafka.coordinator.membership.config import (
@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.membership.config import (
     STREAMS_SESSION_MS_MAX,
     STREAMS_SESSION_MS_MIN,
     Adopt,
-    HandBack,
+    HandBackMode,
     MembershipConfig,
     Mode,
     SizeLimit,
@@ -61,20 +61,20 @@ from bellwether_kafka.coordinator.membership.events import (
     Node,
     OffsetsFound,
     OffsetsMoved,
-    OrdersStand,
+    OrdersInForce,
+    RebalanceOrdered,
     RebalanceWanted,
     RequestFailed,
-    RoundOrdered,
     SizeLimitRead,
     StepAsideWanted,
     StopRequested,
     SyncAnswer,
     Wake,
-    WorkDoubted,
+    WorkSuspected,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
-from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_missing, is_sidecar, unfit
+from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_bellwether, is_missing, unfit
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
 from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast

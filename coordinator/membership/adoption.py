@@ -13,14 +13,14 @@ from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.succession import Deaths
-from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
+from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, TakenOver, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
 
-REHEARSAL = -1  # the generation of a plan for a group that a member leads
+DRY_RUN = -1  # the generation of a plan for a group that a member leads
 EAGER_INTERVAL_MS = 1_000
 # A rehearsal that fails has disturbed nobody, and what it lacks may come at any time: a topic, a topology, a right.
-REHEARSAL_WAIT_S_MAX = 30.0
+DRY_RUN_WAIT_S_MAX = 30.0
 
 
 @dataclass(slots=True)
@@ -92,12 +92,12 @@ class Approach:
                 self.core.timers.clear(Timer.TAKEOVER)
                 if self._takeover.due is not None:
                     self.core.timers.set(Timer.TAKEOVER, self._takeover.due)
-            case Led():
+            case TakenOver():
                 self._took_over(outcome)
             case Failed():
                 self._abort(outcome)
 
-    def _took_over(self, led: Led) -> None:
+    def _took_over(self, led: TakenOver) -> None:
         core, takeover = self.core, self._takeover
         core.timers.clear(Timer.TAKEOVER)
         self.core.takeovers.succeeded()
@@ -125,7 +125,7 @@ class Adoption:
     leaving: Leaving
     recovery: Recovery
     approach: Approach
-    _rehearsed: TakeoverAttempt | None = None
+    _dry_run_for: TakeoverAttempt | None = None
     _returning: bool = False  # the rehearsal under way is for a return after the lead was handed back
     _reported: str = ""
 
@@ -173,7 +173,7 @@ class Adoption:
         if self.core.takeovers.eager:
             interval_ms = min(interval_ms, EAGER_INTERVAL_MS)
         left_ms = self.core.policy.may_try_in(self.core.now) * 1000
-        return min(interval_ms, left_ms) if config.standby and self.core.permission.ours and left_ms else interval_ms
+        return min(interval_ms, left_ms) if config.standby and self.core.permission.active and left_ms else interval_ms
 
     def _consider(self, answer: events.DescribeAnswer) -> None:
         attempt = self.core.takeovers.attempt(answer, self.core.now)
@@ -182,7 +182,7 @@ class Adoption:
         if attempt is None or self.core.policy.may_try_in(self.core.now):
             return
         if attempt.evictions:
-            self._rehearse(attempt, answer)
+            self._begin_dry_run(attempt, answer)
         else:
             self.approach.begin(attempt)
 
@@ -202,14 +202,14 @@ class Adoption:
         at_rest = answer.state == events.GroupState.STABLE and bool(answer.members)
         if at_rest and core.permission.may_lead and not core.policy.may_try_in(core.now):
             self._returning = True
-            self._send_rehearsal(answer)
+            self._send_dry_run(answer)
 
     def _returned(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
         core, hand_backs = self.core, self.core.hand_backs
         lacks = event.reason if isinstance(event, events.ComparisonFailed) or event.worth_moving else ""
         if lacks:
             hand_backs.lacks = lacks
-            core.policy.set_back(core.now, hand_backs.obstacle, REHEARSAL_WAIT_S_MAX)
+            core.policy.set_back(core.now, hand_backs.obstacle, DRY_RUN_WAIT_S_MAX)
             return
         hand_backs.over()
         core.note(NoteKind.WATCHING, "its plan would not differ from what members hold, so Bellwether may lead again")
@@ -223,22 +223,22 @@ class Adoption:
 
     # ---- no leader is removed before a plan for its group has been made and found valid --------------------------
 
-    def _rehearse(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
-        self._rehearsed, self._returning = attempt, False
-        self._send_rehearsal(answer)
+    def _begin_dry_run(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
+        self._dry_run_for, self._returning = attempt, False
+        self._send_dry_run(answer)
 
-    def _send_rehearsal(self, answer: events.DescribeAnswer) -> None:
+    def _send_dry_run(self, answer: events.DescribeAnswer) -> None:
         members = tuple(events.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         deadline = self.core.now + self.core.config.decision_deadline_ms / 1000
-        self.core.send(Decide(REHEARSAL, answer.protocol, members, "", deadline, dry=True))
+        self.core.send(Decide(DRY_RUN, answer.protocol, members, "", deadline, dry=True))
 
-    def rehearsed(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
+    def dry_run_done(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
         returning, self._returning = self._returning, False
-        if returning and event.generation == REHEARSAL:
+        if returning and event.generation == DRY_RUN:
             self._returned(event)
             return
-        attempt, self._rehearsed = self._rehearsed, None
-        if attempt is None or event.generation != REHEARSAL:
+        attempt, self._dry_run_for = self._dry_run_for, None
+        if attempt is None or event.generation != DRY_RUN:
             return
         if not self.core.requests.ready:
             return  # the coordinator node was lost meanwhile; the next description begins again
@@ -246,5 +246,5 @@ class Adoption:
             self.approach.begin(attempt)
         else:
             why = Obstacle(NotLeading.NO_PLAN, event.reason)
-            self.core.policy.set_back(self.core.now, why, REHEARSAL_WAIT_S_MAX)
+            self.core.policy.set_back(self.core.now, why, DRY_RUN_WAIT_S_MAX)
             self._report(event.reason)

@@ -33,7 +33,7 @@ class HashOrder(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MemberTable:
     """A broker's table of members: its order and its number of buckets."""
 
     order: HashOrder
@@ -55,60 +55,60 @@ def buckets_for(members: int, order: HashOrder) -> int:
     return buckets
 
 
-def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
+def grown(known: Iterable[MemberTable], members: int) -> tuple[MemberTable, ...]:
     """These tables when they have come to hold so many members."""
-    return tuple(Table(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
+    return tuple(MemberTable(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
 
 
-def on_the_way(known: Iterable[Table], largest: Iterable[Table]) -> tuple[Table, ...]:
+def on_the_way(known: Iterable[MemberTable], largest: Iterable[MemberTable]) -> tuple[MemberTable, ...]:
     """What these tables may have become where it is not certain that they have grown to the largest of those."""
     most = max((table.buckets for table in largest), default=0)
-    doubled = (Table(t.order, t.buckets << n) for t in known for n in range(DOUBLINGS_MAX + 1))
+    doubled = (MemberTable(t.order, t.buckets << n) for t in known for n in range(DOUBLINGS_MAX + 1))
     return tuple(dict.fromkeys(table for table in doubled if table.buckets <= most or table in known))
 
 
-def tables(listing: Sequence[str]) -> tuple[Table, ...]:
+def tables(listing: Sequence[str]) -> tuple[MemberTable, ...]:
     """Every table that lists these members in this order; none: the broker's order is not known to Bellwether. Few
     members prove little: any order of two is ascending every second time."""
     hashes = [spread_hash(member_id) for member_id in listing]
     smallest = {order: buckets_for(len(listing), order) for order in HashOrder}
-    larger = (Table(order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
+    larger = (MemberTable(order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
     return tuple(table for table in larger if _ascends(hashes, table))
 
 
-def rivals(members: Iterable[str], own: str, table: Table) -> tuple[str, ...]:
+def rivals(members: Iterable[str], own: str, table: MemberTable) -> tuple[str, ...]:
     """Members that come before an id that is new in this table."""
     mine = _key(spread_hash(own), table)
     return tuple(m for m in members if m != own and _key(spread_hash(m), table) <= mine)
 
 
-def unavoidable(members: Iterable[str], table: Table) -> tuple[str, ...]:
+def unavoidable(members: Iterable[str], table: MemberTable) -> tuple[str, ...]:
     """Members before which no new id can come: in Java's table those in the first bucket were there first."""
     if table.order is HashOrder.SCALA:
         return ()
     return tuple(m for m in members if spread_hash(m) & (table.buckets - 1) == 0)
 
 
-def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> bool:
+def sorts_first(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> bool:
     """Whether no better id than this new one is to be had: in each of these tables only those come before it that no
     id can pass."""
     others = [m for m in members if m != own]
     return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
 
 
-def comes_behind(members: Iterable[str], own: str, known: Iterable[Table]) -> int:
+def comes_behind(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> int:
     """How many members come before an id that is new, in that of the tables in which most do."""
     others = [m for m in members if m != own]
     return max((len(rivals(others, own, table)) for table in known), default=0)
 
 
-def passable(members: Iterable[str], table: Table) -> list[str]:
+def passable(members: Iterable[str], table: MemberTable) -> list[str]:
     """Members before which a new id can come, in the table's order."""
     found = {*members}.difference(unavoidable(members, table))
     return sorted(found, key=lambda m: _key(spread_hash(m), table))
 
 
-def chance(members: Sequence[str], known: Iterable[Table], behind: int) -> float:
+def chance(members: Sequence[str], known: Iterable[MemberTable], behind: int) -> float:
     """The probability that at most `behind` of the members that a random new id can pass come before it, in each of the
     tables."""
     limits: dict[int, float] = {}
@@ -122,7 +122,7 @@ def chance(members: Sequence[str], known: Iterable[Table], behind: int) -> float
     return sum(fits.values()) / before
 
 
-def _first_taken(members: Sequence[str], table: Table, behind: int) -> float:
+def _first_taken(members: Sequence[str], table: MemberTable, behind: int) -> float:
     """The place in the table of the first member that a random new id has to pass; signed hashes divide a bucket."""
     others = passable(members, table)
     if behind >= len(others):
@@ -137,11 +137,11 @@ class Listing:
     Bellwether's id as far as it is known; under an instance id it changes."""
 
     members: tuple[DescribedMember, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[MemberTable, ...]
     instance_id: str | None
     own: str = ""
 
-    def is_ours(self, member: DescribedMember) -> bool:
+    def is_own(self, member: DescribedMember) -> bool:
         by_instance = self.instance_id is not None and member.instance_id == self.instance_id
         return member.member_id == self.own or by_instance
 
@@ -153,8 +153,8 @@ class Listing:
         """How many members would come before this id of Bellwether's then."""
         return comes_behind(*self._with(member_id, coming))
 
-    def _with(self, member_id: str, coming: Sequence[int]) -> tuple[list[str], str, list[Table]]:
-        others = [m.member_id for m in self.members if not self.is_ours(m)]
+    def _with(self, member_id: str, coming: Sequence[int]) -> tuple[list[str], str, list[MemberTable]]:
+        others = [m.member_id for m in self.members if not self.is_own(m)]
         return others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)]
 
     def ahead(self, own: str, leader: str, *, another_comes: bool) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class Listing:
         found = (rivals([m for m in ids if m != leader], own, table) for table in now_known)
         return max(found, key=len, default=())
 
-    def look(self, members: tuple[DescribedMember, ...], own: str) -> None:
+    def refresh(self, members: tuple[DescribedMember, ...], own: str) -> None:
         """Every id that Bellwether has had tells more of the table; it may have grown when Bellwether came."""
         self.members, self.own = members, own
         now_possible = tables([m.member_id for m in members])
@@ -175,7 +175,7 @@ class Listing:
     def are_back(self, removed: Iterable[str], members: tuple[DescribedMember, ...]) -> bool:
         """For each of these a new member of the same client is there; any new one where it was never described."""
         before = {m.member_id: m for m in self.members}
-        new = Counter(client_of(m) for m in members if m.member_id not in before and not self.is_ours(m))
+        new = Counter(client_of(m) for m in members if m.member_id not in before and not self.is_own(m))
         gone = Counter(client_of(before[member_id]) for member_id in removed if member_id in before)
         return new.total() > 0 and gone <= new
 
@@ -185,11 +185,11 @@ def client_of(member: DescribedMember) -> tuple[str, str, str | None]:
     return (member.client_id, member.client_host, member.instance_id)
 
 
-def _ascends(hashes: Sequence[int], table: Table) -> bool:
+def _ascends(hashes: Sequence[int], table: MemberTable) -> bool:
     return all(_key(before, table) <= _key(after, table) for before, after in pairwise(hashes))
 
 
-def _key(value: int, table: Table) -> tuple[int, ...]:
+def _key(value: int, table: MemberTable) -> tuple[int, ...]:
     """What a table sorts by. Of members with equal keys the one that came first is first."""
     bucket = value & (table.buckets - 1)
     return (bucket,) if table.order is HashOrder.JAVA else (bucket, _signed(value))

@@ -16,7 +16,7 @@ NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MemberChange:
     """What a member subscribes to now. `reason` is a sentence part for people."""
 
     instance_id: str
@@ -36,18 +36,18 @@ def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
     return any(m.instance_id is not None and m.member_id != own_member_id for m in planned)
 
 
-def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str) -> tuple[Change, ...]:
+def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str) -> tuple[MemberChange, ...]:
     """The static members whose topics or rack are not those of the plan. Bytes that cannot be read say nothing."""
     before = {m.instance_id: m for m in planned if m.instance_id is not None and m.member_id != own_member_id}
     found = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
     return tuple(change for change in found if change is not None)
 
 
-def sentence(changes: Iterable[Change]) -> str:
+def sentence(changes: Iterable[MemberChange]) -> str:
     return "; ".join(change.reason for change in changes)
 
 
-def _change(planned: JoinedMember, now: DescribedMember) -> Change | None:
+def _change(planned: JoinedMember, now: DescribedMember) -> MemberChange | None:
     if planned.metadata == now.metadata or not now.metadata:
         return None
     try:
@@ -63,7 +63,7 @@ def _change(planned: JoinedMember, now: DescribedMember) -> Change | None:
     what += [f"subscribes to {_names(had - has)} no more"] * bool(had - has)
     what += [f"is in rack '{racks[1]}' instead of '{racks[0]}'"] * (racks[0] != racks[1])
     instance = now.instance_id or ""
-    return Change(instance, has, racks[1], f"static member {instance} has returned and {', '.join(what)}")
+    return MemberChange(instance, has, racks[1], f"static member {instance} has returned and {', '.join(what)}")
 
 
 def _names(topics: Iterable[str]) -> str:

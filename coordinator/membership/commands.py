@@ -112,7 +112,7 @@ class RebuildMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class PlanDelivered:
     """The broker took Bellwether's assignments for this generation: they are history from now on."""
 
     generation: int
@@ -149,9 +149,9 @@ class Fatal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class MembershipStopped:
     """Last command of a machine; it ignores every later event."""
 
 
 Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave | Evict
-Command = Request | Abandon | Decide | RebuildMemory | Delivered | Note | Fatal | Stopped
+Command = Request | Abandon | Decide | RebuildMemory | PlanDelivered | Note | Fatal | MembershipStopped

@@ -16,7 +16,7 @@ STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "Round
 
 Mode = Literal["observe", "assist", "lead"]  # what a process may do to a group: look, remove its dead, lead it
 Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes Bellwether's
-HandBack = Literal["leave", "alert"]
+HandBackMode = Literal["leave", "alert"]
 
 # A JoinGroup and a DescribeGroups, one after the other, take about half of it on one machine.
 TRY_MS = 7
@@ -52,7 +52,7 @@ class MembershipConfig:
     adopt: Adopt = "take-over"
     instance_id: str | None = None
     client_id: str | None = None  # by it members under the instance id are distinguished
-    standby: bool = False  # other sidecars share Bellwether's instance id: join only with the active role
+    standby: bool = False  # other instances share Bellwether's instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = False
@@ -91,15 +91,15 @@ class MembershipConfig:
     retry_backoff_ms: int = 100
     retry_backoff_ms_max: int = 2_000
     # How long errors that nobody can explain (UNKNOWN_SERVER_ERROR) may go on before Bellwether leaves.
-    doubt_ms_max: int = 10_000
+    unclear_ms_max: int = 10_000
     # After a leave that was Bellwether's fault or a member's luck, wait this long before adopting the group again.
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
-    # Taking over: `takeover_guard` says why this group may only be succeeded, None for nothing. In the first rebalance
-    # members that are ready wait during the search for a member id; in the second while the others come (again at most
-    # roll_ms_max), and while the removed leader comes back.
-    takeover_guard: Obstacle | None = None
+    # Taking over: `takeover_obstacle` says why this group may only be succeeded, None for nothing. In the first
+    # rebalance members that are ready wait during the search for a member id; in the second while the others come
+    # (again at most roll_ms_max), and while the removed leader comes back.
+    takeover_obstacle: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
     takeovers_in_vain_max: int = 1  # that disturb the same members and come to nothing
     # The leader, and another where it would lead next; never half of the group (`table_growth`).
@@ -107,7 +107,7 @@ class MembershipConfig:
     size_limit: SizeLimit = NOT_READ  # temporary members of a take-over must leave room
     roll_ms_max: int = 2_000
     hold_ms_max: int = 2_000
-    hand_back: HandBack = "leave"  # what follows where members cannot work by a plan
+    hand_back: HandBackMode = "leave"  # what follows where members cannot work by a plan
     request_timeout_ms: int = 5_000
     # A JoinGroup may be parked for the largest rebalance timeout of the group; clients' default is five minutes.
     join_timeout_ms: int = 305_000

@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.role import Obstacle
-from bellwether_kafka.coordinator.membership.rules import HandBacks, JoinPolicy, Permission, backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
 
@@ -34,15 +34,15 @@ class Leadership:
     outdated: bool = False  # the broker knows another generation than the one that Bellwether leads
     must_lead: bool = False  # the broker counts Bellwether as the leader, and has sent it nothing
     removed: tuple[str, ...] = ()  # leaders that made way for Bellwether, until a plan of Bellwether's is delivered
-    withheld: bool = False  # partitions of this generation's plan, for the next one
+    pending: bool = False  # partitions of this generation's plan, for the next one
     followups: int = 0  # rebalances in a row that it began to hand such partitions out
     called_at: float = math.inf  # when this generation's plan has members join again by themselves
     wanted: str = ""  # why Bellwether wants a rebalance
     lists_app_topics: bool = False  # in Bellwether's own subscription, while nobody else's keeps their offsets
 
-    def leaves_to_the_next(self, *, withheld: bool = False, called_at: float = math.inf) -> None:
+    def leaves_to_the_next(self, *, pending: bool = False, called_at: float = math.inf) -> None:
         """What this generation's plan leaves to the next one, and when that is due."""
-        self.withheld, self.called_at = withheld, called_at
+        self.pending, self.called_at = pending, called_at
 
 
 @dataclass(slots=True)
@@ -96,12 +96,12 @@ UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary chang
 
 
 class Core:
-    """`reason` is that of the JoinGroup or LeaveGroup under way; `doubt_since` since when requests have been answered
+    """`reason` is that of the JoinGroup or LeaveGroup under way; `unclear_since` since when requests have been answered
     with errors that nobody can explain, None while they are not."""
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
         self.config = config
-        self.policy = JoinPolicy(config)
+        self.policy = JoinTiming(config)
         self.permission = Permission(config)
         self.takeovers = TakeoverPolicy(config)
         self.hand_backs = HandBacks(config)
@@ -114,7 +114,7 @@ class Core:
         self.sighting = Sighting(awaited=not config.subscribes)
         self.reason = ""
         self.attempts = 0  # that failed in a row, for the back-off
-        self.doubt_since: float | None = None
+        self.unclear_since: float | None = None
         self.spread = spread(config.group_id)
 
     @property
@@ -168,7 +168,7 @@ class Core:
 
     def trouble_is_over(self) -> None:
         self.attempts = 0
-        self.doubt_since = None
+        self.unclear_since = None
 
     def heartbeat(self) -> None:
         self.set_timer(Timer.HEARTBEAT, self._heartbeat_interval_ms())
@@ -178,7 +178,7 @@ class Core:
 
     def _heartbeat_interval_ms(self) -> float:
         config, leadership, waits = self.config, self.leadership, self.session.broker_wait_ms
-        if leadership.withheld and self.state is State.STABLE and not leadership.followups:
+        if leadership.pending and self.state is State.STABLE and not leadership.followups:
             return config.followup_heartbeat_ms
         if self.alone and waits is not None:
             return min(config.heartbeat_interval_ms, max(waits, ALONE_HEARTBEAT_MS_LEAST))

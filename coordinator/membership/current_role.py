@@ -14,13 +14,13 @@ WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader 
 
 @dataclass(slots=True)
 class CurrentRole:
-    """`look` after each event; `role` is then the present one."""
+    """`refresh` after each event; `role` is then the present one."""
 
     core: Core
     leaving: Leaving
     role: Role = field(default_factory=Role)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         obstacle = self._obstacle()
         reason, detail = obstacle or (None, "")
         next_attempt = self._next_attempt() if reason is not None else None
@@ -86,7 +86,7 @@ class CurrentRole:
             return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.kept_out)
         if self.core.permission.released and not sighting.others:
             return Obstacle(NotLeading.ORDERED_OUT, f"{self.core.permission.released}, until members join")
-        if not self.core.permission.ours:
+        if not self.core.permission.active:
             return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:
             return Obstacle(NotLeading.STARTING, "the group has not been described yet")
@@ -101,9 +101,9 @@ class CurrentRole:
         since = f"; Bellwether gave it back: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
-            return Obstacle(NotLeading.LEADER_STAYS, text + self._named_leader() + since)
+            return Obstacle(NotLeading.MEMBER_LEADS, text + self._named_leader() + since)
         obstacle = self.core.takeovers.obstacle
-        if obstacle is not None and obstacle.reason is NotLeading.LEADER_STAYS:
+        if obstacle is not None and obstacle.reason is NotLeading.MEMBER_LEADS:
             return Obstacle(obstacle.reason, obstacle.sentence + self._named_leader() + since)
         if obstacle is not None:
             return obstacle

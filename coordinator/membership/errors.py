@@ -39,7 +39,7 @@ class Action(Enum):
     LOST = auto()  # no longer a member
     USE_MEMBER_ID = auto()  # join again with the id that came with the error
     FATAL = auto()
-    DOUBT = auto()  # nobody knows: back off for a bounded time, then leave
+    UNCLEAR = auto()  # nobody knows: back off for a bounded time, then leave
 
 
 _ACTIONS: dict[int, Action] = {
@@ -84,7 +84,7 @@ NOT_LEADING: dict[int, NotLeading] = {
 def action_for(code: int) -> Action:
     if code in _SENTENCES:
         return Action.FATAL
-    return _ACTIONS.get(code, Action.DOUBT)
+    return _ACTIONS.get(code, Action.UNCLEAR)
 
 
 def name_of(code: int) -> str:

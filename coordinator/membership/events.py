@@ -134,7 +134,7 @@ class DecisionReady:
 
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
-    withheld: bool = False
+    pending: bool = False
     topics: tuple[str, ...] = ()
     called_in_ms: int | None = None
 
@@ -180,7 +180,7 @@ class StepAsideWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkDoubted:
+class WorkSuspected:
     """Members do not work as they did, and nothing proves that the plan is to blame: an operator should look."""
 
     reason: str
@@ -197,7 +197,7 @@ class HandBackRemembered:
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersStand:
+class OrdersInForce:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
     `leave`: out of the group and not back. `pause`: begin no rebalance. `release`: out of it while no other member is
     there."""
@@ -208,7 +208,7 @@ class OrdersStand:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundOrdered:
+class RebalanceOrdered:
     """An operator wants a new rebalance now, whatever pauses or spaces Bellwether's."""
 
     reason: str
@@ -216,9 +216,9 @@ class RoundOrdered:
 
 @dataclass(frozen=True, slots=True)
 class ActiveRoleChanged:
-    """Among sidecars with one instance id it is, or is not, for Bellwether to lead: a level, may be repeated."""
+    """Among instances with one instance id it is, or is not, for Bellwether to lead: a level, may be repeated."""
 
-    ours: bool
+    active: bool
     reason: str
 
 
@@ -255,6 +255,6 @@ class StopRequested:
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
-Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkDoubted | HandBackRemembered | SizeLimitRead
+Wanted = RebalanceWanted | RebalanceOrdered | StepAsideWanted | OrdersInForce | ActiveRoleChanged | StopRequested
+Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkSuspected | HandBackRemembered | SizeLimitRead
 Event = Answer | RequestFailed | Wake | Decided | Wanted | Seen

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
+from bellwether_kafka.coordinator.membership.commands import Fatal, MembershipStopped, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, NOT_LEADING, Code, fatal_sentence
 from bellwether_kafka.coordinator.membership.events import VACANT, JoinAnswer
@@ -183,7 +183,7 @@ class Leaving:
             self._finish()
 
     def _fenced(self) -> None:
-        """Another sidecar has the membership. Where that was not announced, ever longer pauses keep two that do not
+        """Another instance has the membership. Where that was not announced, ever longer pauses keep two that do not
         hear each other from taking it from one another for ever."""
         pause_s = self.core.permission.fenced(expected=self.stopping)
         if pause_s:
@@ -198,4 +198,4 @@ class Leaving:
         if self.ended is not None:
             exit_code = EXIT_FENCED if self.ended.reason is NotLeading.FENCED else EXIT_CONFIG
             core.send(Fatal(self.ended.sentence, exit_code))
-        core.send(Stopped())
+        core.send(MembershipStopped())

@@ -1,22 +1,22 @@
 """Leading a group: from the answer that names Bellwether as its leader to the delivered plan, and what is left to do
 then.
 
-`Rebalances` are the rebalances that Bellwether begins: when one that is wanted may begin, and the one that hands out
-withheld partitions.
+`GroupRebalances` are the rebalances that Bellwether begins: when one that is wanted may begin, and the one that hands
+out withheld partitions.
 """
 
 import math
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import events
-from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, NoteKind, RebuildMemory
+from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, action_for
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_ours
+from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
 # A leader that was removed for a take-over hears of it at its next heartbeat, and comes back: it has subscribed.
@@ -24,7 +24,7 @@ REMOVED_BACK_MS_MAX = 10_000
 
 
 @dataclass(slots=True)
-class Rebalances:
+class GroupRebalances:
     core: Core
     recovery: Recovery
     _paused: str = ""  # by an operator's order
@@ -56,7 +56,7 @@ class Rebalances:
         if self.core.leadership.wanted:
             self.want(self.core.leadership.wanted)
 
-    def want_later(self, event: events.RebalanceWanted | events.RoundOrdered) -> None:
+    def want_later(self, event: events.RebalanceWanted | events.RebalanceOrdered) -> None:
         """While a plan is on its way: kept until it has been delivered."""
         self.core.leadership.wanted = event.reason
 
@@ -64,7 +64,7 @@ class Rebalances:
         self._began_at = self.core.now
         self.recovery.rejoin(self.core.leadership.wanted)
 
-    def ordered(self, event: events.RoundOrdered) -> None:
+    def ordered(self, event: events.RebalanceOrdered) -> None:
         if not self.core.alone:
             self.recovery.rejoin(event.reason)
 
@@ -73,7 +73,7 @@ class Rebalances:
         one in a row waits twice as long, because that member may never come
         (docs/reference/assignors.md#cooperative-rebalancing)."""
         core, config, leadership = self.core, self.core.config, self.core.leadership
-        if not leadership.withheld:
+        if not leadership.pending:
             leadership.followups = 0
             if leadership.called_at < math.inf:
                 core.heartbeat()
@@ -92,7 +92,7 @@ class Leading:
     joining: Joining
     leaving: Leaving
     recovery: Recovery
-    rebalances: Rebalances
+    rebalances: GroupRebalances
 
     # ---- the answer to JoinGroup -----------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Leading:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
             self._lead()
-        elif was_ours(answer.leader, self.core.config):
+        elif was_own(answer.leader, self.core.config):
             # The broker counts Bellwether as the leader and has sent nothing: the next rebalance will be Bellwether's.
             self.core.leadership.must_lead = True
             self._sync_nothing()
@@ -181,7 +181,7 @@ class Leading:
             return
         in_ms = event.called_in_ms
         called_at = math.inf if in_ms is None else core.now + in_ms / 1000
-        core.leadership.leaves_to_the_next(withheld=event.withheld, called_at=called_at)
+        core.leadership.leaves_to_the_next(pending=event.pending, called_at=called_at)
         self.joining.sync(event.assignments)
 
     def decision_failed(self, event: events.DecisionFailed) -> None:
@@ -202,7 +202,7 @@ class Leading:
         core.hand_backs.begins(core.now, event.reason)
         self.leaving.leave(event.reason, NotLeading.HANDED_BACK, setback=True)
 
-    def work_doubted(self, event: events.WorkDoubted) -> None:
+    def work_suspected(self, event: events.WorkSuspected) -> None:
         self.core.alert(event.reason)
 
     def _refuse(self, reason: str) -> None:
@@ -230,7 +230,7 @@ class Leading:
         self.core.policy.succeeded()
         core.go(State.STABLE)
         if not leadership.returned:
-            core.send(Delivered(core.requests.generation))
+            core.send(PlanDelivered(core.requests.generation))
             leadership.removed = ()
         if self.leaving.stopping:
             self.leaving.stop()

@@ -18,8 +18,8 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
-from bellwether_kafka.coordinator.membership.leading import Leading, Rebalances
-from bellwether_kafka.coordinator.membership.next_round import NextRound
+from bellwether_kafka.coordinator.membership.leading import GroupRebalances, Leading
+from bellwether_kafka.coordinator.membership.next_rebalance import NextRebalance
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Role
@@ -55,7 +55,7 @@ class MembershipView:
     alone: bool
     has_members: bool
     watches_memberless: bool
-    doubt_since: float | None
+    unclear_since: float | None
 
 
 class GroupMembership:
@@ -71,9 +71,9 @@ class GroupMembership:
         core, joining = self._core, Joining(self._core)
         self._leaving = Leaving(core, joining)
         self._recovery = Recovery(core, joining, self._leaving)
-        self._rebalances = Rebalances(core, self._recovery)
+        self._rebalances = GroupRebalances(core, self._recovery)
         self._leading = Leading(core, joining, self._leaving, self._recovery, self._rebalances)
-        self._next_round = NextRound(core, joining, self._leaving, self._recovery)
+        self._next_rebalance = NextRebalance(core, joining, self._leaving, self._recovery)
         self._approach = Approach(core, joining, self._leaving, self._leading)
         self._adoption = Adoption(core, joining, self._leaving, self._recovery, self._approach)
         self._role = CurrentRole(core, self._leaving)
@@ -87,21 +87,21 @@ class GroupMembership:
         later: Handlers = dict.fromkeys((State.DECIDING, State.SYNCING), rebalances.want_later)
         return {
             events.StopRequested: anywhere(self._stop),
-            events.OrdersStand: anywhere(self._orders_stand),
+            events.OrdersInForce: anywhere(self._orders_in_force),
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
             events.OffsetsFound: anywhere(self._offsets_found),
             events.DeathsProven: {State.WATCHING: adoption.deaths_proven},
             events.OffsetsMoved: {State.WATCHING: self._offsets_moved},
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
-            events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
+            events.RebalanceOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
-            events.WorkDoubted: {State.STABLE: leading.work_doubted},
+            events.WorkSuspected: {State.STABLE: leading.work_suspected},
             events.HandBackRemembered: anywhere(self._hand_back_remembered),
             events.SizeLimitRead: anywhere(self._size_limit_read),
             events.DecisionReady: {State.DECIDING: leading.decision_ready},
             events.DecisionFailed: {State.DECIDING: leading.decision_failed},
-            events.ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
-            events.ComparisonFailed: {State.WATCHING: adoption.rehearsed},
+            events.ComparisonReady: {State.WATCHING: adoption.dry_run_done, State.STABLE: leading.compared},
+            events.ComparisonFailed: {State.WATCHING: adoption.dry_run_done},
         }
 
     def _answer_handlers(self) -> dict[Kind, Handlers]:
@@ -109,10 +109,10 @@ class GroupMembership:
         Bellwether's for a while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing."""
         return {
             Kind.FIND: anywhere(self._recovery.found),
-            Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_round.counted},
+            Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_rebalance.counted},
             Kind.JOIN: {State.JOINING: self._leading.joined},
             Kind.SYNC: {State.SYNCING: self._leading.synced},
-            Kind.HEARTBEAT: anywhere(self._next_round.heartbeat_answered),
+            Kind.HEARTBEAT: anywhere(self._next_rebalance.heartbeat_answered),
             Kind.LEAVE: {State.LEAVING: self._recovery.left},
         }
 
@@ -122,7 +122,7 @@ class GroupMembership:
             Timer.RETRY: self._recovery.retry,
             Timer.HEARTBEAT: self._core.heartbeat,
             Timer.DECISION: self._leading.decision_overdue,
-            Timer.COALESCE: self._next_round.look,
+            Timer.COALESCE: self._next_rebalance.refresh,
             Timer.LINGER: self._leading.lingered,
             Timer.FOLLOWUP: self._rebalances.begin_followup,
             Timer.REBALANCE: self._rebalances.begin,
@@ -158,12 +158,12 @@ class GroupMembership:
     def hands_over(self) -> bool:
         """A rebalance is to follow, in which others get what members give up by the present plan. Not for longer than
         the first one has been waited for: the member that is to give up may never do so."""
-        return self._core.leadership.withheld and not self._core.leadership.followups
+        return self._core.leadership.pending and not self._core.leadership.followups
 
     @property
     def has_active_role(self) -> bool:
-        """False while another sidecar with Bellwether's instance id is to lead."""
-        return self._core.permission.ours
+        """False while another instance with Bellwether's instance id is to lead."""
+        return self._core.permission.active
 
     @property
     def in_front(self) -> str:
@@ -199,9 +199,9 @@ class GroupMembership:
         return self.state is State.WATCHING and empty and not sighting.self_assigned
 
     @property
-    def doubt_since(self) -> float | None:
+    def unclear_since(self) -> float | None:
         """Since when requests have been answered with errors that nobody can explain, None while they are not."""
-        return self._core.doubt_since
+        return self._core.unclear_since
 
     @property
     def view(self) -> MembershipView:
@@ -220,7 +220,7 @@ class GroupMembership:
             alone=self.alone,
             has_members=self.has_members,
             watches_memberless=self.watches_memberless,
-            doubt_since=self.doubt_since,
+            unclear_since=self.unclear_since,
         )
 
     def farewell(self, reason: str) -> Leave | None:
@@ -230,7 +230,7 @@ class GroupMembership:
     def start(self, now: float) -> tuple[Command, ...]:
         self._core.now = now
         self._recovery.proceed()
-        self._role.look()
+        self._role.refresh()
         return self._core.requests.drain()
 
     def handle(self, event: events.Event, now: float) -> tuple[Command, ...]:
@@ -240,7 +240,7 @@ class GroupMembership:
                 self._dispatch(event)
             except UndeclaredEdgeError as error:
                 self._broken(str(error))
-            self._role.look()
+            self._role.refresh()
         return self._core.requests.drain()
 
     def deadline(self) -> float | None:
@@ -300,7 +300,7 @@ class GroupMembership:
         else:
             self._leaving.give_up(reason)
 
-    # ---- operators and other sidecars ------------------------------------------------------------------------------
+    # ---- operators and other instances ------------------------------------------------------------------------------
 
     def _stop(self, _: events.StopRequested) -> None:
         if self.state is State.APPROACHING:
@@ -329,7 +329,7 @@ class GroupMembership:
         else:
             self._leaving.keep_out(core.hand_backs.obstacle.sentence)
 
-    def _orders_stand(self, event: events.OrdersStand) -> None:
+    def _orders_in_force(self, event: events.OrdersInForce) -> None:
         self._rebalances.pause(event.pause)
         self._released(event.release)
         if event.leave != self._core.permission.kept_out:
@@ -361,5 +361,5 @@ class GroupMembership:
             self._leaving.keep_out(reason)
 
     def _active_role_changed(self, event: events.ActiveRoleChanged) -> None:
-        if self._core.permission.changed(ours=event.ours) and self.state is State.WATCHING:
+        if self._core.permission.changed(active=event.active) and self.state is State.WATCHING:
             self._recovery.proceed()

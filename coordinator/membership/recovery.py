@@ -65,7 +65,7 @@ class Recovery:
             core.requests.node = answer.node
             if core.requests.parked_elsewhere():
                 core.requests.abandon(Kind.JOIN, Kind.SYNC)
-                self._sync_is_void()
+                self._sync_is_outdated()
             self.proceed()
         elif action_for(answer.error) is Action.FATAL and answer.error != Code.FENCED_INSTANCE_ID:
             self.leaving.fail_code(answer.error)
@@ -73,7 +73,7 @@ class Recovery:
             core.back_off()
 
     def left(self, answer: LeaveAnswer) -> None:
-        if answer.error and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.DOUBT):
+        if answer.error and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.UNCLEAR):
             self.failed(Kind.LEAVE, answer.error)  # again, until Timer.LEAVE
         else:
             self.leaving.left()
@@ -93,7 +93,7 @@ class Recovery:
             case Action.FATAL:
                 self.leaving.fail_code(code)
             case _:
-                self._doubt(kind, code)
+                self._back_off_or_leave(kind, code)
 
     def request_failed(self, kind: Kind, event: RequestFailed) -> None:
         """No answer at all."""
@@ -124,7 +124,7 @@ class Recovery:
 
     def _again(self, kind: Kind) -> None:
         if kind is Kind.SYNC:
-            self._sync_is_void()
+            self._sync_is_outdated()
         if kind is not Kind.HEARTBEAT:  # the next one comes anyway
             self.core.back_off()
 
@@ -133,25 +133,25 @@ class Recovery:
         core = self.core
         core.requests.node = None
         if kind is Kind.SYNC:
-            self._sync_is_void()
+            self._sync_is_outdated()
         core.back_off()
         if kind is Kind.DESCRIBE and core.state is State.COALESCING:
             self.rejoin(core.reason)
 
-    def _sync_is_void(self) -> None:
+    def _sync_is_outdated(self) -> None:
         """Never Sync twice on a guess: the next join rebalance tells what the broker made of the first."""
         if self.core.state is State.SYNCING:
             self.core.go(State.JOINING)
 
-    def _doubt(self, kind: Kind, code: int) -> None:
+    def _back_off_or_leave(self, kind: Kind, code: int) -> None:
         """Waits on an unexplained error for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits)."""
         core = self.core
-        if core.doubt_since is None:
-            core.doubt_since = core.now
-        doubtful_ms = (core.now - core.doubt_since) * 1000
-        if core.state is State.WATCHING or doubtful_ms < core.config.doubt_ms_max:
+        if core.unclear_since is None:
+            core.unclear_since = core.now
+        unclear_ms = (core.now - core.unclear_since) * 1000
+        if core.state is State.WATCHING or unclear_ms < core.config.unclear_ms_max:
             self._again(kind)
             return
-        reason = f"{kind.name} has been answered with {name_of(code)} for {doubtful_ms / 1000:.0f} s"
+        reason = f"{kind.name} has been answered with {name_of(code)} for {unclear_ms / 1000:.0f} s"
         core.alert(reason)
         self.leaving.give_up(reason)

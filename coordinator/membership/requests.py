@@ -20,7 +20,7 @@ class Kind(Enum):
     DESCRIBE = auto()
     JOIN = auto()
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
-    BARRIER = auto()  # a JoinGroup that is only for the pending id
+    BLOCKER = auto()  # a JoinGroup that is only for the pending id
     GIVE_BACK = auto()  # LeaveGroup of pending ids of Bellwether's
     TEMPORARY = auto()  # JoinGroups of temporary members; of these many are under way at once
     SHRINK = auto()  # LeaveGroup of temporary members
@@ -44,8 +44,8 @@ class Timer(Enum):
     TAKEOVER = auto()
 
 
-PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BARRIER, Kind.SYNC)
-LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BARRIER: 1}
+PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BLOCKER, Kind.SYNC)
+LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BLOCKER: 1}
 TEMPORARY_LANE = 2  # that of the first temporary member; each has one of its own
 
 

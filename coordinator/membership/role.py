@@ -22,7 +22,7 @@ class NotLeading(StrEnum):
     JOINING = "joining"
     TAKING_OVER = "taking_over"
     REBALANCING = "rebalancing"
-    LEADER_STAYS = "leader_stays"
+    MEMBER_LEADS = "member_leads"
     UNDECLARED = "undeclared"
     BLOCKED = "blocked"
     NO_PLAN = "no_plan"
@@ -49,7 +49,7 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.JOINING: "Wait: the broker holds the rebalance open until its members are back.",
     NotLeading.TAKING_OVER: "Wait: this takes seconds.",
     NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",
-    NotLeading.LEADER_STAYS: (
+    NotLeading.MEMBER_LEADS: (
         'With adopt = "when-empty", set "succeed" or "take-over"; otherwise restart the instances one after another, as'
         " `bellwether doctor` says."
     ),

@@ -56,16 +56,16 @@ def with_own(
     return tuple((name, own if name == member_id else blob) for name, blob in assignments)
 
 
-def is_sidecar(member: DescribedMember, config: MembershipConfig) -> bool:
+def is_bellwether(member: DescribedMember, config: MembershipConfig) -> bool:
     """One of Bellwether's: no thread of an application, or without work, under its instance id and as it joins."""
-    if _is_sidecar(member.metadata):  # known by its process id, zero, which Java never draws
+    if _is_bellwether(member.metadata):  # known by its process id, zero, which Java never draws
         return True
     if config.instance_id is None or member.instance_id != config.instance_id:
         return False
     return not (_works(member) or _is_foreign(member, config))
 
 
-def _is_sidecar(metadata: bytes) -> bool:
+def _is_bellwether(metadata: bytes) -> bool:
     try:
         info = SubscriptionInfo.decode(ConsumerProtocolSubscription.decode(metadata).user_data or b"")
     except RemoteProtocolError:
@@ -98,10 +98,10 @@ def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
             f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
             " consumers; remove it from the configured groups."
         )
-    ours = config.protocols
+    own = config.protocols
     if config.adopt != "when-empty" and not config.streams:
-        ours += STOCK_PROTOCOLS  # what a running group uses is offered, too
-    if answer.protocol and answer.protocol not in ours:
+        own += STOCK_PROTOCOLS  # what a running group uses is offered, too
+    if answer.protocol and answer.protocol not in own:
         if config.streams:
             return (
                 f"Group '{group}' uses the protocol '{answer.protocol}', so it is no Kafka Streams application; remove"
@@ -148,12 +148,12 @@ def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
         listed = ConsumerProtocolSubscription.decode(member.metadata).topics
     except RemoteProtocolError:
         return True
-    ours = _is_sidecar(member.metadata) if config.streams else member.metadata == subscription(tuple(listed))
-    return not (ours and _same_client(member, config))
+    own = _is_bellwether(member.metadata) if config.streams else member.metadata == subscription(tuple(listed))
+    return not (own and _same_client(member, config))
 
 
 def _same_client(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Sidecars of one set may have client ids of their own, and report to each other which one is the member."""
+    """Instances of one set may have client ids of their own, and report to each other which one is the member."""
     return config.standby or config.client_id is None or member.client_id in ("", config.client_id)
 
 
@@ -164,25 +164,25 @@ def is_missing(answer: DescribeAnswer) -> bool:
 def others_in(answer: DescribeAnswer, config: MembershipConfig) -> bool:
     """Whether members other than Bellwether's are in the group. A process of Bellwether's without an instance id that
     was killed is a member until its session ends."""
-    return any(not (is_ours(m, config) or _is_former(m, config)) for m in answer.members)
+    return any(not (is_own(m, config) or _is_former(m, config)) for m in answer.members)
 
 
 def _is_former(member: DescribedMember, config: MembershipConfig) -> bool:
     own_name = member.client_id == (config.client_id or CLIENT_ID)
-    return _is_sidecar(member.metadata) or (member.instance_id is None and own_name and not _works(member))
+    return _is_bellwether(member.metadata) or (member.instance_id is None and own_name and not _works(member))
 
 
 def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
     """Bellwether's instance id is a member already: an earlier process of Bellwether's, or another one."""
-    return any(is_ours(m, config) for m in answer.members)
+    return any(is_own(m, config) for m in answer.members)
 
 
-def is_ours(member: DescribedMember, config: MembershipConfig) -> bool:
+def is_own(member: DescribedMember, config: MembershipConfig) -> bool:
     """It has Bellwether's instance id."""
     return config.instance_id is not None and member.instance_id == config.instance_id
 
 
-def was_ours(leader: str, config: MembershipConfig) -> bool:
+def was_own(leader: str, config: MembershipConfig) -> bool:
     """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
     (docs/reference/broker-behaviour.md#static-membership). Such ids are the instance id, a dash and a UUID."""
     if config.instance_id is None:
@@ -205,7 +205,7 @@ def _readopt_s(config: MembershipConfig, failures: int) -> float:
     return backed_off_ms(config.readopt_ms, failures, config.readopt_ms_max) * spread(config.group_id) / 1000
 
 
-class JoinPolicy:
+class JoinTiming:
     """When a watched group may be joined: nobody may notice, and never in quick repetition."""
 
     def __init__(self, config: MembershipConfig) -> None:
@@ -241,32 +241,32 @@ class JoinPolicy:
 
 
 class Permission:
-    """Whether it is for Bellwether to lead: among sidecars with one instance id, and by operators' orders. `ours` is
-    False while another sidecar is to lead. Orders are sentences, "" for none: `kept_out` whatever members are in the
+    """Whether it is for Bellwether to lead: among instances with one instance id, and by operators' orders. `active` is
+    False while another instance is to lead. Orders are sentences, "" for none: `kept_out` whatever members are in the
     group, `released` while no other member is."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
-        self.ours = not config.standby
+        self.active = not config.standby
         self.kept_out = ""
         self.released = ""
         self._fences = 0
 
     @property
     def may_lead(self) -> bool:
-        return self.ours and not self.kept_out
+        return self.active and not self.kept_out
 
-    def changed(self, *, ours: bool) -> bool:
+    def changed(self, *, active: bool) -> bool:
         """True if it has just become Bellwether's."""
-        if not ours:
+        if not active:
             self._fences = 0
-        gained = ours and not self.ours
-        self.ours = ours
+        gained = active and not self.active
+        self.active = active
         return gained
 
     def fenced(self, *, expected: bool) -> float:
-        """Another sidecar has the membership: seconds to stay away, where that was not announced."""
-        surprised, self.ours = self.ours and not expected, False
+        """Another instance has the membership: seconds to stay away, where that was not announced."""
+        surprised, self.active = self.active and not expected, False
         if not surprised:
             return 0.0
         self._fences += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership.broker_order import (
     BUCKETS_MIN,
     HashOrder,
-    Table,
+    MemberTable,
     chance,
     grown,
     passable,
@@ -51,7 +51,7 @@ class Growth:
     may have to be removed besides, where no id that sorts first is found in time."""
 
     temporary: int
-    tables: tuple[Table, ...]
+    tables: tuple[MemberTable, ...]
     ahead: tuple[str, ...]
     chances: tuple[Chance, ...]
     next: tuple[str, ...]
@@ -62,7 +62,7 @@ class Growth:
 
 
 def growths(
-    members: Sequence[str], possible: Iterable[Table], size_max: int | None, allowed: int = 1
+    members: Sequence[str], possible: Iterable[MemberTable], size_max: int | None, allowed: int = 1
 ) -> Iterator[Growth]:
     """What can be reached, the smallest table first. `possible` are the tables that list the members as the broker
     does; `size_max` is the brokers' group.max.size; `allowed`: so many members may be removed. A group must never
@@ -146,12 +146,12 @@ class Forecast:
     def first_slots(self) -> dict[int, tuple[str, ...]]:
         """By size: the members in the first slot of each table that the broker may have or come to have."""
         sizes = sorted({table.buckets for growth in self.growths for table in growth.tables if table.order is JAVA})
-        return {size: unavoidable(self.members, Table(JAVA, size)) for size in sizes}
+        return {size: unavoidable(self.members, MemberTable(JAVA, size)) for size in sizes}
 
 
 def forecast(
     members: Sequence[str],
-    possible: Iterable[Table],
+    possible: Iterable[MemberTable],
     leader: str,
     evictions_max: int,
     size_max: int | None,
@@ -169,7 +169,7 @@ def removals_allowed(members: int, evictions_max: int) -> int:
     return max(1, min(evictions_max, (members - 1) // 2))
 
 
-def _growth(members: Sequence[str], temporary: int, tables: tuple[Table, ...], allowed: int) -> Growth:
+def _growth(members: Sequence[str], temporary: int, tables: tuple[MemberTable, ...], allowed: int) -> Growth:
     ahead = max((unavoidable(members, table) for table in tables), key=len, default=())
     behind = max(0, allowed - 1 - len(ahead))
     # An id has to be good when Bellwether has come, and in a cooperative group when the opener has come as well. Which

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from bellwether_kafka.coordinator.membership.broker_order import Table, client_of, tables
+from bellwether_kafka.coordinator.membership.broker_order import MemberTable, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
@@ -37,7 +37,7 @@ class TakeoverAttempt:
 
     evictions: int
     listing: tuple[DescribedMember, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[MemberTable, ...]
     before_removal: bool = False  # dead members are removed once Bellwether is in front; nothing is lost if it is not
     temporary: int = 0
 
@@ -104,9 +104,9 @@ class TakeoverPolicy:
             return None
         known = tables([m.member_id for m in answer.members])
         if answer.state == GroupState.STABLE:
-            self._fragile = _fails_beside_us(answer)
-            ours = subscription(self._config.topics, streams=self._config.streams)
-            self._in_vain.seen(m for m in answer.members if m.metadata != ours)
+            self._fragile = _fails_beside_bellwether(answer)
+            own_topics = subscription(self._config.topics, streams=self._config.streams)
+            self._in_vain.seen(m for m in answer.members if m.metadata != own_topics)
         if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
             return TakeoverAttempt(0, answer.members, known)
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
@@ -117,7 +117,7 @@ class TakeoverPolicy:
         foreseen = self._forecast(answer, known)
         return TakeoverAttempt(foreseen.allowed, answer.members, known, temporary=foreseen.chosen.temporary)
 
-    def _forecast(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> Forecast:
+    def _forecast(self, answer: DescribeAnswer, known: tuple[MemberTable, ...]) -> Forecast:
         ids = [m.member_id for m in answer.members]
         config = self._config
         return forecast(ids, known, self.leader, config.evictions_max, self._size_max, config.tries_max)
@@ -170,9 +170,9 @@ class TakeoverPolicy:
         most = self._config.takeover_attempts_max
         return self._tried_at[-most] + ATTEMPTS_WITHIN_S if len(self._tried_at) >= most else None
 
-    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> Obstacle | None:
-        if self._config.takeover_guard is not None:
-            return self._config.takeover_guard
+    def _obstacle(self, answer: DescribeAnswer, known: tuple[MemberTable, ...], now: float) -> Obstacle | None:
+        if self._config.takeover_obstacle is not None:
+            return self._config.takeover_obstacle
         if self._in_vain.times >= self._config.takeovers_in_vain_max:
             sentence = (
                 f"an attempt has disturbed these members and came to nothing ({self._in_vain.reason}), so there is no"
@@ -185,11 +185,11 @@ class TakeoverPolicy:
         sentence = self._blocked(answer, known)
         return Obstacle(NotLeading.BLOCKED, sentence) if sentence else None
 
-    def _blocked(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> str:
+    def _blocked(self, answer: DescribeAnswer, known: tuple[MemberTable, ...]) -> str:
         config = self._config
         if not known:
             return "the broker lists members in an unknown order, so the next leader cannot be predicted"
-        rival = _sidecar_among(answer.members, config)
+        rival = _other_bellwether(answer.members, config)
         if rival:
             remedy = "give both one instance_id and standby, or this group to one of them"
             return f"{rival} is another instance of Bellwether; {remedy}"
@@ -232,7 +232,7 @@ def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
     )
 
 
-def _fails_beside_us(answer: DescribeAnswer) -> DescribedMember | None:
+def _fails_beside_bellwether(answer: DescribeAnswer) -> DescribedMember | None:
     """A member that may lead the rebalance in which Bellwether comes, and would die of it
     (client-quirks.md#kafka-python).
 
@@ -251,11 +251,11 @@ def _is_kafka_python(member: DescribedMember) -> bool:
     return subscribed.version == 0 and subscribed.user_data == b""
 
 
-def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
+def _other_bellwether(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
     """A member that subscribes in Bellwether's very bytes. Two that take over would take the group from each other for
     ever."""
-    ours = subscription(config.topics, streams=config.streams)
-    return next((member.member_id for member in members if member.metadata == ours), "")
+    own_topics = subscription(config.topics, streams=config.streams)
+    return next((member.member_id for member in members if member.metadata == own_topics), "")
 
 
 def proven(
@@ -264,11 +264,11 @@ def proven(
     """The same group with the brokers' limit; without take-over where nobody has tried in which order the brokers
     choose leaders."""
     config = replace(config, size_limit=size_limit)
-    if config.adopt != "take-over" or config.takeover_guard is not None or broker_version >= PROVEN_FROM:
+    if config.adopt != "take-over" or config.takeover_obstacle is not None or broker_version >= PROVEN_FROM:
         return config
     version = ".".join(map(str, broker_version)) or "an unknown version"
     sentence = f"who leads next has not been tried on brokers like these (Kafka {version})"
-    return replace(config, takeover_guard=Obstacle(NotLeading.BLOCKED, sentence))
+    return replace(config, takeover_obstacle=Obstacle(NotLeading.BLOCKED, sentence))
 
 
 def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ MEMBERSHIP: Transitions[State] = {
             State.LEAVING: "a request got no answer",
             State.WATCHING: "a request got no answer, before it is in the rebalance",
         },
-        events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.OrdersInForce: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK, State.WATCHING: HANDED_BACK_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
         Timer.TAKEOVER: {State.WATCHING: "the broker gives no ids to temporary members"},
@@ -171,7 +171,7 @@ MEMBERSHIP: Transitions[State] = {
             State.STOPPED: NOTHING_TO_LEAVE,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
-        events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.OrdersInForce: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK, State.WATCHING: HANDED_BACK_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
     },
@@ -193,7 +193,7 @@ MEMBERSHIP: Transitions[State] = {
             **EXPELLED,
         },
         events.RequestFailed: {State.LEAVING: NEVER_WORKS},
-        events.OrdersStand: {State.LEAVING: ORDER},
+        events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
     },
@@ -214,7 +214,7 @@ MEMBERSHIP: Transitions[State] = {
             State.LEAVING: NEVER_WORKS,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
-        events.OrdersStand: {State.LEAVING: ORDER},
+        events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
     },
     State.STABLE: {
@@ -236,8 +236,8 @@ MEMBERSHIP: Transitions[State] = {
         Timer.REBALANCE: {State.JOINING: "a rebalance that is wanted may begin"},
         Timer.FOLLOWUP: {State.JOINING: "pending partitions are to be handed out"},
         Timer.LINGER: {State.LEAVING: "no other member has been in the group for long"},
-        events.RoundOrdered: {State.JOINING: "an operator has ordered a rebalance"},
-        events.OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
+        events.RebalanceOrdered: {State.JOINING: "an operator has ordered a rebalance"},
+        events.OrdersInForce: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StepAsideWanted: {State.LEAVING: "a member should lead"},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
@@ -249,7 +249,7 @@ MEMBERSHIP: Transitions[State] = {
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
         events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
-        events.OrdersStand: {State.LEAVING: ORDER},
+        events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
     },
@@ -265,14 +265,14 @@ MEMBERSHIP: Transitions[State] = {
         },
         events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
         events.RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that Bellwether can send"},
-        events.OrdersStand: {
+        events.OrdersInForce: {
             State.WATCHING: "ordered again, and the broker has given it no id to leave with",
             State.STOPPED: "ordered again during the shutdown, and the broker has given it no id to leave with",
         },
     },
 }
 
-NOT_OUR_LEAD = {
+NO_OWN_LEAD = {
     Step.HOLDING: "another leads a Streams application: it has been removed at once",
     Step.REOPENING: "another leads cooperative members, which come into a second rebalance before it is removed",
     Step.WORKING: "another leads members that stop for a rebalance: its assignment is to take effect first",
@@ -302,7 +302,7 @@ TAKEOVER: Transitions[Step] = {
             Step.CLEARING: "ids that are not needed are to be given back",
             Step.GROWING: GROW,
             Step.PARKED: "the id is good",
-            **NOT_OUR_LEAD,
+            **NO_OWN_LEAD,
         }
     },
     Step.CLEARING: {
@@ -318,12 +318,12 @@ TAKEOVER: Transitions[Step] = {
             Step.PARKED: "the id that the broker has made is good",
             Step.REPLACING: "the id that the broker has made is not good",
         },
-        events.JoinAnswer: {**NOT_OUR_LEAD},
+        events.JoinAnswer: {**NO_OWN_LEAD},
     },
     Step.REPLACING: {
-        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NOT_OUR_LEAD}
+        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NO_OWN_LEAD}
     },
-    Step.PARKED: {events.JoinAnswer: {**NOT_OUR_LEAD}},
+    Step.PARKED: {events.JoinAnswer: {**NO_OWN_LEAD}},
     Step.WORKING: {
         events.SyncAnswer: {Step.HOLDING: "the leader's assignment is in effect: it has been removed"},
         Timer.TAKEOVER: {
@@ -332,11 +332,11 @@ TAKEOVER: Transitions[Step] = {
     },
     Step.REOPENING: {
         Timer.TAKEOVER: {Step.HOLDING: "members have had the time of the first rebalance: the leader has been removed"},
-        events.JoinAnswer: {**NOT_OUR_LEAD},
+        events.JoinAnswer: {**NO_OWN_LEAD},
     },
     Step.HOLDING: {
         events.DescribeAnswer: {Step.RETURNING: "the leader is back under another id, or time is up"},
-        events.JoinAnswer: {**NOT_OUR_LEAD},
+        events.JoinAnswer: {**NO_OWN_LEAD},
     },
-    Step.RETURNING: {events.JoinAnswer: {**NOT_OUR_LEAD}},
+    Step.RETURNING: {events.JoinAnswer: {**NO_OWN_LEAD}},
 }

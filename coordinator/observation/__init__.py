@@ -18,7 +18,14 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_assignment,
 )
 from bellwether_kafka.coordinator.observation.broker_assigned import UNIFORM as UNIFORM
-from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.doctor import (
+    BROKER_CONFIGS,
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    examine,
+    worst,
+)
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag import (
     UNKNOWN,
@@ -29,7 +36,7 @@ from bellwether_kafka.coordinator.observation.lag import (
     LagVerdict,
     PartitionLag,
 )
-from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
+from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (

@@ -85,10 +85,10 @@ def absence_cost(
     unhelped = "" if ending is Ending.CRASH else _why_not_evacuated(decision, owner.key)
     evacuated = ending is not Ending.CRASH and not unhelped
     heartbeat_s = pace.heartbeat_interval_ms / 1000
-    stays = ending is Ending.CRASH or plan.words.kind != "consumer" or owner.instance_id is not None
-    told_s, removed_s = (pace.session_timeout_ms / 1000, GUARD_S) if stays else (0.0, 0.0)
-    on_its_disk = ending is Ending.RESTART and stays
-    as_it_is = _outage(told_s + heartbeat_s, [0] if on_its_disk else lacks, pace)
+    members_remain = ending is Ending.CRASH or plan.words.kind != "consumer" or owner.instance_id is not None
+    detected_s, removed_s = (pace.session_timeout_ms / 1000, GUARD_S) if members_remain else (0.0, 0.0)
+    on_its_disk = ending is Ending.RESTART and members_remain
+    as_it_is = _outage(detected_s + heartbeat_s, [0] if on_its_disk else lacks, pace)
     near = [acceptable if lack is None else min(lack, acceptable) for lack in lacks]
     helped = _outage(heartbeat_s, near, pace) if evacuated else _outage(removed_s + heartbeat_s, lacks, pace)
     late = [lack for lack in lacks if lack is None or lack > acceptable]
@@ -138,7 +138,7 @@ def _why_not_evacuated(decision: Decision[GroupPlan], key: str) -> str:
     """As a part of a sentence, "" where it could be."""
     if decision.plan.words.kind == "streams" and decision.policy != STREAMS_HA:
         return f'the policy {decision.policy} ignores evacuations; set policy = "{STREAMS_HA}"'
-    return decision.plan.void(Rule("ban", EVERYTHING, f"member:{key}"), ())
+    return decision.plan.infeasible(Rule("ban", EVERYTHING, f"member:{key}"), ())
 
 
 def _outage(unowned_s: float, lacks: Sequence[int | None], pace: Pace) -> Outage:

@@ -41,12 +41,12 @@ class AnomalyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """`count` is of partitions, topics or applications, as the kind says. `said` and `remedy` are sentences; `setting`
-    is the line of a configuration that would do it, "" where none does."""
+    """`count` is of partitions, topics or applications, as the kind says. `message` and `remedy` are sentences;
+    `setting` is the line of a configuration that would do it, "" where none does."""
 
     kind: AnomalyKind
     count: int
-    said: str
+    message: str
     remedy: str
     setting: str = ""
 
@@ -87,12 +87,12 @@ def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Anom
     if not double:
         return
     each = [f"{_named(partition)} ({listed(names)})" for partition, names in double.items()]
-    said = f"Partitions have two owners or more: {listed(each)}."
+    message = f"Partitions have two owners or more: {listed(each)}."
     remedy = (
         "Records of these are read twice, and commits of one owner overwrite those of the other. Restart these members,"
         " and look at the assignor of the member that leads; a plan of Bellwether's has one owner for each partition."
     )
-    yield Anomaly(AnomalyKind.TWO_OWNERS, len(double), said, remedy)
+    yield Anomaly(AnomalyKind.TWO_OWNERS, len(double), message, remedy)
 
 
 def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Mapping[str, int]) -> Iterator[Anomaly]:
@@ -102,21 +102,21 @@ def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Map
         f"{_named(partition)} ({member}; {partition.topic} has {counts[partition.topic]})"
         for partition, member in absent
     ]
-    said = f"Members have partitions that do not exist: {listed(each)}."
+    message = f"Members have partitions that do not exist: {listed(each)}."
     remedy = "Was the topic made anew with fewer partitions? Restart the member that leads, so that it plans anew."
-    yield Anomaly(AnomalyKind.NO_SUCH_PARTITION, len(absent), said, remedy)
+    yield Anomaly(AnomalyKind.NO_SUCH_PARTITION, len(absent), message, remedy)
 
 
 def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[Anomaly]:
     if not foreign:
         return
     each = [f"{_named(partition)} ({member})" for partition, member in foreign]
-    said = f"Members have partitions of topics to which they do not subscribe: {listed(each)}."
+    message = f"Members have partitions of topics to which they do not subscribe: {listed(each)}."
     remedy = (
         "Such a member may not read them, and nobody else does. A static member that came back with other topics keeps"
         " what it had until a rebalance: restart the member that leads."
     )
-    yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), said, remedy)
+    yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), message, remedy)
 
 
 def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:
@@ -136,9 +136,11 @@ def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol
                 names[place].add(name)
     each = sorted(f"{listed(sorted(who))} ({listed(sorted(part))})" for who, part in zip(names, parts, strict=True))
     number = "two" if len(parts) == 2 else str(len(parts))
-    said = f"This looks like {number} applications under one group id: no topic is common to {' and '.join(each[:4])}."
+    message = (
+        f"This looks like {number} applications under one group id: no topic is common to {' and '.join(each[:4])}."
+    )
     remedy = "If so, give each a group.id of its own: a restart of one makes the members of all others rebalance."
-    return (Anomaly(AnomalyKind.TWO_APPLICATIONS, len(parts), said, remedy),)
+    return (Anomaly(AnomalyKind.TWO_APPLICATIONS, len(parts), message, remedy),)
 
 
 def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
@@ -172,9 +174,9 @@ def of_shares(plan: GroupPlan, held: IntArray | LongArray) -> tuple[Anomaly, ...
         return ()
     worst = sorted(found.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
     each = [f"of the {count} partitions of {topic} members have {low} to {most}" for topic, (most, low, count) in worst]
-    said = f"Shares of a topic have drifted apart although the sum is even: {listed(each)}."
+    message = f"Shares of a topic have drifted apart although the sum is even: {listed(each)}."
     remedy = f"Where topics differ in load, have it led with {BY_TOPIC}: each topic is then spread evenly."
-    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(found), said, remedy, BY_TOPIC),)
+    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(found), message, remedy, BY_TOPIC),)
 
 
 def _readers(plan: GroupPlan) -> dict[str, LongArray]:

@@ -58,7 +58,7 @@ OF_LEADERS = (
 KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     NOT_APPLICABLE = "n/a"
     PASS = "pass"  # noqa: S105 - not a password
     WARN = "warn"
@@ -67,16 +67,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`said` is what was found, `remedy` what to do, "" where nothing has to be done."""
+    """`message` is what was found, `remedy` what to do, "" where nothing has to be done."""
 
     name: str
-    verdict: Verdict
-    said: str
+    verdict: CheckVerdict
+    message: str
     remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DoctorFacts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
     whether Bellwether may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be
     read. `broker_version` is () where it is not known; `streams` what is configured of an application, `policy` of
@@ -99,7 +99,7 @@ class Facts:
     policy: Policy = BY_KAFKA
 
 
-def examine(facts: Facts) -> tuple[Check, ...]:
+def examine(facts: DoctorFacts) -> tuple[Check, ...]:
     """All checks, in the order in which one would fix things."""
     checks = [
         _kind(facts),
@@ -127,83 +127,85 @@ def examine(facts: Facts) -> tuple[Check, ...]:
 
 
 def _meaningless(check: Check) -> Check:
-    return Check(check.name, Verdict.NOT_APPLICABLE, "No client can lead this group.")
+    return Check(check.name, CheckVerdict.NOT_APPLICABLE, "No client can lead this group.")
 
 
-def worst(checks: Iterable[Check]) -> Verdict:
-    order = list(Verdict)
-    return max((check.verdict for check in checks), key=order.index, default=Verdict.PASS)
+def worst(checks: Iterable[Check]) -> CheckVerdict:
+    order = list(CheckVerdict)
+    return max((check.verdict for check in checks), key=order.index, default=CheckVerdict.PASS)
 
 
-def _kind(facts: Facts) -> Check:
+def _kind(facts: DoctorFacts) -> Check:
     seen = facts.seen
     if seen.kind == "unknown":
         remedy = "Grant it." if "grant" in seen.trouble else "Ask again when the broker answers."
-        return Check("group", Verdict.WARN, f"Not checked: {seen.trouble}.", remedy)
+        return Check("group", CheckVerdict.WARN, f"Not checked: {seen.trouble}.", remedy)
     if seen.kind == "missing":
-        said = f"The group {seen.group_id} does not exist yet."
-        return Check("group", Verdict.WARN, said, "Nothing, if the application has not started; else check the name.")
+        message = f"The group {seen.group_id} does not exist yet."
+        return Check(
+            "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
+        )
     if seen.obstacle and seen.kind in ("consumer", "streams"):
         remedy = "Observe it only; to have it led, set the clients' group.protocol to classic."
-        return Check("group", Verdict.FAIL, _sentence(seen.obstacle), remedy)
+        return Check("group", CheckVerdict.FAIL, _sentence(seen.obstacle), remedy)
     if seen.kind == "other":
-        said = _sentence(seen.obstacle or "it is no group of consumers")
-        return Check("group", Verdict.FAIL, said, "Name another group.")
+        message = _sentence(seen.obstacle or "it is no group of consumers")
+        return Check("group", CheckVerdict.FAIL, message, "Name another group.")
     members = f"{len(seen.members)} member{'s' * (len(seen.members) != 1)}"
-    led = ", led by Bellwether" * bool(seen.sidecars)
-    return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
+    led = ", led by Bellwether" * bool(seen.bellwether_members)
+    return Check("group", CheckVerdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
 
 
-def _without_members(facts: Facts) -> list[Check]:
+def _without_members(facts: DoctorFacts) -> list[Check]:
     """Of an empty group of plain consumers: they may commit without being members (docs/guides/adoption.md)."""
     seen = facts.seen
     if seen.self_assigned:
         return [_self_assigned(facts)]
     if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
         return []
-    said = (
+    message = (
         "No member is in the group. Consumers that assign themselves partitions (assign()) could not commit beside a"
         " member, so Bellwether stays out until members have joined."
     )
     remedy = 'If all its consumers subscribe, set mode = "lead" and subscribes = true; else keep mode = "observe".'
-    return [Check("subscribes", Verdict.WARN, said, remedy)]
+    return [Check("subscribes", CheckVerdict.WARN, message, remedy)]
 
 
-def _self_assigned(facts: Facts) -> Check:
+def _self_assigned(facts: DoctorFacts) -> Check:
     """A leader would have the broker refuse every commit."""
-    said = f"{_sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
-    verdict = Verdict.FAIL if facts.mode == "lead" else Verdict.WARN
-    return Check("subscribes", verdict, said, 'Keep mode = "observe" for this group.')
+    message = f"{_sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
+    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    return Check("subscribes", verdict, message, 'Keep mode = "observe" for this group.')
 
 
-def _permission(facts: Facts) -> Check:
+def _permission(facts: DoctorFacts) -> Check:
     if facts.heartbeat_error == Code.GROUP_AUTHORIZATION_FAILED:
         remedy = f"Grant Bellwether's principal the ACL READ on Group '{facts.seen.group_id}'."
-        verdict = Verdict.WARN if facts.mode == "observe" else Verdict.FAIL
+        verdict = CheckVerdict.WARN if facts.mode == "observe" else CheckVerdict.FAIL
         return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
     if facts.heartbeat_error not in ALLOWED:
         why = name_of(facts.heartbeat_error)
-        said = f"Not checked whether Bellwether may join: its coordinator node answers {why}."
-        return Check("group ACL", Verdict.WARN, said, "Ask again when the broker answers.")
-    return Check("group ACL", Verdict.PASS, "Bellwether may join the group and lead it.")
+        message = f"Not checked whether Bellwether may join: its coordinator node answers {why}."
+        return Check("group ACL", CheckVerdict.WARN, message, "Ask again when the broker answers.")
+    return Check("group ACL", CheckVerdict.PASS, "Bellwether may join the group and lead it.")
 
 
-def _protocol(facts: Facts) -> Check:
+def _protocol(facts: DoctorFacts) -> Check:
     name, offered = facts.seen.protocol, facts.config.protocols
     if not name:
         return Check(
-            "protocols", Verdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
+            "protocols", CheckVerdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
         )
     if name not in offered:
-        said = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
-        return Check("protocols", Verdict.FAIL, said, _way_to(facts, name))
+        message = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
+        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
     if facts.streams is None and not facts.policy.leads(name):
-        said = f"The members use {name}, for which the policy {facts.policy.name} has no assignor."
-        return Check("protocols", Verdict.FAIL, said, _way_to(facts, name))
-    return Check("protocols", Verdict.PASS, f"The members use {name}, which Bellwether offers.")
+        message = f"The members use {name}, for which the policy {facts.policy.name} has no assignor."
+        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
+    return Check("protocols", CheckVerdict.PASS, f"The members use {name}, which Bellwether offers.")
 
 
-def _way_to(facts: Facts, protocol: str) -> str:
+def _way_to(facts: DoctorFacts, protocol: str) -> str:
     """The settings under which a group that speaks this protocol can be led."""
     kind = KIND_OF_PROTOCOL.get(protocol)
     if kind is not None:
@@ -217,37 +219,41 @@ def _way_to(facts: Facts, protocol: str) -> str:
     return f"Set protocols = [{listed_}] and policy = {policies} for the group, which lead under any protocol."
 
 
-def _slot(facts: Facts) -> Check:
+def _slot(facts: DoctorFacts) -> Check:
     instance = facts.config.instance_id
     held = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
     if instance is None:
         remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
-        return Check("instance id", Verdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
+        return Check("instance id", CheckVerdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
     if held:
         remedy = "Set another instance_id: joining under this one would throw the member out."
-        said = f"The application's member {held[0].member_id} has Bellwether's group.instance.id '{instance}'."
-        return Check("instance id", Verdict.FAIL, said, remedy)
-    who = "Bellwether" if facts.seen.sidecars else "no member"
-    return Check("instance id", Verdict.PASS, f"'{instance}' is used by {who}.")
+        message = f"The application's member {held[0].member_id} has Bellwether's group.instance.id '{instance}'."
+        return Check("instance id", CheckVerdict.FAIL, message, remedy)
+    who = "Bellwether" if facts.seen.bellwether_members else "no member"
+    return Check("instance id", CheckVerdict.PASS, f"'{instance}' is used by {who}.")
 
 
-def _session(facts: Facts) -> Check:
+def _session(facts: DoctorFacts) -> Check:
     session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
     wrong = check_timing(facts.config)
     if wrong is not None:
-        return Check("session timeout", Verdict.FAIL, wrong, "Correct these settings: bellwether run refuses them.")
+        return Check(
+            "session timeout", CheckVerdict.FAIL, wrong, "Correct these settings: bellwether run refuses them."
+        )
     if low is None or high is None:
         remedy = (
             "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when Bellwether joins."
         )
-        return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
+        return Check("session timeout", CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy)
     if not low <= session <= high:
-        said = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
-        return Check("session timeout", Verdict.FAIL, said, _session_remedy(facts, max(low, min(session, high))))
-    return Check("session timeout", Verdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
+        message = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
+        return Check(
+            "session timeout", CheckVerdict.FAIL, message, _session_remedy(facts, max(low, min(session, high)))
+        )
+    return Check("session timeout", CheckVerdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
 
 
-def _session_remedy(facts: Facts, nearest: int) -> str:
+def _session_remedy(facts: DoctorFacts, nearest: int) -> str:
     """The nearest value that brokers allow, unless the other settings do not."""
     fits = check_timing(replace(facts.config, session_timeout_ms=nearest)) is None
     if fits and (not facts.config.streams or STREAMS_SESSION_MS_MIN <= nearest <= STREAMS_SESSION_MS_MAX):
@@ -256,68 +262,70 @@ def _session_remedy(facts: Facts, nearest: int) -> str:
     return f"Change {brokers} of the brokers to {facts.config.session_timeout_ms}: other settings need this session."
 
 
-def _size(facts: Facts) -> Check:
+def _size(facts: DoctorFacts) -> Check:
     most, size = facts.size_limit.members, len(facts.seen.members)
-    if facts.seen.sidecars:
-        return Check("group size", Verdict.PASS, f"Bellwether is in the group, beside {size} members.")
+    if facts.seen.bellwether_members:
+        return Check("group size", CheckVerdict.PASS, f"Bellwether is in the group, beside {size} members.")
     if most is not None and size >= most:
-        said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
-        return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")
-    return Check("group size", Verdict.PASS, f"There is room for Bellwether beside {size} members.")
+        message = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
+        return Check("group size", CheckVerdict.FAIL, message, f"Raise {SIZE_MAX} by one.")
+    return Check("group size", CheckVerdict.PASS, f"There is room for Bellwether beside {size} members.")
 
 
-def _brokers(facts: Facts) -> Check:
+def _brokers(facts: DoctorFacts) -> Check:
     version = ".".join(map(str, facts.broker_version))
     if facts.broker_version >= PROVEN_FROM:
-        return Check("broker version", Verdict.PASS, f"The brokers are of Kafka {version} or newer.")
-    said = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
+        return Check("broker version", CheckVerdict.PASS, f"The brokers are of Kafka {version} or newer.")
+    message = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
     tried = ".".join(map(str, PROVEN_FROM))
-    return Check("broker version", Verdict.WARN, said, f"Tried is {tried} and newer; groups are not taken over here.")
+    return Check(
+        "broker version", CheckVerdict.WARN, message, f"Tried is {tried} and newer; groups are not taken over here."
+    )
 
 
-def _takeover(facts: Facts) -> list[Check]:
+def _takeover(facts: DoctorFacts) -> list[Check]:
     """After an absence the lead comes back by a take-over only, which an application has to be declared fit for."""
-    guard = facts.config.takeover_guard
+    guard = facts.config.takeover_obstacle
     if facts.mode != "lead" or facts.config.adopt != "take-over" or not facts.config.streams:
         return []
     if guard is None:
-        return [Check("take-over", Verdict.PASS, "The lead may be taken from a member.")]
-    if guard.reason is NotLeading.LEADER_STAYS:
-        return [Check("take-over", Verdict.PASS, _sentence(guard.sentence))]
+        return [Check("take-over", CheckVerdict.PASS, "The lead may be taken from a member.")]
+    if guard.reason is NotLeading.MEMBER_LEADS:
+        return [Check("take-over", CheckVerdict.PASS, _sentence(guard.sentence))]
     if guard.reason is NotLeading.UNDECLARED:
         remedy = "Add the declaration, or restart the instances one after another."
-        return [Check("take-over", Verdict.FAIL, _sentence(guard.sentence), remedy)]
+        return [Check("take-over", CheckVerdict.FAIL, _sentence(guard.sentence), remedy)]
     remedy = "Restart the instances one after another: Bellwether leads when the leader's instance is restarted."
-    return [Check("take-over", Verdict.WARN, _sentence(guard.sentence), remedy)]
+    return [Check("take-over", CheckVerdict.WARN, _sentence(guard.sentence), remedy)]
 
 
-def _adoption(facts: Facts) -> list[Check]:
+def _adoption(facts: DoctorFacts) -> list[Check]:
     """Where no live leader may be removed: the steps of an adoption by restarts, for the group as it is."""
     seen, config = facts.seen, facts.config
-    waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_guard is not None)
+    waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_obstacle is not None)
     if facts.mode != "lead" or not waits or not seen.members:
         return []
-    if seen.sidecars:
-        said = "Bellwether is in the group. A lead that is lost comes back when the leader's instance is restarted."
-        return [Check("adoption", Verdict.PASS, said)]
+    if seen.bellwether_members:
+        message = "Bellwether is in the group. A lead that is lost comes back when the leader's instance is restarted."
+        return [Check("adoption", CheckVerdict.PASS, message)]
     ordered = " ".join(f"({number}) {step}" for number, step in enumerate(adoption_steps.steps(seen), 1))
-    said = f"{adoption_steps.leader(seen)} {adoption_steps.cost(adoption_steps.instances(seen))}"
-    return [Check("adoption", Verdict.WARN, said, ordered)]
+    message = f"{adoption_steps.leader(seen)} {adoption_steps.cost(adoption_steps.instances(seen))}"
+    return [Check("adoption", CheckVerdict.WARN, message, ordered)]
 
 
-def _removals(facts: Facts) -> list[Check]:
+def _removals(facts: DoctorFacts) -> list[Check]:
     """Whom a take-over removes, and whether it would begin."""
     foreseen = removals(facts.seen, facts.config, facts.size_limit)
     if foreseen is None:
         return []
-    said = " ".join(foreseen.sentences())
+    message = " ".join(foreseen.sentences())
     if foreseen.begins:
-        return [Check("removals", Verdict.PASS, said)]
-    verdict = Verdict.FAIL if facts.mode == "lead" else Verdict.WARN
-    return [Check("removals", verdict, said, _sentence(foreseen.reason.rpartition("; ")[2]))]
+        return [Check("removals", CheckVerdict.PASS, message)]
+    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    return [Check("removals", verdict, message, _sentence(foreseen.reason.rpartition("; ")[2]))]
 
 
-def _ghosts(facts: Facts) -> list[Check]:
+def _ghosts(facts: DoctorFacts) -> list[Check]:
     """Of an application: whether the death of a restarted process can be proven, and what follows from it."""
     seen = facts.seen
     if seen.protocol != STREAMS_PROTOCOL:
@@ -325,67 +333,69 @@ def _ghosts(facts: Facts) -> list[Check]:
     return [*_proofs(facts), *_waits(facts)]
 
 
-def _waits(facts: Facts) -> list[Check]:
+def _waits(facts: DoctorFacts) -> list[Check]:
     """Streams commits nothing during a rebalance, so a rebalance that waits for a ghost for longer than the transaction
     timeout aborts the transactions of all instances (docs/reference/client-quirks.md#java-streams-threads). Sessions of
     members are not on the wire."""
     if facts.streams is None or not facts.streams.exactly_once:
         return []
     if facts.ghosts is not None and facts.ghosts.remove:
-        return [Check("exactly once", Verdict.PASS, "Rebalances do not wait for ghosts whose death can be proven.")]
-    said = (
+        return [
+            Check("exactly once", CheckVerdict.PASS, "Rebalances do not wait for ghosts whose death can be proven.")
+        ]
+    message = (
         "No process removes ghosts, so a rebalance waits for a restarted instance's session (session.timeout.ms, 45 s"
         " unless set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each"
         " restores its state."
     )
     removing = "Remove ghosts = false" if facts.mode == "lead" else 'Set mode = "assist"'
     remedy = f"{removing} for the group, or run its instances under bellwether guard."
-    return [Check("exactly once", Verdict.WARN, said, remedy)]
+    return [Check("exactly once", CheckVerdict.WARN, message, remedy)]
 
 
-def _proofs(facts: Facts) -> list[Check]:
+def _proofs(facts: DoctorFacts) -> list[Check]:
     seen = facts.seen
     named = [m for m in seen.members if m.instance_id is None and m.topics and m.client_id]
     odd = sorted({m.client_id for m in named if process_of(m.client_id, seen.group_id) is None})
-    vouched = facts.ghosts is not None and facts.ghosts.client_ids_unique
-    if odd and not vouched:
-        said = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
+    attested = facts.ghosts is not None and facts.ghosts.client_ids_unique
+    if odd and not attested:
+        message = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
         with_mode = 'mode = "assist" and ' if facts.mode == "observe" else ""
         remedy = (
             "Run its instances under bellwether guard, empty each before a restart (bellwether evacuate), or set"
             f" {with_mode}client_ids_unique = true if no two live members on a host share a client id."
         )
-        return [Check("ghosts", Verdict.WARN, said, remedy)]
-    return [Check("ghosts", Verdict.PASS, "Ghosts of restarted processes can be proven.")]
+        return [Check("ghosts", CheckVerdict.WARN, message, remedy)]
+    return [Check("ghosts", CheckVerdict.PASS, "Ghosts of restarted processes can be proven.")]
 
 
-def _shown(facts: Facts) -> list[Check]:
+def _shown(facts: DoctorFacts) -> list[Check]:
     """What members send and what Bellwether may see of their topics."""
     if _nobody(facts):
         return []
     broken = [m.member_id for m in facts.seen.members if m.trouble]
-    members = Check("members", Verdict.PASS, "Every member's bytes can be read.")
+    members = Check("members", CheckVerdict.PASS, "Every member's bytes can be read.")
     if broken:
-        said = f"The bytes of {listed(broken)} cannot be read."
+        message = f"The bytes of {listed(broken)} cannot be read."
         remedy = "They would keep what they have; check them with bellwether decode, and check those clients' versions."
-        members = Check("members", Verdict.WARN, said, remedy)
+        members = Check("members", CheckVerdict.WARN, message, remedy)
     hidden = _hidden(facts.seen)
     if hidden:
         topics = ", ".join(f"Topic {t!r}" for t in hidden[:NAMES_SHOWN])
         remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
-        return [members, Check("topic ACLs", Verdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
-    return [members, Check("topic ACLs", Verdict.PASS, "Bellwether sees every topic that members subscribe to.")]
+        return [members, Check("topic ACLs", CheckVerdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
+    return [members, Check("topic ACLs", CheckVerdict.PASS, "Bellwether sees every topic that members subscribe to.")]
 
 
-def _nobody(facts: Facts) -> bool:
+def _nobody(facts: DoctorFacts) -> bool:
     """Whether there is no member that could show anything."""
     return not facts.seen.members and facts.seen.shadow is None
 
 
-def _anomalies(facts: Facts) -> list[Check]:
+def _anomalies(facts: DoctorFacts) -> list[Check]:
     """A check of its own says that consumers assign themselves."""
     found = [one for one in facts.seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED]
-    return [Check("assignment", Verdict.WARN, one.said, one.remedy) for one in found]
+    return [Check("assignment", CheckVerdict.WARN, one.message, one.remedy) for one in found]
 
 
 def _hidden(seen: Observation) -> list[str]:
@@ -395,7 +405,7 @@ def _hidden(seen: Observation) -> list[str]:
     return sorted(subscribed - set(seen.lags)) if seen.lags or seen.trouble else []
 
 
-def _versions(facts: Facts) -> list[Check]:
+def _versions(facts: DoctorFacts) -> list[Check]:
     """Versions that members speak, where their bytes are at hand."""
     if facts.seen.shadow is None:
         return []
@@ -403,28 +413,28 @@ def _versions(facts: Facts) -> list[Check]:
     found = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
     if found is None:
         return []
-    return [Check("versions", Verdict.WARN if found.remedy else Verdict.PASS, found.said, found.remedy)]
+    return [Check("versions", CheckVerdict.WARN if found.remedy else CheckVerdict.PASS, found.message, found.remedy)]
 
 
-def _topology(facts: Facts) -> list[Check]:
+def _topology(facts: DoctorFacts) -> list[Check]:
     """Of an application: where its topology comes from, and who attests it. Without one there is no plan."""
     found, config = _topology_in_words(facts), facts.streams
     if not found:
         return _nothing_to_learn_from(facts)
-    said = f"{found}, "
+    message = f"{found}, "
     if config is None or config.topology is None:
         remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
-        return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]
+        return [Check("topology", CheckVerdict.WARN, f"{message}learned from the running application.", remedy)]
     if not config.topology_attested:
         remedy = (
             "Set topology_attested = true where the file is deployed with the application; else Java leads after"
             " restarts."
         )
-        return [Check("topology", Verdict.WARN, f"{said}from a file that is not attested.", remedy)]
-    return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
+        return [Check("topology", CheckVerdict.WARN, f"{message}from a file that is not attested.", remedy)]
+    return [Check("topology", CheckVerdict.PASS, f"{message}from a file, and attested.")]
 
 
-def _topology_in_words(facts: Facts) -> str:
+def _topology_in_words(facts: DoctorFacts) -> str:
     """The topology that a plan was made with, or that of the configured file; "" for none."""
     decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
     if decision is not None:
@@ -432,82 +442,93 @@ def _topology_in_words(facts: Facts) -> str:
     return facts.topology.summary if facts.topology is not None else ""
 
 
-def _nothing_to_learn_from(facts: Facts) -> list[Check]:
+def _nothing_to_learn_from(facts: DoctorFacts) -> list[Check]:
     """Of an application without a file before its first start."""
     streams = facts.streams
     if streams is None or streams.stateful or not _nobody(facts):
         return []
-    said = "No topology file is set, and no instance runs to learn it from: a Java member leads first."
+    message = "No topology file is set, and no instance runs to learn it from: a Java member leads first."
     remedy = "To lead from the first start, let the application export its topology, and set topology to the file."
-    return [Check("topology", Verdict.WARN, said, remedy)]
+    return [Check("topology", CheckVerdict.WARN, message, remedy)]
 
 
-def _sources(facts: Facts) -> list[Check]:
+def _sources(facts: DoctorFacts) -> list[Check]:
     """The source topics of an application that has no members yet, by its file: without them no instance starts."""
     if facts.topology is None or facts.topic_counts is None or not _nobody(facts):
         return []
     found = required_counts(facts.topology, facts.topic_counts)
     if found.conflicts:
-        return [Check("source topics", Verdict.FAIL, _sentence("; ".join(found.conflicts)), _EQUALLY_MANY)]
+        return [Check("source topics", CheckVerdict.FAIL, _sentence("; ".join(found.conflicts)), _EQUALLY_MANY)]
     if found.missing:
-        said = f"Topics that the topology names as sources and Bellwether does not see: {listed(found.missing)}."
+        message = f"Topics that the topology names as sources and Bellwether does not see: {listed(found.missing)}."
         remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
-        return [Check("source topics", Verdict.WARN, said, remedy)]
+        return [Check("source topics", CheckVerdict.WARN, message, remedy)]
     if found.unchecked:
-        return [Check("source topics", Verdict.WARN, _sentence("; ".join(found.unchecked)), _EQUALLY_MANY)]
-    return [Check("source topics", Verdict.PASS, "All topics that the topology names as sources exist.")]
+        return [Check("source topics", CheckVerdict.WARN, _sentence("; ".join(found.unchecked)), _EQUALLY_MANY)]
+    return [Check("source topics", CheckVerdict.PASS, "All topics that the topology names as sources exist.")]
 
 
-def _upgrade(facts: Facts) -> list[Check]:
+def _upgrade(facts: DoctorFacts) -> list[Check]:
     """What a rolling upgrade to the version of a new topology file would do."""
     plan = facts.seen.shadow.decision.plan if facts.seen.shadow is not None else None
     if facts.new_topology is None:
         return []
     if not isinstance(plan, TaskPlan):
-        return [Check("upgrade", Verdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
+        return [Check("upgrade", CheckVerdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
     found = upgrade(plan.topology, facts.new_topology)
-    said = f"To the new topology: {'; '.join(sentences(found))}."
+    message = f"To the new topology: {'; '.join(sentences(found))}."
     attested = facts.streams is not None and facts.streams.topology_attested
     if found.mixture is Mixture.NOTHING_DIFFERS or (found.mixture is Mixture.STORES and attested):
-        return [Check("upgrade", Verdict.PASS, f"{said} {found.rolling}")]
-    return [Check("upgrade", Verdict.FAIL if found.mixture is Mixture.NUMBERS else Verdict.WARN, said, found.rolling)]
+        return [Check("upgrade", CheckVerdict.PASS, f"{message} {found.rolling}")]
+    return [
+        Check(
+            "upgrade",
+            CheckVerdict.FAIL if found.mixture is Mixture.NUMBERS else CheckVerdict.WARN,
+            message,
+            found.rolling,
+        )
+    ]
 
 
-def _racks(facts: Facts) -> Check:
+def _racks(facts: DoctorFacts) -> Check:
     brokers = {rack for rack in facts.broker_racks if rack}
     if not brokers:
-        return Check("racks", Verdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness.")
+        return Check(
+            "racks", CheckVerdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness."
+        )
     if None in facts.broker_racks or "" in facts.broker_racks:
-        return Check("racks", Verdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
+        return Check("racks", CheckVerdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
     members = [m for m in facts.seen.members if m.topics]
     if _nobody(facts):
-        said = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
-        return Check("racks", Verdict.NOT_APPLICABLE, said)
+        message = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
+        return Check("racks", CheckVerdict.NOT_APPLICABLE, message)
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
         remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
-        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
+        return Check("racks", CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
     rackless = [m.client_id or m.member_id for m in members if not m.rack]
     if rackless and len(rackless) < len(members):
-        said = f"{listed(rackless)} name no rack while others do."
-        return Check("racks", Verdict.WARN, said, "Set client.rack on them: they are placed without regard to racks.")
+        message = f"{listed(rackless)} name no rack while others do."
+        return Check(
+            "racks", CheckVerdict.WARN, message, "Set client.rack on them: they are placed without regard to racks."
+        )
     if rackless:
         remedy = "Set client.rack on the members, or expect no rack awareness."
-        return Check("racks", Verdict.WARN, "No member names a rack.", remedy)
-    return Check("racks", Verdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.")
+        return Check("racks", CheckVerdict.WARN, "No member names a rack.", remedy)
+    return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.")
 
 
-def _plan(facts: Facts) -> Check:
+def _plan(facts: DoctorFacts) -> Check:
     seen = facts.seen
     if seen.shadow is not None:
         warnings = seen.shadow.decision.warnings
         if warnings:
-            said = f"A plan can be made, but: {'; '.join(warnings)}."
-            return Check("plan", Verdict.WARN, said, "See bellwether plan.")
-        return Check("plan", Verdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
+            message = f"A plan can be made, but: {'; '.join(warnings)}."
+            return Check("plan", CheckVerdict.WARN, message, "See bellwether plan.")
+        return Check("plan", CheckVerdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
     if not seen.members:
-        return Check("plan", Verdict.PASS, "There is no member to plan for yet.")
-    return Check("plan", Verdict.FAIL, _sentence(seen.trouble or "no plan could be made"), _plan_remedy(seen))
+        return Check("plan", CheckVerdict.PASS, "There is no member to plan for yet.")
+    return Check("plan", CheckVerdict.FAIL, _sentence(seen.trouble or "no plan could be made"), _plan_remedy(seen))
 
 
 def _plan_remedy(seen: Observation) -> str:
@@ -516,13 +537,15 @@ def _plan_remedy(seen: Observation) -> str:
     return "Do what the reason says, or ask again when the brokers answer."
 
 
-def _unseen(facts: Facts) -> Check:
+def _unseen(facts: DoctorFacts) -> Check:
     """What no client can see from outside, said rather than guessed."""
     if facts.seen.protocol == STREAMS_PROTOCOL:
-        said = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
-        return Check("not visible", Verdict.WARN, said, "Configure them for the group as the application has them.")
-    said = "Protocol names that members offer beside the chosen one are not visible."
-    return Check("not visible", Verdict.PASS, said)
+        message = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
+        return Check(
+            "not visible", CheckVerdict.WARN, message, "Configure them for the group as the application has them."
+        )
+    message = "Protocol names that members offer beside the chosen one are not visible."
+    return Check("not visible", CheckVerdict.PASS, message)
 
 
 def _sentence(text: str) -> str:

@@ -344,9 +344,9 @@ def _per_second(at_ms: LongArray, offsets: LongArray) -> Any:
     columns = np.arange(offsets.shape[1])
     first = np.argmax(offsets >= 0, axis=0)
     span_ms = at_ms[-1] - at_ms[first]
-    told = (offsets[-1] >= 0) & (span_ms >= RATE_MS_MIN)
+    known_rate = (offsets[-1] >= 0) & (span_ms >= RATE_MS_MIN)
     steps = offsets[-1] - offsets[first, columns]
-    return np.where(told, steps * 1000 / np.maximum(span_ms, 1), np.nan)
+    return np.where(known_rate, steps * 1000 / np.maximum(span_ms, 1), np.nan)
 
 
 def _catch_up_ms(lag: LongArray, written_per_s: Any, consumed_per_s: Any) -> LongArray:

@@ -6,18 +6,23 @@ Pure.
 from collections.abc import Iterator, Sequence
 
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation.doctor import KIND_OF_PROTOCOL, Check, Facts, Verdict
+from bellwether_kafka.coordinator.observation.doctor import KIND_OF_PROTOCOL, Check, CheckVerdict, DoctorFacts
 
 STEPS_MAX = 3
 
 
-def next_steps(facts: Facts, checks: Sequence[Check]) -> tuple[str, ...]:
+def next_steps(facts: DoctorFacts, checks: Sequence[Check]) -> tuple[str, ...]:
     """The most useful sentences, at most three; what fails comes before what warns, each in the order of the checks."""
-    found = [check.remedy for verdict in (Verdict.FAIL, Verdict.WARN) for check in checks if check.verdict is verdict]
+    found = [
+        check.remedy
+        for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN)
+        for check in checks
+        if check.verdict is verdict
+    ]
     return tuple(dict.fromkeys([*filter(None, found), *_leading_on(facts)]))[:STEPS_MAX]
 
 
-def _leading_on(facts: Facts) -> Iterator[str]:
+def _leading_on(facts: DoctorFacts) -> Iterator[str]:
     """What one does with a group to which nothing has to be done."""
     seen = facts.seen
     if seen.kind == "unknown":
@@ -29,7 +34,7 @@ def _leading_on(facts: Facts) -> Iterator[str]:
     leads_on = seen.can_be_led and not seen.self_assigned
     if leads_on:
         yield f"See what Bellwether would change: bellwether plan {for_shell(seen.group_id)}"
-    if leads_on and not seen.sidecars and facts.mode != "lead":
+    if leads_on and not seen.bellwether_members and facts.mode != "lead":
         kind = KIND_OF_PROTOCOL.get(seen.protocol)
         entry = [f"name = {for_toml(seen.group_id)}", 'mode = "lead"', *([f'kind = "{kind}"'] if kind else [])]
         yield f"Have it led: give it a [[groups]] with {', '.join(entry)}, and start bellwether run."

@@ -87,12 +87,12 @@ class Observation:
     """A group at one moment. `obstacle` says why no client can lead it, "" where one can; `seen_at_ms` is epoch.
 
     `protocol` is what assigns now: a classic group's protocol, or its broker's own assignor, such as `uniform`.
-    `members` are the application's, `sidecars` Bellwether's. `lags` has an entry per partition of subscribed topics,
-    None where nothing is committed or known; a lag belongs to this moment, unlike what members of an application said
-    of their state when they last joined. `group_lag` has more on them, None where they could not be read, and
-    `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that is because
-    no broker answered, which may pass. `unknown` says why this is not of now: the other fields are then what was
-    known last, as of `seen_at_ms`, and of kind "unknown" where nothing was. `anomalies` are the worst first.
+    `members` are the application's, `bellwether_members` Bellwether's. `lags` has an entry per partition of subscribed
+    topics, None where nothing is committed or known; a lag belongs to this moment, unlike what members of an
+    application said of their state when they last joined. `group_lag` has more on them, None where they could not be
+    read, and `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that
+    is because no broker answered, which may pass. `unknown` says why this is not of now: the other fields are then what
+    was known last, as of `seen_at_ms`, and of kind "unknown" where nothing was. `anomalies` are the worst first.
     """
 
     group_id: str
@@ -106,7 +106,7 @@ class Observation:
     shadow: Shadow | None = None
     trouble: str = ""
     silent: bool = False
-    sidecars: tuple[ObservedMember, ...] = ()
+    bellwether_members: tuple[ObservedMember, ...] = ()
     group_lag: GroupLag | None = None
     lag_notes: tuple[str, ...] = ()
     unknown: Unknown | None = None
@@ -146,8 +146,8 @@ class Observation:
         """Whether Bellwether leads the group, or could."""
         if self.kind == "unknown":
             return f"not known: {self.trouble}"
-        if self.sidecars:
-            return f"led by Bellwether ({self.sidecars[0].member_id})"
+        if self.bellwether_members:
+            return f"led by Bellwether ({self.bellwether_members[0].member_id})"
         if self.self_assigned:
             return SELF_ASSIGNED
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
@@ -192,9 +192,9 @@ def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]
 
 def _self_assigned(seen: Observation) -> Iterable[Anomaly]:
     if seen.self_assigned:
-        said = f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}."
+        message = f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}."
         remedy = 'Beside a member, Bellwether included, the broker would refuse these commits: keep mode = "observe".'
-        yield Anomaly(AnomalyKind.SELF_ASSIGNED, 1, said, remedy)
+        yield Anomaly(AnomalyKind.SELF_ASSIGNED, 1, message, remedy)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:
@@ -209,9 +209,9 @@ def observation(
     seen_at_ms: int,
     *,
     obstacle: str = "",
-    sidecars: Collection[str] = (),
+    bellwether_members: Collection[str] = (),
 ) -> Observation:
-    """What one Describe answer says, without lags and a shadow plan. `sidecars` are the ids of members of
+    """What one Describe answer says, without lags and a shadow plan. `bellwether_members` are the ids of members of
     Bellwether's."""
     streams = answer.protocol == STREAMS_PROTOCOL
     members = [_member(m, streams=streams) for m in answer.members]
@@ -221,9 +221,9 @@ def observation(
         state=answer.state,
         protocol=answer.protocol,
         seen_at_ms=seen_at_ms,
-        members=tuple(m for m in members if m.member_id not in sidecars),
+        members=tuple(m for m in members if m.member_id not in bellwether_members),
         obstacle=obstacle,
-        sidecars=tuple(m for m in members if m.member_id in sidecars),
+        bellwether_members=tuple(m for m in members if m.member_id in bellwether_members),
     )
 
 
@@ -266,7 +266,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         "anomalies": [values_of(one) for one in seen.anomalies],
         "anomalies_unknown": list(seen.unjudged),
         "unknown": unknown_values(seen.unknown),
-        "sidecars": [member.member_id for member in seen.sidecars],
+        "bellwether_members": [member.member_id for member in seen.bellwether_members],
         "shadow": shadow and {**shadow.costs(), "moves": asdict(shadow.moves)},
     }
 

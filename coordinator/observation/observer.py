@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
-from bellwether_kafka.coordinator.observation.lag_looks import LagLooks, computed
+from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes, computed
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
@@ -74,8 +74,8 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """What a Describe answer says. `seen` has no time and no lags, `answer` no sidecars; `topics` are those of members
+class DescribedGroup:
+    """What a Describe answer says. `seen` has no time and no lags, `answer` no instances; `topics` are those of members
     and `owners` have partitions, None where the broker does not show who has what; `highest` is of each topic the
     highest partition that a member has."""
 
@@ -113,7 +113,7 @@ class GroupObserver:
         on_unknown: Sequence[OnObservation] = (),
         weights: Callable[[], Weights] | None = None,
         rhythms: Rhythms | None = None,
-        lags: LagLooks | None = None,
+        lags: LagRefreshes | None = None,
         lag_partitions_max: int | None = None,
         solver: Solver | None = None,
     ) -> None:
@@ -133,11 +133,11 @@ class GroupObserver:
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
         self._weights = weights
-        self._lags = lags or LagLooks(config.group_id, rhythms=rhythms)
+        self._lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
         self._known: Observation | None = None  # the newest one that was of its moment
-        self._described: Kept[Described] = Kept()
+        self._described: Kept[DescribedGroup] = Kept()
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
 
@@ -150,9 +150,9 @@ class GroupObserver:
         """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
         log line for as long as it lasts, and goes to `on_unknown` only: it is no state of the group."""
         try:
-            seen = await self.look_or_unknown()
+            seen = await self.observe_or_unknown()
             if seen.unknown is None:
-                self._tell(seen)
+                self._notify(seen)
             else:
                 self._report_unknown(seen, seen.unknown)
         except Exception:
@@ -162,10 +162,10 @@ class GroupObserver:
         """The group is not looked at for a while: what was seen will not be of now."""
         self.last = self._known = None
 
-    async def look_or_unknown(self) -> Observation:
-        """The same as `look`; where no broker answers, what was known last, with why."""
+    async def observe_or_unknown(self) -> Observation:
+        """The same as `observe`; where no broker answers, what was known last, with why."""
         try:
-            return await self.look()
+            return await self.observe()
         except TransportError as error:
             return self._unknown(error)
 
@@ -188,7 +188,7 @@ class GroupObserver:
         for observer in self._on_unknown:
             notify(observer, seen)
 
-    def _tell(self, seen: Observation) -> None:
+    def _notify(self, seen: Observation) -> None:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = self._known = seen
@@ -198,7 +198,7 @@ class GroupObserver:
         for observer in self._on_observation:
             notify(observer, seen)
 
-    async def look(self) -> Observation:
+    async def observe(self) -> Observation:
         """Reads everything. An error that a broker answers with makes it `unknown`. Raises TransportError where none
         answers."""
         answer = await self._sources.groups.describe_group(self.group_id)
@@ -227,7 +227,7 @@ class GroupObserver:
             seen = replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
         return await self._with_anomalies(seen, described)
 
-    async def _with_anomalies(self, seen: Observation, described: Described) -> Observation:
+    async def _with_anomalies(self, seen: Observation, described: DescribedGroup) -> Observation:
         counts = {topic: len(lags) for topic, lags in seen.lags.items()}
         of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
         found = self._anomalies.get(of)
@@ -236,7 +236,7 @@ class GroupObserver:
             found = self._anomalies.put(of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest))
         return replace(seen, anomalies=found)
 
-    async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> Described:
+    async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Heartbeats of groups that Bellwether leads must not wait for a large answer."""
         known = self._described.get((answer, kind))
         if known is not None:
@@ -247,17 +247,17 @@ class GroupObserver:
             read = await asyncio.to_thread(self._read, answer, kind)
         return self._described.put((answer, kind), read)
 
-    def _read(self, answer: DescribeAnswer, kind: GroupType) -> Described:
+    def _read(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """What follows from the answer alone: nearly everything, and for most groups the same as at the last look."""
         config, classic = self._config, kind not in BROKER_PROTOCOLS
-        ours = {m.member_id for m in answer.members if classic and membership.is_sidecar(m, config)}
+        own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
         obstacle = self._obstacle(kind, answer)
-        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, sidecars=ours)
+        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, bellwether_members=own)
         at_rest = kind != "classic" or seen.state == GroupState.STABLE or not seen.members
         owners = {partition: m.member_id for m in seen.members for partition in m.owned}
-        return Described(
+        return DescribedGroup(
             seen=seen,
-            answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours)),
+            answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in own)),
             topics=frozenset(topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))),
             owners=owners if at_rest else None,
             highest=dict(sorted(owners)),  # of each topic the last one stays
@@ -295,7 +295,7 @@ class GroupObserver:
         obstacle = membership.unfit(answer, config)
         return obstacle.sentence if obstacle is not None else ""
 
-    async def _with_lags(self, seen: Observation, described: Described) -> Observation:
+    async def _with_lags(self, seen: Observation, described: DescribedGroup) -> Observation:
         """Lags are worth having and nothing depends on them."""
         offsets, reader = self._sources.offsets, self._sources.reader
         try:
@@ -308,8 +308,8 @@ class GroupObserver:
             counts = {topic: known[topic] for topic in topics if topic in known}
             if self._lag_partitions_max is not None and sum(counts.values()) > self._lag_partitions_max:
                 return replace(seen, lag_notes=(f"no lags: more than {self._lag_partitions_max:,} partitions",))
-            memberless = not (seen.members or seen.sidecars)
-            found = await self._lags.look(
+            memberless = not (seen.members or seen.bellwether_members)
+            found = await self._lags.refresh(
                 offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless
             )
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
@@ -320,7 +320,7 @@ class GroupObserver:
         seen = replace(seen, lag_notes=notes)
         return await computed(sum(counts.values()), seen.with_lag, found)
 
-    async def _topics(self, seen: Observation, described: Described) -> list[str]:
+    async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
         """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
         group has read: at the last look, else anywhere. Raises TransportError."""
         shown = described.topics
@@ -328,7 +328,9 @@ class GroupObserver:
             shown = frozenset(self._lags.counts)
         return sorted(shown or (await self._sources.transport.any_committed(self.group_id)).topics)
 
-    async def _with_shadow(self, seen: Observation, described: Described, group: BrokerGroup | None) -> Observation:
+    async def _with_shadow(
+        self, seen: Observation, described: DescribedGroup, group: BrokerGroup | None
+    ) -> Observation:
         answer, planned_from = described.answer, await self._planned_from(described)
         known = self._shadow.get(planned_from) if planned_from is not None else None
         if known is not None:
@@ -344,7 +346,7 @@ class GroupObserver:
             silent = isinstance(error, ClusterUnreachableError)
             return replace(seen, trouble=f"no shadow plan: {error}", silent=silent)
 
-    async def _planned_from(self, described: Described) -> PlannedFrom | None:
+    async def _planned_from(self, described: DescribedGroup) -> PlannedFrom | None:
         """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""
         answer = described.answer
         varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)

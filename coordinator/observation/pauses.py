@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntAr
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.planning import CauseKind, PlannedRound
+from bellwether_kafka.coordinator.planning import CauseKind, PlannedRebalance
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Pauses:
         self._starts: tuple[_Start, ...] = ()
         self._start_of: IntArray = np.zeros(0, dtype=np.int32)  # by item, NOBODY for what has an owner
 
-    def delivered(self, planned: PlannedRound[GroupPlan]) -> tuple[Pause, ...]:
+    def delivered(self, planned: PlannedRebalance[GroupPlan]) -> tuple[Pause, ...]:
         """The pauses that end with this rebalance."""
         decision, timings = planned.chosen.decision, planned.timings
         plan, kind = decision.plan, planned.cause.kind
@@ -56,7 +56,7 @@ class Pauses:
         starts = (*known, _Start(began_at, kind), _Start(ended_at, kind))
         waiting = self._start_of if known else np.full(len(plan.owner), NOBODY, dtype=np.int32)
         since = np.where(waiting == NOBODY, began, waiting)
-        given = (plan.owner != NOBODY) & ~plan.withheld
+        given = (plan.owner != NOBODY) & ~plan.pending
         lost = (plan.before == NOBODY) | is_eager(plan.words.kind, decision.raw.protocol)
         found: tuple[Pause, ...] = ()
         if planned.previous is not None and not plan.shutdown:

@@ -98,9 +98,9 @@ def cause_of(before: Observation, after: Observation) -> Cause:
     had, has = _by_key(before.members), _by_key(after.members)
     came = [member for key, member in has.items() if key not in had]
     went = [member for key, member in had.items() if key not in has]
-    said = [f"{_named(came)} joined"] * bool(came) + [f"{_named(went)} left or died"] * bool(went)
-    if said:
-        return Cause(CHANGED[bool(came), bool(went)], ", ".join(said))
+    message = [f"{_named(came)} joined"] * bool(came) + [f"{_named(went)} left or died"] * bool(went)
+    if message:
+        return Cause(CHANGED[bool(came), bool(went)], ", ".join(message))
     changed = [m for key, m in has.items() if m.topics and had[key].topics and set(m.topics) != set(had[key].topics)]
     if changed:
         return Cause(CauseKind.SUBSCRIPTIONS, f"{_named(changed)} changed the subscription")

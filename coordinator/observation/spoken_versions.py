@@ -10,10 +10,10 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SpokenVersion:
     """`remedy` is "" where every member is understood."""
 
-    said: str
+    message: str
     remedy: str = ""
 
 
@@ -41,7 +41,7 @@ OF_STREAMS = _Words(
 )
 
 
-def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> Spoken | None:
+def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVersion | None:
     """None where no member's bytes can be read."""
     known = {m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None}
     if not known:
@@ -49,16 +49,16 @@ def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> Spoken | 
     words = OF_STREAMS if streams else OF_CONSUMERS
     newer = [member for member, version in known.items() if version > words.highest]
     if newer:
-        return Spoken(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
+        return SpokenVersion(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
     versions = sorted({*known.values()})
     shown = ", ".join(f"v{version}" for version in versions)
-    return Spoken(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
+    return SpokenVersion(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
 
 
 def _version(metadata: bytes, *, streams: bool) -> int | None:
     """Of a member's own protocol; None where its bytes cannot be read, which is said of members."""
     try:
-        said = messages.ConsumerProtocolSubscription.decode(metadata)
-        return messages.SubscriptionInfo.decode(said.user_data or b"").version if streams else said.version
+        message = messages.ConsumerProtocolSubscription.decode(metadata)
+        return messages.SubscriptionInfo.decode(message.user_data or b"").version if streams else message.version
     except RemoteProtocolError:
         return None

@@ -4,10 +4,10 @@ from bellwether_kafka.coordinator.planning.applications import Application, Appl
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
+from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solver, Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig

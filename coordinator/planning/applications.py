@@ -53,13 +53,13 @@ class Application:
         topics = self.topology.source_topics if self.topology is not None else ()
         knows_enough = self.topology is not None or self.config.stateful
         return replace(
-            config, topics=config.topics or topics, adopt_empty=knows_enough, takeover_guard=self._guard(config)
+            config, topics=config.topics or topics, adopt_empty=knows_enough, takeover_obstacle=self._guard(config)
         )
 
     def _guard(self, config: MembershipConfig) -> Obstacle | None:
         """Where no subtopology has a changelog, there is nothing to restore."""
         stateless = self.topology is not None and not (self.topology.changelogs or self.topology.undecided)
-        return None if stateless and config.takeover_guard == STORES_UNDECLARED else config.takeover_guard
+        return None if stateless and config.takeover_obstacle == STORES_UNDECLARED else config.takeover_obstacle
 
     @property
     def obstacle(self) -> str:

@@ -63,10 +63,10 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
                 f"process {process} has restarted {times} times within {RESTARTS_MS // 60_000} minutes, as if it could"
                 " not run its tasks; compare the topology file with its Topology.describe()"
             ), arrivals
-    doubtful = [] if asked.config.topology_attested else [p for p in restarted if p not in tags]
-    if not doubtful:
+    unattested = [] if asked.config.topology_attested else [p for p in restarted if p not in tags]
+    if not unattested:
         return None, arrivals
-    named = ", ".join(str(p) for p in doubtful[:3])
+    named = ", ".join(str(p) for p in unattested[:3])
     return (
         f"process {named} has restarted and may run another version of the application; attest the topology with"
         f" topology_attested, or with client.tag.{TAG}={expected} in the application"

@@ -24,7 +24,7 @@ class CauseKind(StrEnum):
     EXCHANGED = "members joined and left"
     SUBSCRIPTIONS = "subscriptions changed"
     METADATA = "metadata changed"
-    WITHHELD = "pending partitions"
+    PENDING = "pending partitions"
     PROBE = "probe"
     AGAIN = "nothing changed"
 
@@ -46,10 +46,10 @@ def cause(
     name: Name = str,
     *,
     ordered: Sequence[str] = (),
-    standing: Sequence[str] = (),
+    in_force: Sequence[str] = (),
 ) -> Cause:
     """Compares with the previous decision that was delivered to the same group. `name` turns the name of an owner into
-    what people call it. `ordered`: what operators have ordered since then; `standing`: all orders on placement."""
+    what people call it. `ordered`: what operators have ordered since then; `in_force`: all orders on placement."""
     plan = decision.plan
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member requests a shutdown of the application")
@@ -62,12 +62,12 @@ def cause(
         return Cause(CauseKind.ORDERED, "; ".join((*ordered, *changed)), found.members if found is not None else ())
     if found is not None:
         return found
-    obeying = f", for {'; '.join(standing)}" if standing else ""
+    for_orders = f", for {'; '.join(in_force)}" if in_force else ""
     if previous.followup:
-        waiting = plan.words.items(int(previous.plan.withheld.sum()))
-        return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out{obeying}")
+        waiting = plan.words.items(int(previous.plan.pending.sum()))
+        return Cause(CauseKind.PENDING, f"{waiting} given up by the former owner can be handed out{for_orders}")
     if previous.probing_at_ms is not None:
-        return Cause(CauseKind.PROBE, f"a probe, to see what has caught up or come back{obeying}")
+        return Cause(CauseKind.PROBE, f"a probe, to see what has caught up or come back{for_orders}")
     return Cause(CauseKind.AGAIN, "a member joined again, nothing changed")
 
 
@@ -83,7 +83,7 @@ def follows_from_orders(
     the rebalance before was of this kind), or the restart of members in `places` that are or were to be emptied."""
     if why.kind is CauseKind.ORDERED:
         return True
-    if why.kind is CauseKind.WITHHELD:
+    if why.kind is CauseKind.PENDING:
         return before
     if not why.members:
         return False
@@ -105,12 +105,12 @@ def cause_after_return(
     decision: Decision[GroupPlan],
     *,
     ordered: Sequence[str] = (),
-    standing: Sequence[str] = (),
+    in_force: Sequence[str] = (),
 ) -> Cause:
     """Of the first plan of a process that returned to a group at rest. `found` is what it would have assigned then and
     announced to nobody, `reason` why that would have been worth a rebalance, "" where it would not."""
-    why = cause(found, decision, ordered=ordered, standing=standing)
-    if why.kind not in (CauseKind.AGAIN, CauseKind.WITHHELD, CauseKind.PROBE):
+    why = cause(found, decision, ordered=ordered, in_force=in_force)
+    if why.kind not in (CauseKind.AGAIN, CauseKind.PENDING, CauseKind.PROBE):
         return why
     return Cause(CauseKind.FIRST, reason or "first plan after a return")
 
@@ -123,10 +123,10 @@ def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name:
     if not came and not went:
         return None
     words = decision.plan.words
-    said = [f"{_named(words, (owner for _, owner in came.values()), name)} joined"] * bool(came)
-    said += [f"{_named(words, (owner for _, owner in went.values()), name)} left or died"] * bool(went)
+    entries = [f"{_named(words, (owner for _, owner in came.values()), name)} joined"] * bool(came)
+    entries += [f"{_named(words, (owner for _, owner in went.values()), name)} left or died"] * bool(went)
     ids = *sorted(member for member, _ in came.values()), *sorted(member for member, _ in went.values())
-    return Cause(_came_or_went(came, went), ", ".join(said), ids)
+    return Cause(_came_or_went(came, went), ", ".join(entries), ids)
 
 
 def _known(plan: GroupPlan) -> dict[str, tuple[str, str]]:
@@ -141,9 +141,9 @@ def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> C
     if not came and not went:
         return None
     without = f"without {decision.plan.words.item}s"
-    said = [f"{_counted(len(came), 'member', 'members')} {without} joined"] * bool(came)
-    said += [f"{_counted(len(went), 'member', 'members')} {without} left"] * bool(went)
-    return Cause(_came_or_went(came, went), ", ".join(said))
+    entries = [f"{_counted(len(came), 'member', 'members')} {without} joined"] * bool(came)
+    entries += [f"{_counted(len(went), 'member', 'members')} {without} left"] * bool(went)
+    return Cause(_came_or_went(came, went), ", ".join(entries))
 
 
 def _ids_without_owner(decision: Decision[GroupPlan]) -> set[str]:
@@ -156,8 +156,8 @@ def _topics(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: 
     changed = [owner.name for owner in decision.plan.owners if before.get(owner.key, owner.topics) != owner.topics]
     topics = decision.plan.topic_changes(previous.plan)[:NAMES_SHOWN]
     if changed:
-        said = f"{_named(decision.plan.words, changed, name)} changed the subscription"
-        return Cause(CauseKind.SUBSCRIPTIONS, "; ".join([said, *topics]))
+        entries = f"{_named(decision.plan.words, changed, name)} changed the subscription"
+        return Cause(CauseKind.SUBSCRIPTIONS, "; ".join([entries, *topics]))
     return Cause(CauseKind.METADATA, "; ".join(topics)) if topics else None
 
 

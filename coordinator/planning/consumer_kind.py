@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.kafka import ClusterReader
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
-from bellwether_kafka.coordinator.planning.guard import inspect
+from bellwether_kafka.coordinator.planning.inspection import inspect
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 
 CHEAP_POLICY = Policy(name=consumer.STICKY_MIN_CHURN)
@@ -131,7 +131,7 @@ class ConsumerKind:
     def forget(self) -> None:
         self.memory = Memory.empty()
 
-    def doubt(self) -> None:
+    def distrust(self) -> None:
         """Plans are made from what members send and brokers answer, and there is nothing else to doubt."""
 
     digest = ""

@@ -87,7 +87,7 @@ class GroupKind(Protocol[P]):
         """The broker has this plan: remember it."""
 
     def forget(self) -> None: ...
-    def doubt(self) -> None:
+    def distrust(self) -> None:
         """Members could not work by the last plan: what it was made from counts again when a member's lead confirms
         it."""
 

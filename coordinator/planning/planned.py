@@ -39,7 +39,7 @@ class WatchedTopics:
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
-class PlannedRound(Generic[P_co]):
+class PlannedRebalance(Generic[P_co]):
     """A decision that may be sent, and how it came about.
 
     `rules` are the orders on placement that it carries out, `ordered` the sentences of orders that are new with it.

@@ -31,8 +31,8 @@ from bellwether_kafka.coordinator.planning.fallback import (
     previous_answer,
 )
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, PlanInputs, Work
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
-from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
@@ -63,13 +63,13 @@ class Planner(Generic[P]):
         self._solver = solver
         self._threads = PlanThreads()
         self.rules: tuple[shared.Rule, ...] = ()  # the operator's word on placement, for every plan from now on
-        self._planned: PlannedRound[P] | None = None  # what was answered last, as members get it
+        self._planned: PlannedRebalance[P] | None = None  # what was answered last, as members get it
         self._proposal: Proposal[P] | None = None  # the same as the kind of group has it
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._returned: Compared[P] | None = None  # to a group at rest, whose plan was another process's
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
-        self._emptied: set[str] = set()  # the places that the last plan was to leave empty
+        self._evacuated: set[str] = set()  # the places that the last plan was to leave empty
         self._by_order = False  # that plan was the work of orders
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
         self._plans = 0  # that were begun: one that ends late must not replace a later one
@@ -84,13 +84,13 @@ class Planner(Generic[P]):
 
     def order(self, sentence: str) -> None:
         """The cause of the next plan: who has ordered what, and why."""
-        self._ordered = (*(said for said in self._ordered if said != sentence), sentence)
+        self._ordered = (*(order for order in self._ordered if order != sentence), sentence)
 
     def dismiss(self, sentence: str) -> None:
         """An order that no plan needs to carry out."""
-        self._ordered = tuple(said for said in self._ordered if said != sentence)
+        self._ordered = tuple(order for order in self._ordered if order != sentence)
 
-    async def plan(self, command: Decide) -> PlannedRound[P]:
+    async def plan(self, command: Decide) -> PlannedRebalance[P]:
         """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
         began = time.monotonic()
         self._turn += 1
@@ -104,7 +104,7 @@ class Planner(Generic[P]):
         chosen, proposal = await first_valid(self._attempts(raw, inputs, command, rules), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
-        planned = PlannedRound(
+        planned = PlannedRebalance(
             chosen=replace(chosen, decision=answered),
             topics=self.kind.topics(chosen.decision),
             timings=Timings(began, read_s, plan_s),
@@ -157,7 +157,7 @@ class Planner(Generic[P]):
             raise RefusalError(RefusalCause.PLAN, "; ".join(proposal.findings))
         return proposal
 
-    def delivered(self, generation: int) -> PlannedRound[P] | None:
+    def delivered(self, generation: int) -> PlannedRebalance[P] | None:
         """The broker has this generation's assignment: remember it. None when it was not one of Bellwether's plans."""
         planned, self._planned = self._planned, None
         proposal, previous = self._proposal, self._previous
@@ -166,20 +166,20 @@ class Planner(Generic[P]):
         decision = self._previous = proposal.decision
         self._memories += 1
         self.kind.delivered(proposal)
-        self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
-        standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
-        why, found = cause(previous, decision, ordered=planned.ordered, standing=standing), self._returned
+        self._ordered = tuple(order for order in self._ordered if order not in planned.ordered)
+        in_force = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
+        why, found = cause(previous, decision, ordered=planned.ordered, in_force=in_force), self._returned
         if previous is None and found is not None:
-            why = cause_after_return(found.decision, found.reason, decision, ordered=planned.ordered, standing=standing)
+            why = cause_after_return(found.decision, found.reason, decision, ordered=planned.ordered, in_force=in_force)
         why, self._returned = self._with_orders(why, planned, previous), None
         chosen = planned.chosen
         if previous is not None and previous.followup:
             chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
         return replace(planned, chosen=chosen, previous=previous, cause=why)
 
-    def _with_orders(self, why: Cause, planned: PlannedRound[P], previous: Decision[P] | None) -> Cause:
-        emptied, self._emptied = self._emptied, {rule.where for rule in planned.rules if rule.empties}
-        decision, places = planned.chosen.decision, emptied | self._emptied
+    def _with_orders(self, why: Cause, planned: PlannedRebalance[P], previous: Decision[P] | None) -> Cause:
+        evacuated, self._evacuated = self._evacuated, {rule.where for rule in planned.rules if rule.empties}
+        decision, places = planned.chosen.decision, evacuated | self._evacuated
         self._by_order = follows_from_orders(why, previous, decision, places, before=self._by_order)
         return replace(why, by_order=self._by_order)
 
@@ -187,14 +187,14 @@ class Planner(Generic[P]):
         """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
         self._previous = self._planned = self._proposal = self._returned = self._observed = None
         self._ordered = ()
-        self._emptied, self._by_order = set(), False
+        self._evacuated, self._by_order = set(), False
         self._memories += 1
         self.kind.forget()
 
-    def doubt(self) -> None:
+    def distrust(self) -> None:
         """Members could not work by the last plan, and the group has been handed back."""
         self._observed = None
-        self.kind.doubt()
+        self.kind.distrust()
 
     async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
         """Remembers what the members of a returned leader hold. Where it raises anything, memory stays as it was."""
@@ -204,7 +204,7 @@ class Planner(Generic[P]):
         await self.kind.recall(command.generation, command.protocol, others, lambda: memories == self._memories)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
-        """Keeps memory warm while a member leads: a sidecar that takes the lead over in the middle of a rebalance
+        """Keeps memory warm while a member leads: an instance that takes the lead over in the middle of a rebalance
         finds no group at rest to read, and members of most assignors claim nothing."""
         if described.error or described.state != GroupState.STABLE:
             return

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.kafka import Counts, Offsets
 log = structlog.get_logger(__name__)
 
 
-class Committed(Protocol):
+class CommittedReader(Protocol):
     """What `offset_reader.OffsetReader` is here."""
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
@@ -21,11 +21,11 @@ class Committed(Protocol):
 class Resets:
     """One application's: the internal topics that were seen, and whether their end has been logged."""
 
-    def __init__(self, group_id: str, offsets: Committed) -> None:
+    def __init__(self, group_id: str, offsets: CommittedReader) -> None:
         self._group_id = group_id
         self._offsets = offsets
         self._seen: set[str] = set()
-        self._told = False
+        self._reported = False
 
     def saw(self, topology: Topology, cluster: ClusterView) -> None:
         self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
@@ -43,10 +43,10 @@ class Resets:
             gone = internal if any((offsets >= 0).any() for offsets in committed.values()) else set()
         return tuple(sorted(gone))
 
-    def tell(self, gone: tuple[str, ...], action: str) -> None:
-        if gone and not self._told:
+    def report(self, gone: tuple[str, ...], action: str) -> None:
+        if gone and not self._reported:
             log.warning("application_reset", group=self._group_id, gone=list(gone), action=action)
-        self._told = bool(gone)
+        self._reported = bool(gone)
 
 
 def _internal(topology: Topology) -> set[str]:

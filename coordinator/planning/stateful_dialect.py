@@ -60,15 +60,15 @@ class StatefulDialect(Dialect[TaskPlan]):
         except Exception as error:
             reason = f"no metadata: {str(error) or type(error).__name__}"
             raise RefusalError(RefusalCause.PLAN, reason) from error
-        said = dict(zip((m.member_id for m in others), words, strict=True))
-        members = tuple(replace(m, metadata=said.get(m.member_id, m.metadata)) for m in command.members)
+        metadata = dict(zip((m.member_id for m in others), words, strict=True))
+        members = tuple(replace(m, metadata=metadata.get(m.member_id, m.metadata)) for m in command.members)
         return replace(command, members=members)
 
     async def described(self, group: ShownGroup) -> ShownGroup:
         """Raises UnreadableTopicsError, because partitions without a topic would count as partitions of nobody."""
         words = await self._in_streams_words([m.metadata for m in group.members], None, whole=True)
         pairs = zip(group.members, words, strict=True)
-        return replace(group, members=tuple(replace(m, metadata=said) for m, said in pairs))
+        return replace(group, members=tuple(replace(m, metadata=metadata) for m, metadata in pairs))
 
     async def answered(self, decision: Decision[TaskPlan]) -> Decision[TaskPlan]:
         sent = await asyncio.to_thread(translate.from_streams, decision)
@@ -89,13 +89,13 @@ class StatefulDialect(Dialect[TaskPlan]):
         if whole and cluster.unreadable:
             raise UnreadableTopicsError(f"metadata of topic {min(cluster.unreadable)} cannot be read")
         counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
-        return await asyncio.to_thread(self._say, spoken, translate.stateful_topology(topology, counts), counts)
+        return await asyncio.to_thread(self._encoded, spoken, translate.stateful_topology(topology, counts), counts)
 
     async def _sizes(self, topics: tuple[str, ...]) -> ClusterView:
         known = self._known().index.keys() >= set(topics)
         return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX if known else METADATA_AGE_MS_MAX)
 
-    def _say(self, spoken: list[translate.Spoken], topology: Topology, counts: Mapping[str, int]) -> list[bytes]:
+    def _encoded(self, spoken: list[translate.Spoken], topology: Topology, counts: Mapping[str, int]) -> list[bytes]:
         self._reported.topology = topology
         self._reported.ends = translate.end_offsets(topology, counts, spoken, int(time.time() * 1000))
         return [translate.as_streams(member, topology, counts) for member in spoken]

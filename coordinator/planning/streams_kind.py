@@ -199,8 +199,8 @@ class StreamsKind:
         self._arrivals = Arrivals()
         self._offset_failures = 0
 
-    def doubt(self) -> None:
-        self._topologies.doubt()
+    def distrust(self) -> None:
+        self._topologies.distrust()
 
     @property
     def digest(self) -> str:
@@ -240,7 +240,7 @@ class StreamsKind:
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
                 gone = await self._resets.gone(topology, cluster, limit_s)
-                self._resets.tell(gone, "nothing is made until members come")
+                self._resets.report(gone, "nothing is made until members come")
                 if not gone:
                     await self._topologies.complete(topology, cluster, limit_s)
 
@@ -308,7 +308,7 @@ class StreamsKind:
         if await self._resets.gone(topology, cluster, limit_s):
             cluster = await self._reread(topology, topics, min(limit_s, SPREAD_S))
         gone = await self._resets.gone(topology, cluster, limit_s)
-        self._resets.tell(gone, "a Java member leads first")
+        self._resets.report(gone, "a Java member leads first")
         if gone:
             reason = (
                 f"{len(gone)} of its internal topics are gone, as after a reset ({gone[0]}), and it may be another"

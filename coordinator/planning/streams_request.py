@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets
 from bellwether_kafka.assignors.streams.members import decode_streams, gather
 from bellwether_kafka.coordinator.planning.attestation import distrust
 from bellwether_kafka.coordinator.planning.fallback import Proposal
-from bellwether_kafka.coordinator.planning.guard import inspect, oversized
+from bellwether_kafka.coordinator.planning.inspection import inspect, oversized
 from bellwether_kafka.coordinator.planning.streams_config import TaskRequest, World
 from bellwether_kafka.coordinator.topology import settle
 
@@ -22,9 +22,9 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
     Raises RefusalError, a final one where no other plan would do.
     """
     world, *others = _settled(asked)
-    doubt, arrived = distrust(asked, world.topology)
-    if doubt is not None:
-        raise RefusalError(RefusalCause.TOPOLOGY, doubt)
+    mistrust, arrived = distrust(asked, world.topology)
+    if mistrust is not None:
+        raise RefusalError(RefusalCause.TOPOLOGY, mistrust)
     decision = _decided(assignors, asked, world)
     if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
         raise RefusalError(RefusalCause.TOPOLOGY, _untold(asked.world.topology.undecided))

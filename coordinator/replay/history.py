@@ -33,7 +33,7 @@ class History:
     why."""
 
     snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    rebalances: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     assignments: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     sources: dict[tuple[str, int, int], str] = field(default_factory=dict)
     decisions: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -63,7 +63,7 @@ class History:
             self.refused["not an event"] += 1
 
     def _take(self, event: str, record: dict[str, Any]) -> None:
-        by_group = {"snapshot": self.snapshots, "round": self.rounds, "assignment": self.assignments}
+        by_group = {"snapshot": self.snapshots, "round": self.rebalances, "assignment": self.assignments}
         if event in by_group:
             by_group[event][record["group"]].append(record)
         elif event == "decision":
@@ -95,7 +95,7 @@ def read_history(path: Path) -> History:
         raise HistoryError(f"The history {path} cannot be read ({error.strerror}); check the path.") from error
     except OutsideTextError as error:
         raise HistoryError(f"The history {path} is damaged: {error}; record it again.") from None
-    if not history.snapshots and not history.rounds:
+    if not history.snapshots and not history.rebalances:
         raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether history`.")
     return history
 

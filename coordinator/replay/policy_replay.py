@@ -68,7 +68,7 @@ class _PolicyReplay:
         """One recorded rebalance and the follow-up rebalances that this policy needs."""
         cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
         had = self._memory
-        rebalances, withheld = 0, 0
+        rebalances, pending = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
         while True:
             # The members as they would have joined under this policy. Bytes that cannot be read stay as they are.
@@ -79,10 +79,10 @@ class _PolicyReplay:
                 return _failed(snapshot, self._policy.name, decision.reason)
             self._remember(decision)
             rebalances += 1
-            withheld += int(decision.plan.withheld.sum())
+            pending += int(decision.plan.pending.sum())
             if not decision.followup or rebalances > FOLLOWUPS_MAX:
                 break
-        return self._outcome(snapshot, decision, had, rebalances, withheld)
+        return self._outcome(snapshot, decision, had, rebalances, pending)
 
     def _member(self, member: shared.RawMember, raw: shared.RawGroup) -> shared.RawMember:
         if member.member_id in raw.own_member_ids:
@@ -110,7 +110,7 @@ class _PolicyReplay:
         decision: shared.Decision[PartitionPlan],
         had: shared.Memory,
         rebalances: int,
-        withheld: int,
+        pending: int,
     ) -> PolicyOutcome:
         group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
         before = had.owner_in(cluster, [m.key for m in group.members])
@@ -126,7 +126,7 @@ class _PolicyReplay:
             partitions=int((owner != shared.NOBODY).sum()),
             rebalances=rebalances,
             moved=changed.moved,
-            paused=int((before != shared.NOBODY).sum()) if eager else withheld,
+            paused=int((before != shared.NOBODY).sum()) if eager else pending,
             cross_rack=decision.cost.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),

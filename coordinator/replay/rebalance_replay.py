@@ -112,7 +112,7 @@ def _memory(one: RecordedRebalance, before: RecordedRebalance | None) -> shared.
         consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False, kind=shared.ClaimKind.HISTORY
     )
     if before is not None:
-        held = {tp: owner for tp, (owner, _, withheld) in before.plan.items() if not withheld}
+        held = {tp: owner for tp, (owner, _, pending) in before.plan.items() if not pending}
         owner = _owner(group, cluster, held)
         digests = consumer.static_digests(raw.others)
         return shared.Memory.of(raw.generation, cluster, owner, group.members, digests=digests)

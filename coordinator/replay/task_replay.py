@@ -92,7 +92,7 @@ def _replayed(one: Record, recorded: PlacedTasks, policy: str, weights: shared.W
     )
     try:
         decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
-    except (planning.UnreadableRoundError, shared.RefusalError) as error:
+    except (planning.UnreadableRebalanceError, shared.RefusalError) as error:
         return replace(replayed, failed=str(error))
     now, table = PlacedTasks.of(assignment_entries(decision.plan)), decision.plan.view.tasks
     names = [str(process.process_id) for process in decision.plan.view.processes]

@@ -2,4 +2,4 @@
 
 from bellwether_kafka.coordinator.runtime.process import serve
 from bellwether_kafka.coordinator.runtime.reload import SettingsFile
-from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+from bellwether_kafka.coordinator.runtime.service import Observers, Service, ServiceOutcome

@@ -32,7 +32,7 @@ class Watcher(Protocol):
     def membership(self) -> membership.MembershipView: ...
 
 
-class Committed(Protocol):
+class CommitReader(Protocol):
     """What is needed of `kafka.Transport`."""
 
     def any_committed(self, group_id: str) -> Awaitable[AnyCommitted]: ...
@@ -44,7 +44,7 @@ class CommitWatch:
     """The groups of plain consumers of one process. `clock` is in seconds, monotonic."""
 
     def __init__(
-        self, watchers: Mapping[str, Watcher], brokers: Committed, *, clock: Callable[[], float] = time.monotonic
+        self, watchers: Mapping[str, Watcher], brokers: CommitReader, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._watchers = watchers
         self._brokers = brokers

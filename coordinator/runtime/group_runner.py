@@ -13,15 +13,15 @@ from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalErr
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.observation import notify
-from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
-from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver, Step
+from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
+from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
 from bellwether_kafka.coordinator.runtime.recollection import expected, recollect
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 ASK_AGAIN_S = 10.0
-IN_FRONT_LOOK_S = 0.02
+IN_FRONT_POLL_S = 0.02
 HANDLED_S = 0.1  # an event that was posted has been handled by then
 BEFORE_REMOVAL_S = 1.0  # to come into the group, besides the search for a member id
 ORDER_WAIT_S = 5.0  # so long an order waits for what members hold to be known
@@ -50,7 +50,7 @@ class GroupRunner(Generic[P]):
         transport: Transport,
         planner: Planner[P],
         watch: MetadataWatch,
-        on_decision: Sequence[Callable[[PlannedRound[P]], None]],
+        on_decision: Sequence[Callable[[PlannedRebalance[P]], None]],
         on_note: Sequence[NoteObserver],
         on_role: Sequence[RoleObserver],
         relieve: Relieve,
@@ -59,7 +59,7 @@ class GroupRunner(Generic[P]):
         self.group_id = driver.config.group_id
         self.membership = driver.machine.view
         self.fatal: membership.Fatal | None = None
-        self.last: PlannedRound[P] | None = None
+        self.last: PlannedRebalance[P] | None = None
         self.plan_in_force = False
         self._driver = driver
         self._transport = transport
@@ -68,10 +68,10 @@ class GroupRunner(Generic[P]):
         self._on_decision = on_decision
         self._on_note = on_note
         self._on_role = on_role
-        self._role_told: tuple[membership.NotLeading | None, str] | None = None
+        self._role_reported: tuple[membership.NotLeading | None, str] | None = None
         self._crashed: membership.Role | None = None
         self._relieve = relieve
-        self._steps: asyncio.Queue[Step] = asyncio.Queue()
+        self._steps: asyncio.Queue[DriverStep] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._rebuilding: asyncio.Task[None] | None = None
         self._observing: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class GroupRunner(Generic[P]):
         self._takes_part = False
         self._orders: tuple[str, ...] = ()  # on placement, which no plan has taken in yet
         self._former: tuple[Rule, ...] = ()  # what stood before them
-        self._obeying: asyncio.Task[None] | None = None
+        self._carrying_out: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
 
     def post(self, event: membership.Event) -> None:
@@ -115,12 +115,12 @@ class GroupRunner(Generic[P]):
         if not self.rules_refused:
             self._planner.order(order)
             self._orders = (*self._orders, order)
-            self._obey()
+            self._carry_out_next()
 
-    def begin_round(self, order: str) -> None:
+    def begin_rebalance(self, order: str) -> None:
         """The operator wants a rebalance, whatever comes of it."""
         self._planner.order(order)
-        self.post(membership.RoundOrdered(order))
+        self.post(membership.RebalanceOrdered(order))
 
     async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> bool:
         """Returns when these members may be removed: Bellwether is in the group and leads if the leader is one of them
@@ -131,7 +131,7 @@ class GroupRunner(Generic[P]):
         began = time.monotonic()
         limit_s = self.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
         while (waited_s := time.monotonic() - began) < limit_s:
-            await asyncio.sleep(IN_FRONT_LOOK_S)
+            await asyncio.sleep(IN_FRONT_POLL_S)
             if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
                 return False
             if self.membership.in_front and await self._is_listed(self.membership.in_front):
@@ -162,12 +162,12 @@ class GroupRunner(Generic[P]):
             sentence = f"Group '{self.group_id}': an internal error ended it; see the log."
             self.fatal = membership.Fatal(sentence, EXIT_BUG)
             self._crashed = membership.Role(membership.NotLeading.FAILED, sentence, time.monotonic())
-            self._tell_role()
+            self._report_role()
         finally:
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: DriverStep) -> None:
         """What the membership has done, and what it asks for."""
         if step.error is not None:
             raise step.error
@@ -179,9 +179,9 @@ class GroupRunner(Generic[P]):
         for command in step.commands:
             self._execute(command, step.at)
         self._unfollow_unless_leading()
-        self._tell_role()
+        self._report_role()
         self._ask_for_offsets()
-        self._obey()
+        self._carry_out_next()
 
     def _execute(self, command: membership.Command, at: float) -> None:
         match command:
@@ -193,16 +193,16 @@ class GroupRunner(Generic[P]):
                 self._start(self._compare(command) if command.dry else self._plan(command))
             case membership.RebuildMemory():
                 self._rebuilding = self._start(self._rebuild(command))
-            case membership.Delivered():
+            case membership.PlanDelivered():
                 self._delivered(command, at)
             case membership.Note():
                 self._noted(command)
             case membership.Fatal():
                 self.fatal = command
                 reason = self.role.reason
-                told = {"reason": reason.value if reason else "", "detail": command.message}
-                log.error("group_given_up", group=self.group_id, exit_code=command.exit_code, **told)
-            case membership.Stopped():
+                why = {"reason": reason.value if reason else "", "detail": command.message}
+                log.error("group_given_up", group=self.group_id, exit_code=command.exit_code, **why)
+            case membership.MembershipStopped():
                 self._stopped = True
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -246,10 +246,10 @@ class GroupRunner(Generic[P]):
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
-    def _obey(self) -> None:
-        busy = self._obeying is not None and not self._obeying.done()
+    def _carry_out_next(self) -> None:
+        busy = self._carrying_out is not None and not self._carrying_out.done()
         if self._orders and not busy and self.membership.state is membership.State.STABLE:
-            self._obeying = self._start(self._carry_out(self._orders))
+            self._carrying_out = self._start(self._carry_out(self._orders))
 
     async def _carry_out(self, orders: tuple[str, ...]) -> None:
         """Begins a rebalance for orders on placement, unless it would change nothing."""
@@ -268,7 +268,7 @@ class GroupRunner(Generic[P]):
             return  # the next look is at what stands then
         self._orders = ()
         if changes:
-            self.post(membership.RoundOrdered("; ".join(orders)))
+            self.post(membership.RebalanceOrdered("; ".join(orders)))
             return
         for order in orders:
             self._planner.dismiss(order)
@@ -302,7 +302,7 @@ class GroupRunner(Generic[P]):
         except Exception as error:
             log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not expected(error))
 
-    def _delivered(self, command: membership.Delivered, at: float) -> None:
+    def _delivered(self, command: membership.PlanDelivered, at: float) -> None:
         planned = self._planner.delivered(command.generation)
         if planned is None:
             return
@@ -329,13 +329,13 @@ class GroupRunner(Generic[P]):
             self._planner.forget()
         self._takes_part = state is not membership.State.WATCHING
 
-    def _tell_role(self) -> None:
+    def _report_role(self) -> None:
         role = self.role
-        if (role.reason, role.detail) != self._role_told:
+        if (role.reason, role.detail) != self._role_reported:
             handed_back = membership.NotLeading.HANDED_BACK
-            if role.reason is handed_back and (self._role_told or (None, ""))[0] is not handed_back:
-                self._planner.doubt()
-            self._role_told = (role.reason, role.detail)
+            if role.reason is handed_back and (self._role_reported or (None, ""))[0] is not handed_back:
+                self._planner.distrust()
+            self._role_reported = (role.reason, role.detail)
             for observer in self._on_role:
                 notify(observer, self.group_id, role)
 
@@ -343,9 +343,9 @@ class GroupRunner(Generic[P]):
         """A process that has just started does not know who was in a group that is empty now; its offsets tell."""
         unknown = self.membership.role.reason is membership.NotLeading.UNKNOWN_GROUP
         if unknown and self._asking is None:
-            self._asking = self._start(self._look_for_offsets())
+            self._asking = self._start(self._find_offsets())
 
-    async def _look_for_offsets(self) -> None:
+    async def _find_offsets(self) -> None:
         """Once; again only where no broker has answered."""
         while True:
             try:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from bellwether_kafka.coordinator.observation import Observation, Rebalances, known_cross_rack
-from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, Rounds
+from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, LedRebalances
 
 BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
 CONSUMERS = "its consumers"
@@ -21,14 +21,14 @@ class Watched(Protocol):
 
 
 def group_now(
-    status: GroupStatus, observer: Watched | None, rounds: Rounds, trends: LagTrends, now_ms: int
+    status: GroupStatus, observer: Watched | None, led_rebalances: LedRebalances, trends: LagTrends, now_ms: int
 ) -> GroupNow:
     """`observer` is None for a group that has a plan of this process. `now_ms` is epoch."""
     known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
     lag, curve = (known.summary, known.curve) if known is not None else (None, None)
-    led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in rounds.lines())
+    led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in led_rebalances.lines())
     if observer is None:
-        return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), rounds)
+        return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), led_rebalances)
     seen = observer.last
     if seen is None:
         by = BELLWETHER if status.leading else UNKNOWN
@@ -41,8 +41,8 @@ def group_now(
     return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
 
 
-def _planned(now: GroupNow, rounds: Rounds) -> GroupNow:
-    newest = rounds.decision(now.status.group)
+def _planned(now: GroupNow, led_rebalances: LedRebalances) -> GroupNow:
+    newest = led_rebalances.decision(now.status.group)
     if newest is None:
         return now
     cost = newest.cost
@@ -52,7 +52,7 @@ def _planned(now: GroupNow, rounds: Rounds) -> GroupNow:
         items=len(newest.plan.owner),
         unowned=cost.unowned,
         cross_rack=known_cross_rack(newest.plan, newest.plan.owner, cost),
-        anomalies=rounds.anomalies(now.status.group),
+        anomalies=led_rebalances.anomalies(now.status.group),
     )
 
 
@@ -87,7 +87,7 @@ def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
 def _assigned_by(seen: Observation) -> str:
     if seen.kind in BROKER_TYPES:
         return BROKER
-    if seen.sidecars:
+    if seen.bellwether_members:
         return BELLWETHER
     if seen.kind == "unknown":
         return UNKNOWN

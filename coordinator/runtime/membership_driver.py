@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.runtime.membership_loop import Loop, hand_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DriverStep:
     """What one event has led to, None for the beginning. `at` is in seconds, monotonic. `commands` are all of them; the
     requests have been sent. `error` is a defect, which ends the membership."""
 
@@ -23,7 +23,7 @@ class Step:
     error: Exception | None = None
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[DriverStep], None]
 
 
 class Sender(Protocol):
@@ -83,13 +83,13 @@ class MembershipDriver:
                 step = self._step(event)
                 view = step.view
                 on_step(step)
-                if any(isinstance(command, membership.Stopped) for command in step.commands):
+                if any(isinstance(command, membership.MembershipStopped) for command in step.commands):
                     return
                 event = await self._next_event()
         except Exception as error:  # noqa: BLE001 - it is logged where log lines are written
-            on_step(Step(event=event, at=self._clock(), view=view, error=error))
+            on_step(DriverStep(event=event, at=self._clock(), view=view, error=error))
 
-    def _step(self, event: membership.Event | None) -> Step:
+    def _step(self, event: membership.Event | None) -> DriverStep:
         machine, now = self.machine, self._clock()
         commands = machine.start(now) if event is None else machine.handle(event, now)
         for command in commands:
@@ -97,7 +97,7 @@ class MembershipDriver:
                 self._abandon(command)
             elif isinstance(command, membership.Request):
                 self._send(command)
-        return Step(event=event, at=now, view=machine.view, commands=commands)
+        return DriverStep(event=event, at=now, view=machine.view, commands=commands)
 
     async def _next_event(self) -> membership.Event:
         deadline = self.machine.deadline()

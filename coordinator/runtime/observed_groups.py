@@ -32,7 +32,7 @@ OnGone = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundGroups:
     """The groups of all nodes, with the node that coordinates each. `missing` says why there may be more."""
 
     groups: Mapping[str, tuple[ListedGroup, Node]]
@@ -42,17 +42,17 @@ class Found:
 class Lister(Protocol):
     """What lists all groups."""
 
-    async def __call__(self) -> Found: ...
+    async def __call__(self) -> FoundGroups: ...
 
 
 def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]) -> Lister:
     """ListGroups at every node. `reader` tells the nodes and is opened only for that."""
 
-    async def list_all() -> Found:
+    async def list_all() -> FoundGroups:
         try:
             nodes = await reader().nodes()
         except ClusterUnreachableError as error:
-            return Found({}, str(error))
+            return FoundGroups({}, str(error))
         asked = (transport.ask(kafka.ListAllGroups(node, TIMEOUT_MS)) for node in nodes)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         groups: dict[str, tuple[ListedGroup, Node]] = {}
@@ -66,7 +66,7 @@ def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]
                 groups.update({group.group_id: (group, node) for group in answer.groups})
                 if answer.error:
                     missing = f"broker {node.node_id} does not list all of its groups ({name_of(answer.error)})"
-        return Found(groups, missing)
+        return FoundGroups(groups, missing)
 
     return list_all
 
@@ -103,8 +103,8 @@ class ObservedGroups:
         self._cpu = cpu
         self._selected: dict[str, Selected] = {}
         self._missed: dict[str, int] = {}
-        self._said: dict[str, str] = {}  # by subject, what was logged of it last
-        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._logged: dict[str, str] = {}  # by subject, what was logged of it last
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._take_named()
@@ -124,7 +124,7 @@ class ObservedGroups:
     def stop(self) -> None:
         self._stopping.set()
         self._changed.set()
-        for task in self._looking.values():
+        for task in self._refreshing.values():
             task.cancel()
 
     async def run(self) -> int:
@@ -137,7 +137,7 @@ class ObservedGroups:
                     await self.discover()
             except Exception:
                 log.exception("groups_not_listed")
-            await self._look_at_all(began)
+            await self._refresh_all(began)
             if 2 * known >= len(self.observers):  # a first look at a group plans it, which later ones need not
                 self._pace(self._cpu() - computed)
         return 0
@@ -145,7 +145,7 @@ class ObservedGroups:
     async def discover(self) -> None:
         """Takes in groups that patterns select, and drops those that have been missing twice in full lists."""
         found = await self._listed()
-        self._say("", "groups_not_listed", found.missing)
+        self._log_change("", "groups_not_listed", found.missing)
         matched: set[str] = set()
         for group, node in found.groups.values():
             selected = self._select(group)
@@ -163,13 +163,13 @@ class ObservedGroups:
             if self._missed[group_id] >= MISSED_MAX:
                 self._drop(group_id)
         for pattern in self._selection.patterns:
-            self._say(pattern, "pattern_matches_nothing", "" if pattern in matched else _nothing(pattern))
+            self._log_change(pattern, "pattern_matches_nothing", "" if pattern in matched else _nothing(pattern))
 
     def _select(self, group: ListedGroup) -> Selected | None:
         try:
             return self._selection.select(group)
         except SettingsError as error:
-            self._say(group.group_id, "group_not_selected", str(error), error=True)
+            self._log_change(group.group_id, "group_not_selected", str(error), error=True)
             return None
 
     def _take_named(self) -> None:
@@ -189,51 +189,51 @@ class ObservedGroups:
 
     def _drop(self, group_id: str) -> None:
         log.info("group_dropped", group=group_id)
-        for known in (self._selected, self.observers, self._missed, self._said):
+        for known in (self._selected, self.observers, self._missed, self._logged):
             known.pop(group_id, None)
-        looking = self._looking.pop(group_id, None)
-        if looking is not None:
-            looking.cancel()
+        refreshing = self._refreshing.pop(group_id, None)
+        if refreshing is not None:
+            refreshing.cancel()
         self._shared.forget(group_id)
         for observer in self._on_gone:
             notify(observer, group_id)
 
-    def _say(self, subject: str, event: str, reason: str, *, error: bool = False) -> None:
+    def _log_change(self, subject: str, event: str, reason: str, *, error: bool = False) -> None:
         """Once for each reason; `reason` is "" where nothing is the matter any more."""
-        if reason and self._said.get(subject) != reason:
+        if reason and self._logged.get(subject) != reason:
             (log.error if error else log.warning)(event, reason=reason)
         if reason:
-            self._said[subject] = reason
+            self._logged[subject] = reason
         else:
-            self._said.pop(subject, None)
+            self._logged.pop(subject, None)
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
-    async def _look_at_all(self, began: float) -> None:
+    async def _refresh_all(self, began: float) -> None:
         """Slice by slice, so that brokers are asked evenly and each request serves many groups."""
         slices = _slices(list(self.observers))
         for number, slice_ in enumerate(slices, 1):
             for group_id in slice_:
-                self._look_at(group_id)
+                self._refresh(group_id)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, began + self.interval_s * number / len(slices) - self._clock())):
                     await self._changed.wait()
             if self._changed.is_set():
                 return
 
-    def _look_at(self, group_id: str) -> None:
+    def _refresh(self, group_id: str) -> None:
         observer = self.observers.get(group_id)
-        if observer is None or group_id in self._looking:
+        if observer is None or group_id in self._refreshing:
             return  # the look before this one still waits for its brokers
         if not self._due(group_id):
             observer.rest()
             return
         task = asyncio.create_task(observer.refresh())
-        self._looking[group_id] = task
+        self._refreshing[group_id] = task
 
         def ended(_: object) -> None:
-            if self._looking.get(group_id) is task:
-                del self._looking[group_id]
+            if self._refreshing.get(group_id) is task:
+                del self._refreshing[group_id]
 
         task.add_done_callback(ended)
 

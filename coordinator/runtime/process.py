@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBroke
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
-from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+from bellwether_kafka.coordinator.runtime.service import Observers, Service, ServiceOutcome
 from bellwether_kafka.coordinator.serving import AssignorAddressError
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
@@ -42,8 +42,8 @@ from bellwether_kafka.coordinator.web import (
     HttpServer,
     LagTrends,
     LagWatch,
+    LedRebalances,
     Present,
-    Rounds,
     Row,
     Web,
     overview,
@@ -52,10 +52,10 @@ from bellwether_kafka.coordinator.web import (
 )
 
 
-async def serve(settings: Settings, version: str, file: SettingsFile | None = None) -> Outcome:
+async def serve(settings: Settings, version: str, file: SettingsFile | None = None) -> ServiceOutcome:
     """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception. The file, if there
     is one, is read again when it changes."""
-    metrics, rounds = Metrics(), Rounds()
+    metrics, rebalances = Metrics(), LedRebalances()
     metrics.info.info({"version": version})
     for group in settings.named:
         metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
@@ -66,11 +66,11 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         applications = {g.name: load_application(g.streams, weights) for g in settings.named if g.streams}
         selection = ConfiguredSelection(settings, weights)
     except (ApplicationError, UnknownNameError) as error:
-        return Outcome(EXIT_CONFIG, (str(error),))
+        return ServiceOutcome(EXIT_CONFIG, (str(error),))
     lead = [group.name for group in settings.named if group.mode == "lead"]
     obstacles = [applications[name].obstacle for name in lead if name in applications]
     if any(obstacles):
-        return Outcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
+        return ServiceOutcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
     events = EventsOut.of(settings, metrics.registry)
 
     def wanted(group: str, reason: str) -> None:
@@ -88,13 +88,13 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
     costs, lags = (
         CostMetrics(metrics, settings.cost, weights),
-        LagWatch(rounds, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms),
+        LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms),
     )
     brokers = PlansForBrokers(
-        settings.assignor_address, policy_of, metrics.registry, rounds.on_decision, weights=weights
+        settings.assignor_address, policy_of, metrics.registry, rebalances.on_decision, weights=weights
     )
     observers = _observers(
-        metrics, rounds, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
+        metrics, rebalances, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
     )
     service = Service(
         settings.properties,
@@ -123,15 +123,15 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         metrics.registry,
         lambda: not_ready(service),
         groups,
-        rounds,
+        rebalances,
         lambda group: lags.picture(group) if service.plan_in_force(group) else None,
         lambda group: present_of(service.watched(group), newest),
-        lambda group: rows([one for one in groups() if group in ("", one.group)], service, rounds, trends),
+        lambda group: rows([one for one in groups() if group in ("", one.group)], service, rebalances, trends),
         lambda: service.loop_watch.stuck() or turning.stuck(),
     )
     server = HttpServer(web)
     reload = (
-        Reload(settings, file, lambda found: service.look_at(ConfiguredSelection(found, weights))) if file else None
+        Reload(settings, file, lambda found: service.observe(ConfiguredSelection(found, weights))) if file else None
     )
     watching: asyncio.Task[None] | None = None
     try:
@@ -143,7 +143,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         with _reloading(reload):
             return await service.run()
     except (HttpAddressError, AssignorAddressError) as error:
-        return Outcome(EXIT_CONFIG, (str(error),))
+        return ServiceOutcome(EXIT_CONFIG, (str(error),))
     finally:
         if watching is not None:
             watching.cancel()
@@ -162,7 +162,7 @@ def observed_policy(service: Service, group: str) -> Policy | None:
 
 def _observers(
     metrics: Metrics,
-    rounds: Rounds,
+    rebalances: LedRebalances,
     events: EventsOut,
     watches: Sequence[LoadWatch],
     costs: CostMetrics,
@@ -180,7 +180,7 @@ def _observers(
             metrics.on_decision,
             pauses.on_decision,
             log_decision,
-            rounds.on_decision,
+            rebalances.on_decision,
             *events.on_decision,
             costs.on_decision,
             lags.on_decision,
@@ -276,10 +276,10 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
     )
 
 
-def rows(groups: Sequence[GroupStatus], service: Service, rounds: Rounds, trends: LagTrends) -> list[Row]:
+def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
     """The overview of these groups."""
     now_ms = int(time.time() * 1000)
-    return overview(group_now(one, service.watched(one.group), rounds, trends, now_ms) for one in groups)
+    return overview(group_now(one, service.watched(one.group), rebalances, trends, now_ms) for one in groups)
 
 
 def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:

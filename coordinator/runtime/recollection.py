@@ -15,7 +15,7 @@ AGAIN_S, AGAIN_S_MAX = 0.5, 30.0
 log = structlog.get_logger(__name__)
 
 
-class Describes(Protocol):
+class DescribesGroup(Protocol):
     """What is needed of `coordinator.kafka.Transport`."""
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer: ...
@@ -23,7 +23,7 @@ class Describes(Protocol):
 
 async def recollect(
     group_id: str,
-    groups: Describes,
+    groups: DescribesGroup,
     take: Callable[[membership.ShownGroup], Awaitable[None]],
     lasts: Callable[[], bool],
 ) -> None:
@@ -34,8 +34,8 @@ async def recollect(
             if lasts():
                 await take(group)
         except Exception as error:
-            said = {"reason": str(error) or type(error).__name__, "again_in_s": again_s}
-            log.warning("memory_not_rebuilt", group=group_id, **said, exc_info=not expected(error))
+            failure = {"reason": str(error) or type(error).__name__, "again_in_s": again_s}
+            log.warning("memory_not_rebuilt", group=group_id, **failure, exc_info=not expected(error))
         else:
             return
         await asyncio.sleep(again_s)

@@ -9,7 +9,7 @@ import structlog
 
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.planning import ApplicationError
-from bellwether_kafka.coordinator.settings import Change, Settings, SettingsError, change
+from bellwether_kafka.coordinator.settings import Settings, SettingsChange, SettingsError, change
 
 INTERVAL_S = 10.0
 
@@ -62,11 +62,11 @@ class Reload:
             asked = self._asked.is_set()
             self._asked.clear()
             try:
-                await self.look(asked=asked)
+                await self.refresh(asked=asked)
             except Exception:
                 log.exception("configuration_not_reloaded")
 
-    async def look(self, *, asked: bool = False) -> None:
+    async def refresh(self, *, asked: bool = False) -> None:
         """Reads the file if it is another one than at the last look, or on request."""
         stamp = self._stamp(self._file.path)
         if stamp == self._seen and not asked:
@@ -77,20 +77,22 @@ class Reload:
             if found.groups_differ:
                 self._apply(found.settings)
         except (SettingsError, ApplicationError, UnknownNameError) as error:
-            _tell_refused(error, self._file.path)
+            _log_refused(error, self._file.path)
             return
         self.settings = found.settings
-        _tell(found, self._file.path)
+        _log_change(found, self._file.path)
 
 
-def _tell(found: Change, path: Path) -> None:
-    told = {"added": found.added, "removed": found.removed, "changed": found.changed}
-    log.info("configuration_read", file=str(path), **{name: list(entries) for name, entries in told.items() if entries})
+def _log_change(found: SettingsChange, path: Path) -> None:
+    lists = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    log.info(
+        "configuration_read", file=str(path), **{name: list(entries) for name, entries in lists.items() if entries}
+    )
     for sentence in found.restart:
         log.warning("restart_needed", reason=sentence)
 
 
-def _tell_refused(error: Exception, path: Path) -> None:
+def _log_refused(error: Exception, path: Path) -> None:
     log.error("configuration_refused", file=str(path), reason=f"{error} What was in force before stays in force.")
 
 

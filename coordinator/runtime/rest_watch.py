@@ -26,14 +26,14 @@ OnShown = Callable[[str, membership.ShownGroup], None]
 log = structlog.get_logger(__name__)
 
 
-class Led(Protocol):
+class LedGroup(Protocol):
     """What is needed of `GroupRunner`."""
 
     @property
     def membership(self) -> membership.MembershipView: ...
 
 
-class Describes(Protocol):
+class DescribesGroups(Protocol):
     """What is needed of `observation.SharedGroups`, which asks each node once for what is asked at a time."""
 
     def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
@@ -45,8 +45,8 @@ class RestWatch:
 
     def __init__(
         self,
-        led: Mapping[str, Led],
-        groups: Describes,
+        led: Mapping[str, LedGroup],
+        groups: DescribesGroups,
         wanted: Callable[[str, str], None],
         on_shown: Sequence[OnShown] = (),
         *,
@@ -58,7 +58,7 @@ class RestWatch:
         self._on_shown = on_shown
         self._clock = clock
         self._due: dict[str, float] = {}
-        self._reported: dict[str, tuple[membership.Change, ...]] = {}
+        self._reported: dict[str, tuple[membership.MemberChange, ...]] = {}
         self._trouble: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class RestWatch:
         now = self._clock()
         due = [group for group in self._led if self._rests(group) and self._next(group, now) <= now]
         self._due |= dict.fromkeys(due, now + INTERVAL_S)
-        await asyncio.gather(*map(self._look, due))
+        await asyncio.gather(*map(self._refresh, due))
 
     def _next(self, group: str, now: float) -> float:
         """The first turns of many groups are spread over an interval."""
@@ -85,7 +85,7 @@ class RestWatch:
         rests = member.state is membership.State.STABLE and not member.alone
         return rests and membership.may_change(member.members, member.member_id)
 
-    async def _look(self, group: str) -> None:
+    async def _refresh(self, group: str) -> None:
         generation = self._led[group].membership.generation
         try:
             found = membership.shown(await self._groups.describe_group(group))

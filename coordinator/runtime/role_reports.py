@@ -49,7 +49,7 @@ async def remind(
 
 def warn_of_guard(config: MembershipConfig) -> None:
     """At the start, and not when the lead has been lost: what will keep Bellwether from taking it back."""
-    guard = config.takeover_guard
+    guard = config.takeover_obstacle
     if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
         log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)
 

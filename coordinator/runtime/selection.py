@@ -65,9 +65,9 @@ class ConfiguredSelection:
         self.patterns = tuple(group.match for group in settings.patterns)
         entries = [group for group in settings.groups if group.mode != "lead" and group.streams is None]
         self._policies = policies_of(entries)
-        looked_at = [group for group in settings.named if group.mode != "lead"]
+        observed = [group for group in settings.named if group.mode != "lead"]
         configs = {config.group_id: config for config in settings.memberships}
-        self.named = {group.name: self._selected(group, group.called, configs[group.name]) for group in looked_at}
+        self.named = {group.name: self._selected(group, group.called, configs[group.name]) for group in observed}
 
     def select(self, group: ListedGroup) -> Selected | None:
         if group.protocol_type not in PROTOCOL_TYPES:

@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
-    LagLooks,
+    LagRefreshes,
     OnObservation,
     OnRebalance,
     Rhythms,
@@ -39,12 +39,12 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
-from bellwether_kafka.coordinator.runtime.led_looks import LagsOf, LedLooks
-from bellwether_kafka.coordinator.runtime.look_sources import LookSources
+from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import Loop, membership_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
+from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
@@ -54,7 +54,7 @@ from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # so long brokers may take to name their group.max.size; the start waits for it once
 
-DecisionObserver = Callable[[planning.PlannedRound[GroupPlan]], None]
+DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
 Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
@@ -69,8 +69,8 @@ class Observers:
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     on_role: Sequence[RoleObserver] = ()
-    on_consumer_decision: Sequence[Callable[[planning.PlannedRound[PartitionPlan]], None]] = ()
-    on_streams_decision: Sequence[Callable[[planning.PlannedRound[TaskPlan]], None]] = ()
+    on_consumer_decision: Sequence[Callable[[planning.PlannedRebalance[PartitionPlan]], None]] = ()
+    on_streams_decision: Sequence[Callable[[planning.PlannedRebalance[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
@@ -83,7 +83,7 @@ class Observers:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ServiceOutcome:
     """How the process ends: `messages` are sentences for people, empty when all is well."""
 
     exit_code: int
@@ -108,7 +108,7 @@ class Service:
         control: ControlSettings | None = None,
         selection: Selection | None = None,
         rhythms: Rhythms | None = None,
-        lags_of: LagsOf = LagLooks,
+        lags_of: LagsOf = LagRefreshes,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
@@ -122,8 +122,8 @@ class Service:
         self._policies = dict(policies or {})  # by group; the others use `policy`
         self._applications = dict(applications or {})  # by group: those that are Streams applications
         self._selection = selection or self._as_configured()
-        self._looked_at: ObservedGroups | None = None
-        self._led_looks: ObservedGroups | None = None
+        self._observed: ObservedGroups | None = None
+        self._led_refreshes: ObservedGroups | None = None
         self._lags_of = lags_of
         self._solver_of: dict[str, planning.Solver] = {}
         self._watches: dict[str, GhostWatch] = {}
@@ -146,13 +146,13 @@ class Service:
     @property
     def observed(self) -> Mapping[str, GroupObserver]:
         """Groups that Bellwether only looks at."""
-        return self._looked_at.observers if self._looked_at is not None else {}
+        return self._observed.observers if self._observed is not None else {}
 
     def watched(self, group_id: str) -> GroupObserver | None:
         """What sees the group from outside; None for none of the groups, and for one with a plan of this process."""
         if self.plan_in_force(group_id):
             return None
-        led = self._led_looks.observers if self._led_looks is not None else {}
+        led = self._led_refreshes.observers if self._led_refreshes is not None else {}
         return led.get(group_id) or self.observed.get(group_id)
 
     def plan_in_force(self, group_id: str) -> bool:
@@ -160,20 +160,20 @@ class Service:
         runner = self.runners.get(group_id)
         return runner is not None and runner.plan_in_force
 
-    async def run(self, *, handle_signals: bool = True) -> Outcome:
+    async def run(self, *, handle_signals: bool = True) -> ServiceOutcome:
         troubles = [trouble for config in self._groups if (trouble := membership.check_timing(config))]
         if troubles:
-            return Outcome(membership.EXIT_CONFIG, tuple(troubles))
+            return ServiceOutcome(membership.EXIT_CONFIG, tuple(troubles))
         try:
             transport = self._new_transport(self._properties)
         except kafka.ClientConfigError as error:
-            return Outcome(membership.EXIT_CONFIG, (str(error),))
+            return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         try:
             await transport.start(CONNECT_TIMEOUT_MS)
             async with membership_loop(self.loop_watch.run()) as loop:
                 return await self._run(transport, loop, handle_signals=handle_signals)
         except kafka.UnreachableError as error:
-            return Outcome(membership.EXIT_CONFIG, (str(error),))
+            return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         finally:
             await transport.close()
 
@@ -192,20 +192,20 @@ class Service:
             self._stop_now()
 
     def _stop_now(self) -> None:
-        self._stop_looks()
+        self._stop_refreshes()
         for runner in self.runners.values():
             runner.post(membership.StopRequested())
 
-    def _stop_looks(self) -> None:
-        for looks in (self._looked_at, self._led_looks):
-            if looks is not None:
-                looks.stop()
+    def _stop_refreshes(self) -> None:
+        for refreshes in (self._observed, self._led_refreshes):
+            if refreshes is not None:
+                refreshes.stop()
 
-    async def _run(self, transport: kafka.Transport, loop: Loop, *, handle_signals: bool) -> Outcome:
+    async def _run(self, transport: kafka.Transport, loop: Loop, *, handle_signals: bool) -> ServiceOutcome:
         properties = kafka.librdkafka_properties(self._properties)
-        looks = LookSources(transport, properties)
+        refreshes = RefreshSources(transport, properties)
         leads = any(config.mode == "lead" for config in self._groups)
-        reader = kafka.ClusterReader(properties) if leads else looks.reader
+        reader = kafka.ClusterReader(properties) if leads else refreshes.reader
         watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = kafka.OffsetReader(reader.admin, transport)
         sources = Sources(transport, reader, offsets)
@@ -213,7 +213,7 @@ class Service:
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
         sizes = SizeLimitWatch(partial(kafka.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
         if self._takes_over:
-            await sizes.look()
+            await sizes.refresh()
             watching.append(asyncio.create_task(sizes.run()))
         for config in self._memberships(transport.broker_version, sizes.limit):
             warn_of_guard(config)
@@ -239,23 +239,23 @@ class Service:
         watching.append(asyncio.create_task(at_rest.run()))
         consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
         watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
-        self._looked_at = looked_at = self._observed_groups(looks, transport)
+        self._observed = observed = self._observed_groups(refreshes, transport)
         if self.runners and self._observers.on_led_seen:
-            self._led_looks = led_looks = self._looks_at_led(looks, transport)
-            watching.append(asyncio.create_task(led_looks.run()))
+            self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
+            watching.append(asyncio.create_task(led_refreshes.run()))
         self.connected = True
         if handle_signals:
             self._listen()
         try:
             running = [group.run() for group in self.runners.values()]
-            if looked_at.observers or self._selection.patterns or not running:
-                running.append(looked_at.run())
+            if observed.observers or self._selection.patterns or not running:
+                running.append(observed.run())
             else:  # other settings may name groups to look at; until then the process ends with those it leads
-                watching.append(asyncio.create_task(looked_at.run()))
+                watching.append(asyncio.create_task(observed.run()))
             codes = await asyncio.gather(*running)
         finally:
-            self._stop_looks()
-            looks.close()
+            self._stop_refreshes()
+            refreshes.close()
             for task in watching:
                 task.cancel()
             if self._controller is not None:
@@ -264,7 +264,7 @@ class Service:
             offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
-        return Outcome(max(codes, default=0), messages)
+        return ServiceOutcome(max(codes, default=0), messages)
 
     def _members_stopped(self, record: Stopped) -> None:
         if (watch := self._watches.get(record.target)) is not None:
@@ -287,7 +287,7 @@ class Service:
         """The evacuations that stand in the group, and how far each has come."""
         return self._controller.emptying(group) if self._controller is not None else ()
 
-    def _observed_groups(self, looks: LookSources, transport: kafka.Transport) -> ObservedGroups:
+    def _observed_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:
             config = membership.proven(selected.config, transport.broker_version)
             hear, seen = self._observers.on_observation, self._observers.on_seen
@@ -295,7 +295,7 @@ class Service:
             ended = self._observers.on_rebalance
             return GroupObserver(
                 config,
-                looks.sources,
+                refreshes.sources,
                 *by,
                 hear,
                 on_seen=seen,
@@ -306,12 +306,16 @@ class Service:
             )
 
         return ObservedGroups(
-            self._selection, make, lister(transport, lambda: looks.reader), looks.shared, self._observers.on_gone
+            self._selection,
+            make,
+            lister(transport, lambda: refreshes.reader),
+            refreshes.shared,
+            self._observers.on_gone,
         )
 
-    def _looks_at_led(self, looks: LookSources, transport: kafka.Transport) -> ObservedGroups:
-        made = LedLooks(
-            looks=looks,
+    def _led_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
+        made = LedRefreshes(
+            refreshes=refreshes,
             transport=transport,
             plan_in_force=self.plan_in_force,
             solvers=self._solver_of,
@@ -321,11 +325,11 @@ class Service:
         )
         return made.of({group: self._selected(runner.config) for group, runner in self.runners.items()})
 
-    def look_at(self, selection: Selection) -> None:
+    def observe(self, selection: Selection) -> None:
         """From now on these groups are looked at; those that are led stay as they are."""
         self._selection = selection
-        if self._looked_at is not None:
-            self._looked_at.follow(selection)
+        if self._observed is not None:
+            self._observed.follow(selection)
 
     def _add_group(self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch) -> None:
         group_id = driver.config.group_id
@@ -334,8 +338,8 @@ class Service:
         solver = self._solver_of[group_id] = self._solvers.make(policy, always=foreign)
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
         planner = planning.Planner(group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
-        told = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
-        hear = told, self._hear_notes, self._hear_roles
+        deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
+        hear = deciders, self._hear_notes, self._hear_roles
         self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
 
     @property
@@ -363,8 +367,8 @@ class Service:
         self._solver_of[group_id] = solver
         planner, kind = application.planner(group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(kind, offsets)
-        told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
-        hear = told, self._hear_notes, self._hear_roles
+        deciders = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
+        hear = deciders, self._hear_notes, self._hear_roles
         runner = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[group_id] = runner
         return asyncio.create_task(between.run(runner))

@@ -28,7 +28,7 @@ class SizeLimitWatch:
         self._changed = changed
         self._sleep = sleep
 
-    async def look(self) -> SizeLimit:
+    async def refresh(self) -> SizeLimit:
         before, self.limit = self.limit, await asyncio.to_thread(self._ask)
         if self.limit.members is None and self.limit != before:
             log.warning("group_size_limit_unknown", reason=f"{self.limit.unknown}; {self.limit.remedy}")
@@ -42,7 +42,7 @@ class SizeLimitWatch:
             pause_s = min(2 * pause_s, AGAIN_S_MAX)
             before = self.limit
             try:
-                if await self.look() != before:
+                if await self.refresh() != before:
                     self._changed(self.limit)
             except Exception:
                 log.exception("group_size_limit_not_read")

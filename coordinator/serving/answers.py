@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, Par
 from bellwether_kafka.assignors.shared import NOBODY, Decision, Plan, Refusal, Weights
 from bellwether_kafka.coordinator.planning import (
     Chosen,
-    PlannedRound,
+    PlannedRebalance,
     Source,
     Timings,
     WatchedTopics,
@@ -40,7 +40,7 @@ class Served:
     group: str
     took_s: float
     refusal: str = ""
-    planned: PlannedRound[PartitionPlan] | None = None
+    planned: PlannedRebalance[PartitionPlan] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +139,7 @@ class Answers:
             previous = self._previous.get(group) if group else None
             if group and (group in self._previous or len(self._previous) < GROUPS_MAX):
                 self._previous[group] = decision
-        planned = PlannedRound(
+        planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
             WatchedTopics(
                 made.views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())

@@ -111,9 +111,9 @@ def _cluster(
 def _joined(request: Request, topics: Sequence[tuple[str, ...]], racks: Sequence[str | None]) -> tuple[RawMember, ...]:
     """Each member with the bytes that a classic one would send. Many say the same."""
     kinds = set(zip(request.subscription, racks, strict=True))
-    said = {
+    subscriptions = {
         (row, rack): ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics[row], rack_id=rack).encode()
         for row, rack in kinds
     }
     rows = zip(request.members, request.instances, request.subscription, racks, strict=True)
-    return tuple(RawMember(member, instance, said[row, rack]) for member, instance, row, rack in rows)
+    return tuple(RawMember(member, instance, subscriptions[row, rack]) for member, instance, row, rack in rows)

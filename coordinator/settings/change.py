@@ -11,7 +11,7 @@ KAFKA, GROUPS = "kafka", "groups"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingsChange:
     """`settings` are in force from now on. `added`, `removed` and `changed` are entries of groups by name or pattern;
     `changed` says which settings. `restart` names what waits for a restart, as sentences."""
 
@@ -26,7 +26,7 @@ class Change:
         return bool(self.added or self.removed or self.changed)
 
 
-def change(old: Settings, new: Settings) -> Change:
+def change(old: Settings, new: Settings) -> SettingsChange:
     """From what is in force to what was read. Groups that are led or assisted, or are to be, stay as they are."""
     before, after = _entries(old), _entries(new)
     touched = [name for name in {**before, **after} if before.get(name) != after.get(name)]
@@ -35,7 +35,7 @@ def change(old: Settings, new: Settings) -> Change:
     groups = [kept.get(name, group) for name, group in after.items() if name in kept or name not in held]
     groups += [group for name, group in kept.items() if name not in after]
     free = [name for name in touched if name not in held]
-    return Change(
+    return SettingsChange(
         old.model_copy(update={GROUPS: tuple(groups)}),
         added=tuple(name for name in free if name not in before),
         removed=tuple(name for name in free if name not in after),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 
 SHOWN = 3
+RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and what they are called now
 
 
 class SettingsError(Exception):
@@ -36,6 +37,8 @@ def sentence(error: ValidationError, settings: type[BaseModel]) -> str:
 def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
     path = _path(detail["loc"])
     if detail["type"] == "extra_forbidden":
+        if detail["loc"][-1] in RENAMED:
+            return f"The setting {path} is called {RENAMED[str(detail['loc'][-1])]} now; rename it"
         known = settings if detail["loc"][0] != "groups" else GroupSettings
         names = [field.alias or name for name, field in known.model_fields.items()]
         return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership import (
     STOCK_PROTOCOLS,
     STREAMS_PROTOCOL,
     Adopt,
-    HandBack,
+    HandBackMode,
     MembershipConfig,
     Mode,
     check_timing,
@@ -85,7 +85,7 @@ class GroupSettings(StreamsSettings):
     evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
     roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
     hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max
-    hand_back: HandBack = DEFAULTS.hand_back
+    hand_back: HandBackMode = DEFAULTS.hand_back
 
     @model_validator(mode="before")
     @classmethod
@@ -158,7 +158,7 @@ class GroupSettings(StreamsSettings):
         return MembershipConfig(
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
-            takeover_guard=self.takeover_guard(),
+            takeover_obstacle=self.takeover_obstacle(),
             subscribes=self.kind in KIND_DEFAULTS if self.subscribes is None else self.subscribes,
             **self.model_dump(exclude=set(NOT_OF_MEMBERSHIP)),
         )

@@ -1,7 +1,7 @@
 """Settings: a TOML file, the environment (BELLWETHER_*), and what the command line adds. Errors are sentences.
 
     instance_id = "bellwether"                 # group.instance.id in every group
-    control_topic = "bellwether-control"       # operators' orders and beats of instances; "" for none
+    control_topic = "bellwether-control"       # operators' orders and heartbeats of instances; "" for none
     standby = true                             # other instances run with this instance_id: one leads, the others wait
     http_address = "127.0.0.1:9790"            # metrics and probes; "" for none
     [kafka]                                    # librdkafka's property names; <name>.file reads the value from a file
@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     control_topic: TopicNameOrNone = ""
     standby: bool = False
-    sidecar_id: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
+    instance_name: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
     http_address: str = "127.0.0.1:9790"
     assignor_address: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -133,7 +133,7 @@ class Settings(BaseSettings):
             )
         if self.standby and not self.control_topic:
             raise ValueError(
-                "standby needs control_topic, in which instances of Bellwether read each other's beats; name a topic"
+                "standby needs control_topic, where instances of Bellwether read each other's heartbeats; name a topic"
             )
         if self.standby and self.instance_id is None:
             raise ValueError("standby needs instance_id, the same one in all instances of Bellwether of a set")
@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     @property
     def control(self) -> ControlSettings:
         """How orders reach this process. An id that nobody has set lasts as long as the process."""
-        own = self.sidecar_id or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        own = self.instance_name or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         return ControlSettings(self.control_topic, own, self.standby)
 
 

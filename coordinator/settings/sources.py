@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.kafka import (
     properties_in,
     service_links,
 )
-from bellwether_kafka.coordinator.settings.errors import SettingsError, suggestion
+from bellwether_kafka.coordinator.settings.errors import RENAMED, SettingsError, suggestion
 
 PREFIX = "BELLWETHER_"
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"
@@ -69,6 +69,9 @@ def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]
     known = [*(PREFIX + name.upper() for name in settings_cls.model_fields), CONFIG_VARIABLE]
     for name in sorted(environ.keys() - service_links(environ)):
         if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in known:
+            new = RENAMED.get(name.removeprefix(PREFIX).lower())
+            if new is not None:
+                raise SettingsError(f"The variable {name} is called {PREFIX}{new.upper()} now; rename it.")
             raise SettingsError(f"The variable {name} is no setting; {suggestion(name, known)}.")
 
 

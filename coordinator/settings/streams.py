@@ -116,9 +116,9 @@ class StreamsSettings(BaseModel):
             return value
         own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
         found = flattened({name: table for name, table in value.items() if name not in own})
-        told = {name: found.pop(name) for name in [*found] if name.startswith(TOPIC_PREFIX)}
-        if told:
-            found["topic"] = {name.removeprefix(TOPIC_PREFIX): text for name, text in told.items()}
+        configured = {name: found.pop(name) for name in [*found] if name.startswith(TOPIC_PREFIX)}
+        if configured:
+            found["topic"] = {name.removeprefix(TOPIC_PREFIX): text for name, text in configured.items()}
         return own | found
 
     @model_validator(mode="after")
@@ -141,7 +141,7 @@ class StreamsSettings(BaseModel):
         """Raises AssignmentConfigError."""
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
-    def takeover_guard(self) -> Obstacle | None:
+    def takeover_obstacle(self) -> Obstacle | None:
         """Why no leader of this application may be removed, None if one may
         (docs/reference/reliability.md#ways-to-become-leader)."""
         if self.kind != "streams" or self.takeover_forced:
@@ -158,7 +158,7 @@ class StreamsSettings(BaseModel):
                 "under exactly_once_v2 the removed leader would lose the local state of its tasks, so Bellwether waits"
                 " until its instance is restarted"
             )
-            return Obstacle(NotLeading.LEADER_STAYS, sentence)
+            return Obstacle(NotLeading.MEMBER_LEADS, sentence)
         if self.stores != "persistent":
             return STORES_UNDECLARED
         return None

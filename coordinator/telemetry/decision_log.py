@@ -6,7 +6,7 @@ import structlog
 from bellwether_kafka.assignors.consumer import RACKLESS
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.observation import known_cross_rack
-from bellwether_kafka.coordinator.planning import PlannedRound, Source
+from bellwether_kafka.coordinator.planning import PlannedRebalance, Source
 
 log = structlog.get_logger(__name__)
 
@@ -14,14 +14,14 @@ log = structlog.get_logger(__name__)
 _NAMES = {"consumer": ("decision", "metadata_ms"), "streams": ("streams_decision", "read_ms")}
 
 
-def log_decision(planned: PlannedRound[GroupPlan]) -> None:
+def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
     """The runtime's observer of decisions."""
     chosen, timings = planned.chosen, planned.timings
     decision = chosen.decision
     name, read_ms = _NAMES[decision.plan.words.kind]
     odd = [warning for warning in decision.warnings if not warning.startswith(RACKLESS)]
-    doubtful = odd or chosen.source is not Source.PLAN
-    (log.warning if doubtful else log.info)(
+    warns = odd or chosen.source is not Source.PLAN
+    (log.warning if warns else log.info)(
         name,
         group=decision.raw.group_id,
         generation=decision.raw.generation,
@@ -32,7 +32,7 @@ def log_decision(planned: PlannedRound[GroupPlan]) -> None:
         kept=decision.moves.kept,
         moved=decision.moves.moved,
         new=decision.moves.new,
-        withheld=int(decision.plan.withheld.sum()),
+        pending=int(decision.plan.pending.sum()),
         cross_rack=known_cross_rack(decision.plan, decision.plan.owner, decision.cost),
         **{read_ms: round(timings.metadata_s * 1000, 1)},
         plan_ms=round(timings.plan_s * 1000, 1),

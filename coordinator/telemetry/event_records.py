@@ -13,14 +13,14 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner, Rule
 from bellwether_kafka.coordinator.events import STANDBY, UNKNOWN, WARMUP, assignment_entries
-from bellwether_kafka.coordinator.planning import PlannedRound, TaskRequest, pack
+from bellwether_kafka.coordinator.planning import PlannedRebalance, TaskRequest, pack
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
 
-Event = tuple[str, dict[str, Any]]
+EventRecord = tuple[str, dict[str, Any]]
 
 
-def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
+def decision_events(planned: PlannedRebalance[GroupPlan]) -> Iterator[EventRecord]:
     """Everything to be published about one plan."""
     decision = planned.chosen.decision
     head = _head(decision, "decided_at_ms")
@@ -35,7 +35,7 @@ def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
         yield "round", {**head, "policy": decision.policy, "inputs": pack(planned.inputs)}
 
 
-def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
+def decision_record(planned: PlannedRebalance[GroupPlan]) -> dict[str, Any]:
     decision, why, timings = planned.chosen.decision, planned.cause, planned.timings
     return {
         "group": decision.raw.group_id,
@@ -49,7 +49,7 @@ def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
         "cause": why.sentence,
         "members": len(decision.raw.others),
         "owned": int(np.count_nonzero(decision.plan.owner != NOBODY)),
-        "withheld": int(decision.plan.withheld.sum()),
+        "withheld": int(decision.plan.pending.sum()),
         **asdict(decision.moves),
         **asdict(decision.cost),
         "metadata_ms": timings.metadata_s * 1000,

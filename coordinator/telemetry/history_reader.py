@@ -26,8 +26,8 @@ def recorded(
     """
     schemas = SchemaSet.load()
     headers = {schema.header for event in WANTED for schema in schemas.versions(event)}
-    ours = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
-    consumer = librdkafka_client(Consumer, {**ours, **properties})
+    own_settings = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
+    consumer = librdkafka_client(Consumer, {**own_settings, **properties})
     try:
         found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
         if found.error is not None:

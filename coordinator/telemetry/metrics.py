@@ -1,4 +1,4 @@
-"""Prometheus metrics of what a sidecar does. A projection: nothing here is read back by a decision.
+"""Prometheus metrics of what an instance does. A projection: nothing here is read back by a decision.
 
 Labels stay few: groups come from the settings, reasons from a list; what clients and plug-ins choose counts as "other"
 beyond the first ones.
@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.observation import (
     anomalies_of_plan,
     known_cross_rack,
 )
-from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
+from bellwether_kafka.coordinator.planning import Cause, PlannedRebalance, Source, record_bytes
 
 REASONS_MAX = 30
 UNKNOWN = float("nan")
@@ -31,7 +31,7 @@ DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-class Labels:
+class SeriesLabels:
     """Caps the number of distinct label values that clients or plug-ins choose."""
 
     def __init__(self, most: int = REASONS_MAX) -> None:
@@ -58,12 +58,12 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self._stage = Labels()
+        self._stage = SeriesLabels()
         self._led: set[str] = set()
         self._of_groups: list[Gauge] = []
         self._kinds: dict[str, str] = {}  # by group: the kind of its last plan
         self._reasons: dict[str, str] = {}  # by group: why it is not led
-        self._clients: dict[str, Labels] = {}
+        self._clients: dict[str, SeriesLabels] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
         self._counters()
         self._histograms()
@@ -133,14 +133,14 @@ class Metrics:
         self.partitions = gauge("partitions", "Partitions with an owner.")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
-        self.withheld = gauge("pending_partitions", "Partitions handed out one rebalance later.")
+        self.pending = gauge("pending_partitions", "Partitions handed out one rebalance later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
         self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group, what only its plans have
             "consumer": {
                 "owned": self.partitions,
                 "cross_rack": self.cross_rack,
                 "spread": self.spread,
-                "withheld": self.withheld,
+                "pending": self.pending,
             },
             "streams": {},
         }
@@ -158,7 +158,7 @@ class Metrics:
         for proof in Proof if ghosts else ():
             self.ghosts.labels(group, proof.value)
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
         decision, timings = planned.chosen.decision, planned.timings
         group = decision.raw.group_id
@@ -226,7 +226,7 @@ class Metrics:
 
     def changed(self, group: str, why: Cause) -> None:
         """Takes who came and went: the alert on a rebalance storm names whom to look at."""
-        label = self._clients.setdefault(group, Labels())
+        label = self._clients.setdefault(group, SeriesLabels())
         for client in sorted(map(client_of, why.members)):
             self.member_changes.labels(group, label(client)).inc()
 
@@ -243,7 +243,7 @@ class Metrics:
             "owned": int(np.count_nonzero(plan.owner != NOBODY)),
             "cross_rack": UNKNOWN if crossing is None else crossing,
             "spread": decision.cost.spread,
-            "withheld": int(np.count_nonzero(plan.withheld)),
+            "pending": int(np.count_nonzero(plan.pending)),
         }
         self._kinds[group] = plan.words.kind
         for name, gauge in self.of_plan[plan.words.kind].items():

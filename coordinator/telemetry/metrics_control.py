@@ -1,4 +1,4 @@
-"""Prometheus metrics of the control topic: orders in force, sidecars that live, and whether the beats of this
+"""Prometheus metrics of the control topic: orders in force, instances that live, and whether the heartbeats of this
 process come back."""
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -11,17 +11,17 @@ class ControlMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.orders = Gauge("bellwether_orders", "Operators' orders in force.", ["group", "kind"], registry=registry)
-        self.sidecars = Gauge(
-            "bellwether_sidecars",
-            "Instances of Bellwether whose beats arrived lately, this one included.",
+        self.instances = Gauge(
+            "bellwether_instances",
+            "Instances of Bellwether whose heartbeats arrived lately, this one included.",
             registry=registry,
         )
-        text = "Since this process's own beat last came back through the control topic."
+        text = "Since this process's own heartbeat last came back through the control topic."
         self.silence = Gauge("bellwether_control_topic_silence_seconds", text, registry=registry)
 
     def on_control(self, found: ControlReport) -> None:
         self.orders.clear()
         for order in found.orders:
             self.orders.labels(order.target, order.kind.value).inc()
-        self.sidecars.set(found.living + 1)
+        self.instances.set(found.living + 1)
         self.silence.set(found.silence_s)

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
@@ -44,7 +44,7 @@ class CostMetrics:
         self._new: set[str] = set()
         self._news = asyncio.Event()
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         self._take(planned.chosen.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
@@ -69,19 +69,20 @@ class CostMetrics:
             try:
                 if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
                     asked_at = time.monotonic()
-                    said = await asyncio.to_thread(follower_fetching, admin, LIMIT_S)
-                    self._near = self._near if said is None else said  # a broker that is silent now changes nothing
+                    message = await asyncio.to_thread(follower_fetching, admin, LIMIT_S)
+                    # a broker that is silent now changes nothing
+                    self._near = self._near if message is None else message
                 due = await self._due()
                 if self._near != near:
                     due, near = (), self._near
                 elif not due and self._weights is None:
                     continue  # a thousand groups cost the same as half a minute ago
-                await self.look(due)
+                await self.refresh(due)
             except Exception:
                 log.exception("cost_not_worked_out")
                 await asyncio.sleep(INTERVAL_S)
 
-    async def look(self, groups: Collection[str] = ()) -> None:
+    async def refresh(self, groups: Collection[str] = ()) -> None:
         """These groups, or every one, by the weights of this moment."""
         weights = self._weights() if self._weights is not None else Weights()
         for group in groups or list(self._last):

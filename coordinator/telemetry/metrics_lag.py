@@ -42,16 +42,16 @@ class LagMetrics:
             for verdict in VERDICTS:
                 self.verdicts.labels(group, verdict.value).set(UNKNOWN)
             return
-        said = found.summary()
-        self.records.labels(group).set(_number(said.lag))
-        self.records_max.labels(group).set(_number(said.lag_max))
-        self.seconds.labels(group).set(_seconds(said.lag_ms))
-        self.unknown.labels(group).set(said.unknown)
-        self.written.labels(group).set(_number(said.written_per_s))
-        self.consumed.labels(group).set(_number(said.consumed_per_s))
-        self.catch_up.labels(group).set(_seconds(said.catch_up_ms))
+        summary = found.summary()
+        self.records.labels(group).set(_number(summary.lag))
+        self.records_max.labels(group).set(_number(summary.lag_max))
+        self.seconds.labels(group).set(_seconds(summary.lag_ms))
+        self.unknown.labels(group).set(summary.unknown)
+        self.written.labels(group).set(_number(summary.written_per_s))
+        self.consumed.labels(group).set(_number(summary.consumed_per_s))
+        self.catch_up.labels(group).set(_seconds(summary.catch_up_ms))
         self.read_at.labels(group).set(found.at_ms / 1000)
-        for name, count in said.verdicts.items():
+        for name, count in summary.verdicts.items():
             self.verdicts.labels(group, name).set(count)
 
     def on_gone(self, group: str) -> None:

@@ -83,10 +83,10 @@ class LagExporterMetrics(Collector):
             self._known[group] = _unread(found), members
 
     def _group(self, families: Mapping[str, GaugeMetricFamily], group: str, found: GroupLag) -> None:
-        said, labels = found.summary(), (self._cluster, group)
-        families[f"{_OF_GROUP}max_lag"].add_metric(labels, _number(said.lag_max))
-        families[f"{_OF_GROUP}max_lag_seconds"].add_metric(labels, _seconds(said.lag_ms))
-        families[f"{_OF_GROUP}sum_lag"].add_metric(labels, _number(said.lag))
+        summary, labels = found.summary(), (self._cluster, group)
+        families[f"{_OF_GROUP}max_lag"].add_metric(labels, _number(summary.lag_max))
+        families[f"{_OF_GROUP}max_lag_seconds"].add_metric(labels, _seconds(summary.lag_ms))
+        families[f"{_OF_GROUP}sum_lag"].add_metric(labels, _number(summary.lag))
         for topic, lags in found.by_topic().items():
             known = [lag for lag in lags if lag is not None]
             total = sum(known) if known else UNKNOWN

@@ -7,7 +7,7 @@ from prometheus_client import Histogram
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
 # Bounds that objectives are written with, and the usual session timeouts.
@@ -24,7 +24,7 @@ class PauseMetrics:
         )
         self._led: dict[str, Pauses] = {}
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         group = planned.chosen.decision.raw.group_id
         self._count(group, self._led.setdefault(group, Pauses()).delivered(planned))
 

@@ -24,9 +24,9 @@ from bellwether_kafka.coordinator.observation import (
     moves_between,
 )
 from bellwether_kafka.coordinator.planning import TaskRequest, pack
-from bellwether_kafka.coordinator.telemetry.event_records import Event, parts, snapshot_record
+from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, parts, snapshot_record
 
-OfferLater = Callable[[str, Callable[[], Iterator[Event]]], None]
+OfferLater = Callable[[str, Callable[[], Iterator[EventRecord]]], None]
 
 UNKNOWN_MOVES = Moves(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 UNKNOWN_COST = Cost(UNKNOWN, UNKNOWN, UNKNOWN)
@@ -41,7 +41,7 @@ class ObservedRebalances:
         self._rest: dict[str, Observation] = {}  # the last refresh that showed the group at rest
 
     def on_rebalance(self, seen: Observation, ended: SeenRebalance) -> None:
-        if not seen.sidecars:
+        if not seen.bellwether_members:
             before = self._rest.get(seen.group_id)
             self._offer_later("decision", partial(rebalance_events, before, seen, ended))
 
@@ -53,7 +53,7 @@ class ObservedRebalances:
         self._rest.pop(group, None)
 
 
-def rebalance_events(before: Observation | None, seen: Observation, ended: SeenRebalance) -> Iterator[Event]:
+def rebalance_events(before: Observation | None, seen: Observation, ended: SeenRebalance) -> Iterator[EventRecord]:
     """Everything to be published about one rebalance. `before` is the last refresh at rest before it, None where there
     was none; `seen` the one that showed its end."""
     had, shadow = owners_of(before), seen.shadow

@@ -28,9 +28,9 @@ from bellwether_kafka.coordinator.kafka import (
     librdkafka_properties,
     with_remedy,
 )
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.settings import EventSettings
-from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
+from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, decision_events
 
 PRODUCER_MESSAGES_MAX = 20_000
 PRODUCER_KIB_MAX = 65_536
@@ -50,7 +50,7 @@ SENT, DELIVERED, FAILED, DROPPED, TOO_LARGE = "sent", "delivered", "failed", "dr
 
 log = structlog.get_logger(__name__)
 
-Work = Callable[[], Iterator[Event]]
+Work = Callable[[], Iterator[EventRecord]]
 Counted = Callable[[str, str], None]
 
 
@@ -89,7 +89,7 @@ class EventPublisher:
 
     # ---- observers: any thread, at once ------------------------------------------------------------------------
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         """The runtime's observer of plans."""
         self.offer_later("decision", lambda: decision_events(planned))
 
@@ -136,7 +136,7 @@ class EventPublisher:
         try:
             while not (self._closing.is_set() and self._queue.empty()):
                 self._step(producer)
-                if renewed.look():
+                if renewed.refresh():
                     producer.flush(FLUSH_S)  # while its connections last
                     producer = renewed.client
             producer.flush(FLUSH_S)
@@ -257,5 +257,5 @@ def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str,
     except TimeoutError:
         log.warning("topic_not_created", topic=topic, reason="no broker answered in time")
     else:
-        told = {name.replace(".", "_"): value for name, value in config.items()}
-        log.info("topic_created", topic=topic, partitions=partitions, **told)
+        topic_configs = {name.replace(".", "_"): value for name, value in config.items()}
+        log.info("topic_created", topic=topic, partitions=partitions, **topic_configs)

@@ -20,7 +20,7 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Gro
 from bellwether_kafka.coordinator.events import ACTIVE, Places
 from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import chunks
 
 LIMIT_S = 10.0
@@ -73,7 +73,7 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class TrafficSample:
     """One look at a group's partitions: flat arrays, UNKNOWN where something could not be read. `ids` are what brokers
     call the topics, as far as they say; a topic that was created again has another one."""
 
@@ -85,12 +85,12 @@ class Look:
     ids: Mapping[str, str] = field(default_factory=dict)
 
 
-def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
+def lag_entries(followed: Followed, sample: TrafficSample) -> list[dict[str, Any]]:
     """One entry per partition that has an owner. A group that never committed has no known lag."""
     places, found = Places(followed.cluster), []
-    known = (look.end >= 0) & (look.committed >= 0)
-    lag = np.where(known, np.maximum(look.end - look.committed, 0), UNKNOWN).tolist()
-    committed, end = look.committed.tolist(), look.end.tolist()
+    known = (sample.end >= 0) & (sample.committed >= 0)
+    lag = np.where(known, np.maximum(sample.end - sample.committed, 0), UNKNOWN).tolist()
+    committed, end = sample.committed.tolist(), sample.end.tolist()
     for flat, member in enumerate(followed.holder):
         if member is not None:
             place = {name: value for name, value in places(flat).items() if name in ("topic", "partition")}
@@ -99,7 +99,7 @@ def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
     return found
 
 
-def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
+def traffic_entries(followed: Followed, before: TrafficSample, now: TrafficSample) -> list[dict[str, Any]]:
     """One entry per partition that has an owner; both looks are in the coordinates of `followed.cluster`."""
     cluster, was, ids = followed.cluster, before.ids, now.ids
     other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
@@ -113,7 +113,7 @@ def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[st
     return found
 
 
-def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:
+def traffic(before: TrafficSample, now: TrafficSample) -> tuple[LongArray, LongArray]:
     """(records, bytes) written between two looks, UNKNOWN where that cannot be told."""
     records = now.end - before.end
     unknown = (before.end < 0) | (now.end < 0) | (records < 0) | (now.start < before.start)
@@ -132,23 +132,23 @@ class SampleEvents:
 
     def __init__(self, publisher: Publishes) -> None:
         self._publisher = publisher
-        self._looks: dict[str, tuple[Followed, Look]] = {}
+        self._samples: dict[str, tuple[Followed, TrafficSample]] = {}
 
-    def publish(self, followed: Followed, look: Look) -> None:
+    def publish(self, followed: Followed, sample: TrafficSample) -> None:
         """Offers the events of one look."""
-        head = {"group": followed.group_id, "sampled_at_ms": look.at_ms}
-        for record in chunks(head, lag_entries(followed, look)):
+        head = {"group": followed.group_id, "sampled_at_ms": sample.at_ms}
+        for record in chunks(head, lag_entries(followed, sample)):
             self._publisher.offer("lag", record)
-        then, last = self._looks.get(followed.group_id, (None, look))
-        self._looks[followed.group_id] = followed, look
+        then, last = self._samples.get(followed.group_id, (None, sample))
+        self._samples[followed.group_id] = followed, sample
         if then is None or then.cluster.topics != followed.cluster.topics:
             return
         if np.array_equal(then.cluster.counts, followed.cluster.counts):
-            for record in chunks({**head, "since_ms": last.at_ms}, traffic_entries(followed, last, look)):
+            for record in chunks({**head, "since_ms": last.at_ms}, traffic_entries(followed, last, sample)):
                 self._publisher.offer("traffic", record)
 
     def forget(self, group: str) -> None:
-        self._looks.pop(group, None)
+        self._samples.pop(group, None)
 
 
 class Sampler:
@@ -163,7 +163,7 @@ class Sampler:
         self._followed: dict[str, Followed] = {}
         self._sizes_refused = False
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         decision = planned.chosen.decision
         self._followed[decision.raw.group_id] = Followed.of(decision)
 
@@ -178,20 +178,22 @@ class Sampler:
             await asyncio.sleep(self._interval_s)
             for followed in list(self._followed.values()):
                 try:
-                    look = await self._look(followed, offsets, transport, admin)
+                    sample = await self._sample(followed, offsets, transport, admin)
                 except (OffsetsError, TransportError, KafkaException, TimeoutError) as error:
                     log.warning("sample_failed", group=followed.group_id, reason=str(error))
                     continue
                 except Exception:
                     log.exception("sampler_crashed", group=followed.group_id)
                     continue
-                self.publish(followed, look)
+                self.publish(followed, sample)
 
-    def publish(self, followed: Followed, look: Look) -> None:
+    def publish(self, followed: Followed, sample: TrafficSample) -> None:
         """Offers the events of one look."""
-        self._events.publish(followed, look)
+        self._events.publish(followed, sample)
 
-    async def _look(self, followed: Followed, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> Look:
+    async def _sample(
+        self, followed: Followed, offsets: OffsetReader, transport: Transport, admin: AdminClient
+    ) -> TrafficSample:
         counts = followed.counts
         at_ms = int(self._wall_clock() * 1000)
         sizes = await self._sizes(counts, transport, admin)
@@ -203,7 +205,7 @@ class Sampler:
         )
         size = {t: np.array([sizes.get((t, p), UNKNOWN) for p in range(n)], dtype=np.int64) for t, n in counts.items()}
         start, end, done, sized = (flat(followed.cluster, values) for values in (starts, ends, committed, size))
-        return Look(at_ms, start, end, done, sized, ids)
+        return TrafficSample(at_ms, start, end, done, sized, ids)
 
     async def _ids(self, counts: Counts, admin: AdminClient) -> Mapping[str, str]:
         """Brokers before Kafka 2.8 have none."""

@@ -48,7 +48,7 @@ class WeightReader:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weights", daemon=True)
-        self._told = ""
+        self._last_logged = ""
 
     def start(self) -> None:
         self._thread.start()
@@ -63,9 +63,9 @@ class WeightReader:
         with self._lock:
             estimates = dict(self._estimates)
         weights, refused = Weights.usable(estimates, int(self._wall_clock() * 1000), self.config.age_ms_max)
-        told = json.dumps(refused, sort_keys=True)
-        if told != self._told:
-            self._told = told
+        last_logged = json.dumps(refused, sort_keys=True)
+        if last_logged != self._last_logged:
+            self._last_logged = last_logged
             words = {reason.replace(" ", "_"): n for reason, n in refused.items()}
             log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
         return weights
@@ -140,7 +140,7 @@ class WeightReader:
             while not self._closing.is_set():
                 consumer = reader.client
                 self._assign(consumer)
-                while not self._closing.is_set() and not reader.look():
+                while not self._closing.is_set() and not reader.refresh():
                     for message in consumer.consume(BATCH, timeout=POLL_S):
                         self._take(message)
                 if consumer is not reader.client:
@@ -149,8 +149,12 @@ class WeightReader:
             reader.client.close()
 
     def _consumer(self) -> Consumer:
-        ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
-        return kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **ours})
+        own_settings = {
+            "group.id": "bellwether-weights",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+        }
+        return kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **own_settings})
 
     def _assign(self, consumer: Consumer) -> None:
         found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]

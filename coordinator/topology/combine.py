@@ -5,7 +5,7 @@ store belongs, the topics of the cluster which of them are logged, and the membe
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bellwether_kafka.assignors.streams.application import Described, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import DescribedSubtopology, Topology, TopologyError
 from bellwether_kafka.coordinator.topology.learn import Learned
 
 _VERSION = "the text is of another version or configuration than the members"
@@ -19,7 +19,7 @@ def serving(topology: Topology) -> Mapping[int, str]:
     }
 
 
-def combined(described: Described, learned: Learned) -> Learned:
+def combined(described: DescribedSubtopology, learned: Learned) -> Learned:
     """The topology of the text, where members run that. What grows although the text has no such store is undecided.
     Raises TopologyError where the members run something else."""
     topology = described.topology.resolved(learned.topology.source_topics)
@@ -38,14 +38,14 @@ def combined(described: Described, learned: Learned) -> Learned:
 
 def _compare(text: Topology, members: Topology) -> None:
     for number in sorted({s.id for s in (*text.subtopologies, *members.subtopologies)}):
-        told, run = text.find(number), members.find(number)
-        if told is None:
+        described, run = text.find(number), members.find(number)
+        if described is None:
             raise TopologyError(f"members run tasks of subtopology {number}, which the text has not: {_VERSION}")
         if run is None:
             raise TopologyError(f"members run no task of subtopology {number}, which the text has: {_VERSION}")
-        if extra := sorted({*run.sources} - {*told.sources}):
+        if extra := sorted({*run.sources} - {*described.sources}):
             raise TopologyError(
                 f"subtopology {number} of the members reads {extra[0]}, in the text it does not: {_VERSION}"
             )
-        if lacking := sorted({*told.sources} - {*run.sources}):
+        if lacking := sorted({*described.sources} - {*run.sources}):
             raise TopologyError(f"subtopology {number} of the text reads {lacking[0]}, the members do not: {_VERSION}")

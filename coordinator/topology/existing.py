@@ -37,8 +37,8 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
     for name in internal:
         kept = topics.get(name, InternalTopic(name))
         kind = REPARTITION_CONFIGS if name in found.repartition_topics else CHANGELOG_CONFIGS
-        told = tuple(sorted(_beyond(kind, configs[name]).items())) if name in configs else kept.configs
-        topics[name] = replace(kept, partitions=sizes.get(name, kept.partitions), configs=told)
+        with_configs = tuple(sorted(_beyond(kind, configs[name]).items())) if name in configs else kept.configs
+        topics[name] = replace(kept, partitions=sizes.get(name, kept.partitions), configs=with_configs)
     described = {t: topic for t, topic in topics.items() if topic != InternalTopic(t)}
     notes = [*needed.conflicts, *needed.unchecked]
     if sizes:

@@ -132,7 +132,7 @@ def with_replicas(plans: Sequence[TopicPlan], replicas: Replicas) -> tuple[Topic
     default = replicas.default or BROKER_DEFAULT
     whole = tuple(p if p.replication_factor > 0 else replace(p, replication_factor=default) for p in plans)
     others = [(n, f"topic {t} of the application has {n}") for t, n in sorted(replicas.existing.items())]
-    most, what = max([(default, f"the brokers' {DEFAULT_CONFIG} is {default}"), *others], key=lambda told: told[0])
+    most, what = max([(default, f"the brokers' {DEFAULT_CONFIG} is {default}"), *others], key=lambda pair: pair[0])
     for plan in whole:
         count, refused = plan.replication_factor, f"internal topic {plan.name} is not created"
         if count <= 0 and most > 1:

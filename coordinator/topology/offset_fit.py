@@ -45,10 +45,10 @@ def ranked_by_offsets(
     for choice in product(*options.values()):
         whole = {**placed, **dict(zip(options, choice, strict=True))}
         served = {*whole.values()}
-        told = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
-        if all(end >= value for end, value in told):
-            expected = sum(end for end, _ in told)
-            found.append((expected - sum(value for _, value in told), expected, choice))
+        sums_known = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
+        if all(end >= value for end, value in sums_known):
+            expected = sum(end for end, _ in sums_known)
+            found.append((expected - sum(value for _, value in sums_known), expected, choice))
     return sorted(found, key=lambda way: way[:2])
 
 

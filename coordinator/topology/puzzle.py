@@ -29,23 +29,23 @@ NONE_SERVES: Mapping[int, str] = MappingProxyType({})
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What names, sizes and states say of changelogs: `placed` have one place, `options` are the places of those that
-    have several, `doubted` of those that may belong to nobody here; `left` says why some may be left over. `notes`
+    have several, `uncertain` of those that may belong to nobody here; `left` says why some may be left over. `notes`
     explain what is in none of them."""
 
     placed: dict[str, int | None]
     options: dict[str, list[int]] = field(default_factory=dict)
-    doubted: dict[str, list[int]] = field(default_factory=dict)
+    uncertain: dict[str, list[int]] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def open(self) -> dict[str, list[int]]:
-        return self.options | self.doubted
+        return self.options | self.uncertain
 
     def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
         """What offsets may decide: doubts only where copies of these subtopologies report some."""
-        doubts = {t: (*numbers, None) for t, numbers in self.doubted.items() if {*informed} & {*numbers}}
-        return {**self.options, **doubts}
+        uncertain = {t: (*numbers, None) for t, numbers in self.uncertain.items() if {*informed} & {*numbers}}
+        return {**self.options, **uncertain}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +106,16 @@ class Puzzle:
             elif nobody := self._stranger(topic, same_size):
                 asked.notes.append(nobody)
             elif twin := shorter_alike(self._store(topic), stores):
-                asked.doubted[topic] = fitting or same_size
-                asked.notes.append(self._doubt(topic, twin))
+                asked.uncertain[topic] = fitting or same_size
+                asked.notes.append(self._uncertainty(topic, twin))
             elif len(fitting) == 1:
                 asked.placed[topic] = fitting[0]
             else:
                 asked.options[topic] = fitting or same_size
-        self._doubt_siblings(asked, known)
+        self._mark_siblings(asked, known)
         return asked
 
-    def _doubt_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
+    def _mark_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
         """Of several changelogs of one subtopology, those that nothing proves may be of stores that it had before."""
         together: dict[int, list[str]] = defaultdict(list)
         for topic, number in asked.placed.items():
@@ -125,7 +125,7 @@ class Puzzle:
         asked_for = [(t, n) for t, n in asked.placed.items() if n in several and t not in known]
         for topic, number in [(t, n) for t, n in asked_for if not self.proven(t, n, asked.placed)]:
             del asked.placed[topic]
-            asked.doubted[topic] = [number]
+            asked.uncertain[topic] = [number]
             asked.left[topic] = (
                 f"{topic} may belong to subtopology {number}, or be left over from an earlier version of the"
                 " application: nothing shows yet that it is in use"
@@ -151,7 +151,7 @@ class Puzzle:
             return f"{topic} is named after a topic that the application does not read, and is taken for a leftover"
         return ""
 
-    def _doubt(self, topic: str, twin: str) -> str:
+    def _uncertainty(self, topic: str, twin: str) -> str:
         other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{twin}')}"
         return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
 

@@ -47,7 +47,7 @@ def settle(
     reported: dict[ProcessId, Tasks] = defaultdict(set)
     running: Tasks = set()
     sums: list[OffsetSum] = []
-    for info, owned in _said(topology, raw):
+    for info, owned in _reported(topology, raw):
         ran[info.process_id] |= owned
         for task, value in info.task_offset_sums:
             reported[info.process_id].add(task[:2])
@@ -108,7 +108,7 @@ def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Ta
     return found
 
 
-def _said(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
+def _reported(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
     """What each thread of this rebalance reports, and the tasks of the partitions that it owns."""
     found, owners = [], topology.subtopology_of
     for member in raw.others:

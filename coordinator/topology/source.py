@@ -52,7 +52,7 @@ class GivenTopology:
 
     async def refresh(self) -> None: ...
     async def observe(self, members: tuple[AssignedMember, ...]) -> None: ...
-    def doubt(self) -> None: ...
+    def distrust(self) -> None: ...
     def settle(self, topology: Topology) -> None: ...
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None: ...
 
@@ -88,16 +88,16 @@ class TopologyKeeper:
         self._file = file
         self._next_try = float("-inf")
         self._tried: frozenset[str] = frozenset()
-        self._doubted = False
+        self._unconfirmed = False
         self._earlier: Ends | None = None  # of changelogs, when the witnesses were learned from first
 
     @property
     def topology(self) -> Topology | None:
         return self._given or self._learned
 
-    def doubt(self) -> None:
+    def distrust(self) -> None:
         """Members could not work by this topology: it counts again once the group of a member that leads agrees."""
-        self._doubted, self.mismatch = True, UNCONFIRMED
+        self._unconfirmed, self.mismatch = True, UNCONFIRMED
         self._ask_again()
 
     def _ask_again(self) -> None:
@@ -119,7 +119,7 @@ class TopologyKeeper:
             self._given = newer
             self._ask_again()
             if renumbered:  # members of the old version, which may run still, fail of tasks of the new one
-                self.doubt()
+                self.distrust()
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """Learns from a Stable group that a member leads. What it cannot learn is a log line, and tried again."""
@@ -145,15 +145,15 @@ class TopologyKeeper:
         self._earlier = found.ends if earlier is None else earlier
         if self._given is None:  # only then is there something to do about what could not be told
             notes = list(found.notes)
-            self._doubted, self.mismatch = False, ""
+            self._unconfirmed, self.mismatch = False, ""
             if (learned, "") == before:  # what is open is looked at again and again
                 return
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
         self.mismatch = contradiction(
-            self._given, learned, doubted=self._doubted, by_size=found.by_size, stateful=found.stateful
+            self._given, learned, unconfirmed=self._unconfirmed, by_size=found.by_size, stateful=found.stateful
         )
-        self._doubted = self._doubted and bool(self.mismatch)
+        self._unconfirmed = self._unconfirmed and bool(self.mismatch)
         if (learned, self.mismatch) == before:
             return
         if self.mismatch:
@@ -194,36 +194,42 @@ def contradiction(
     given: Topology,
     learned: Topology,
     *,
-    doubted: bool = False,
+    unconfirmed: bool = False,
     by_size: Collection[str] = (),
     stateful: Collection[int] = (),
 ) -> str:
     """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing, unless
-    the topology is `doubted`: then one that it lacks may be the very one that its tasks waited for.
+    the topology is `unconfirmed`: then one that it lacks may be the very one that its tasks waited for.
 
     That a source topic serves as a changelog is only concluded from there being no other one, and the changelogs of an
     application that Bellwether leads by an older topology have not been made yet. What was placed `by_size` alone may
     be left over from an older version; it only says something of a subtopology of which members report state
     (`stateful`), and none of whose changelogs by the topology exists.
     """
-    if doubted and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
+    if unconfirmed and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
         return f"the application has the changelog {unplaced[0]}, the topology file has not"
     for subtopology in learned.subtopologies:
-        told = given.find(subtopology.id)
-        if told is None:
+        declared = given.find(subtopology.id)
+        if declared is None:
             return f"the application has a subtopology {subtopology.id}, the topology file has not"
-        extra = set(subtopology.sources) - set(told.sources)
-        foreign = sorted(t for t in extra if told.id not in given.fits_pattern(t))
+        extra = set(subtopology.sources) - set(declared.sources)
+        foreign = sorted(t for t in extra if declared.id not in given.fits_pattern(t))
         if foreign:
-            return f"subtopology {told.id} of the application reads {foreign[0]}, in the topology file it does not"
-        served = set(subtopology.sources) if told.changelogs else set()
+            return f"subtopology {declared.id} of the application reads {foreign[0]}, in the topology file it does not"
+        served = set(subtopology.sources) if declared.changelogs else set()
         there = {*subtopology.changelogs, *learned.undecided, *subtopology.sources}
-        explained = told.id not in stateful or bool({*told.changelogs} & there)
-        unsure = set(by_size) if explained and not doubted else set()
-        stores = sorted(set(subtopology.changelogs) - set(told.changelogs) - served - unsure)
+        explained = declared.id not in stateful or bool({*declared.changelogs} & there)
+        unsure = set(by_size) if explained and not unconfirmed else set()
+        stores = sorted(set(subtopology.changelogs) - set(declared.changelogs) - served - unsure)
         if stores:
-            return f"subtopology {told.id} of the application has the changelog {stores[0]}, in the topology file not"
-        lost = sorted(set(told.changelogs) - set(told.sources) - set(subtopology.changelogs) - set(learned.undecided))
-        if doubted and lost:
-            return f"subtopology {told.id} of the application has no changelog {lost[0]}, in the topology file it has"
+            return (
+                f"subtopology {declared.id} of the application has the changelog {stores[0]}, in the topology file not"
+            )
+        lost = sorted(
+            set(declared.changelogs) - set(declared.sources) - set(subtopology.changelogs) - set(learned.undecided)
+        )
+        if unconfirmed and lost:
+            return (
+                f"subtopology {declared.id} of the application has no changelog {lost[0]}, in the topology file it has"
+            )
     return ""

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 _LISTED = 5
 
 
-class Change(StrEnum):
+class TopologyChange(StrEnum):
     """What becomes of the tasks of a subtopology's number."""
 
     NEW = "new"
@@ -59,7 +59,7 @@ class SubtopologyChange:
     """
 
     id: int
-    change: Change
+    change: TopologyChange
     was: int | None = None
     reads: tuple[str, ...] = ()
     reads_no_longer: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | No
     had, has = {*(before.changelogs if before else ())}, {*(after.changelogs if after else ())}
     found = SubtopologyChange(
         number,
-        Change.CHANGED if before and after else Change.NEW if after else Change.GONE,
+        TopologyChange.CHANGED if before and after else TopologyChange.NEW if after else TopologyChange.GONE,
         was=_was(old, reads, number) if after else None,
         reads=_sorted(reads - read),
         reads_no_longer=_sorted(read - reads),
@@ -157,20 +157,20 @@ def sentences(found: Upgrade) -> list[str]:
 
 def _lines(change: SubtopologyChange) -> Iterable[str]:
     here, tasks = f"subtopology {change.id}", f"tasks {change.id}_*"
-    if change.change is Change.GONE:
+    if change.change is TopologyChange.GONE:
         yield f"{here} is gone, and so are its {tasks}"
-    elif change.change is Change.NEW:
+    elif change.change is TopologyChange.NEW:
         yield f"{here} is new, and so are its {tasks}"
     if change.was is not None and change.was != change.id:
         yield f"{here} was subtopology {change.was}: its tasks are not those that had the number before"
-    told = (
-        ("reads", change.reads if change.change is not Change.GONE else ()),
-        ("no longer reads", change.reads_no_longer if change.change is not Change.GONE else ()),
+    changes = (
+        ("reads", change.reads if change.change is not TopologyChange.GONE else ()),
+        ("no longer reads", change.reads_no_longer if change.change is not TopologyChange.GONE else ()),
         ("begins with empty stores, without changelogs so far:", change.begins_empty),
         ("restores stores that another subtopology had:", change.restored),
         ("loses the state of", change.loses),
     )
-    yield from (f"{here} {what} {_listed(topics)}" for what, topics in told if topics)
+    yield from (f"{here} {what} {_listed(topics)}" for what, topics in changes if topics)
 
 
 def _listed(topics: tuple[str, ...]) -> str:

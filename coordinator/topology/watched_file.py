@@ -32,17 +32,17 @@ class WatchedFile:
             topology = self._read()
         except TopologyError as error:
             self._seen = stamp
-            self._tell_refused(str(error))
+            self._log_refused(str(error))
             return None
         if _stamp(self._path) != stamp:  # half of it may have been written only
             return None
         self._seen = stamp
         if topology.obstacle:
-            self._tell_refused(f"The topology file {self._path} cannot be led with: {topology.obstacle}.")
+            self._log_refused(f"The topology file {self._path} cannot be led with: {topology.obstacle}.")
             return None
         return topology
 
-    def _tell_refused(self, reason: str) -> None:
+    def _log_refused(self, reason: str) -> None:
         kept = f"{reason} What was read before stays in force."
         log.error("topology_file_refused", file=str(self._path), reason=kept)
 

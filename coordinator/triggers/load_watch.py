@@ -14,7 +14,7 @@ import structlog
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, holding
 from bellwether_kafka.assignors.shared import Decision, Weights, moves
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 
 INTERVAL_S = 5.0
 PAUSE_S = 60.0
@@ -48,7 +48,7 @@ class LoadWatch:
         self._last: dict[str, Decision[PartitionPlan]] = {}
         self._asked_at: dict[str, float] = {}
 
-    def on_decision(self, planned: PlannedRound[PartitionPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
         if decision.policy == LOAD_AWARE and not decision.followup:
             self._last[decision.raw.group_id] = decision
@@ -64,11 +64,11 @@ class LoadWatch:
         while True:
             await asyncio.sleep(INTERVAL_S)
             try:
-                await self.look()
+                await self.refresh()
             except Exception:
                 log.exception("load_watch_crashed")
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """One look at every group that is due."""
         weights = self._weights()
         for group, decision in list(self._last.items()):

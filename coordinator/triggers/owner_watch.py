@@ -15,11 +15,11 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     StepAsideWanted,
 )
-from bellwether_kafka.coordinator.planning import PlannedRound
-from bellwether_kafka.coordinator.triggers.work import Owners
+from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.triggers.work import OwnerWork
 
 
-class Led(Protocol):
+class LedOwners(Protocol):
     """What is needed of `runtime.GroupRunner`."""
 
     @property
@@ -30,14 +30,14 @@ class Led(Protocol):
 class OwnerWatch:
     """All plain consumer groups of a process. `led` is by group."""
 
-    def __init__(self, led: Mapping[str, Led], wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, led: Mapping[str, LedOwners], wall_clock: Callable[[], float] = time.time) -> None:
         self._led = led
         self._wall_clock = wall_clock
-        self._owners: dict[str, Owners] = {}
+        self._owners: dict[str, OwnerWork] = {}
 
-    def on_decision(self, planned: PlannedRound[PartitionPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
-        owners = self._owners.setdefault(decision.raw.group_id, Owners())
+        owners = self._owners.setdefault(decision.raw.group_id, OwnerWork())
         owners.planned(decision.cluster, int(self._wall_clock() * 1000))
 
     def on_note(self, group: str, note: Note) -> None:

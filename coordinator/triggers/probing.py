@@ -155,7 +155,7 @@ class Prober:
         self._facts: ProbingFacts | None = None
         self._early_at_ms: float | None = None
         self._early_used = 0
-        self._lagging_told_ms = float("-inf")
+        self._lagging_reported_ms = float("-inf")
 
     @property
     def wants_ends(self) -> bool:
@@ -242,7 +242,7 @@ class Prober:
     def _fallen_behind(self, facts: ProbingFacts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
         """Only a copy with a rate, a fresh report and a good lag then: all else is not known, or known already."""
         most = self._standby_lag_max
-        if most is None or now_ms - self._lagging_told_ms < self._interval_ms:
+        if most is None or now_ms - self._lagging_reported_ms < self._interval_ms:
             return None
         for copy in facts.copies:
             rate, end = self._rates.of_copy.get(copy.key), ends.get(copy.task)
@@ -251,7 +251,7 @@ class Prober:
             age_ms = now_ms - copy.reported_at_ms
             lag = int(end - copy.position - rate * age_ms / 1000)
             if lag > most and age_ms <= self._interval_ms:
-                self._lagging_told_ms = now_ms
+                self._lagging_reported_ms = now_ms
                 behind = f"the standby of {copy.task} on {copy.process_id} is about {lag} records behind"
                 return f"{behind}, by a report of {age_ms // 1000} s ago"
         return None

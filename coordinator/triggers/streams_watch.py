@@ -23,9 +23,9 @@ from bellwether_kafka.coordinator.membership import (
     RebalanceWanted,
     State,
     StepAsideWanted,
-    WorkDoubted,
+    WorkSuspected,
 )
-from bellwether_kafka.coordinator.planning import PlannedRound, StreamsKind
+from bellwether_kafka.coordinator.planning import PlannedRebalance, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
@@ -42,7 +42,7 @@ SHOWN = 3
 log = structlog.get_logger(__name__)
 
 
-class Led(Protocol):
+class LedApplication(Protocol):
     """What is needed of `runtime.GroupRunner`."""
 
     @property
@@ -80,7 +80,7 @@ class StreamsWatch:
         self._ends: dict[TaskId, int] = {}
         self._ordered = False  # what is planned and not yet reached is an operator's order
 
-    def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
         """The runtime's observer of decisions."""
         decision = planned.chosen.decision
         self._ends = {}
@@ -93,7 +93,7 @@ class StreamsWatch:
         if not self._kind.config.stateful:
             self._pending = self._work.planned(decision)
 
-    async def run(self, led: Led) -> None:
+    async def run(self, led: LedApplication) -> None:
         """Until cancelled. Silence of brokers, and errors of Bellwether's, are log lines and not the end."""
         while True:
             await self._sleep(TICK_S)
@@ -108,7 +108,7 @@ class StreamsWatch:
             except Exception:
                 log.exception("streams_watch_crashed", group=self.group_id)
 
-    async def tick(self, led: Led) -> None:
+    async def tick(self, led: LedApplication) -> None:
         """One look at everything that is due."""
         membership = led.membership
         if membership.state in (State.WATCHING, State.STOPPED):
@@ -121,7 +121,7 @@ class StreamsWatch:
             await self._prepare()
             return
         shown, self._pending = self._pending, None
-        wishes = [await self._probe(), *self._wishes(shown), *await self._look_at_work()]
+        wishes = [await self._probe(), *self._wishes(shown), *await self._check_work()]
         if led.membership.generation == membership.generation:
             for wish in wishes:
                 if wish is not None:
@@ -154,7 +154,7 @@ class StreamsWatch:
             log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
         return bool(objection)
 
-    async def _look_at_work(self) -> list[Event]:
+    async def _check_work(self) -> list[Event]:
         decision = self._progress.decision
         if decision is None or not self._due(self._progress_at, self._work.interval_ms / 1000):
             return []
@@ -170,7 +170,7 @@ class StreamsWatch:
         if self._progress.decision is not decision:
             return []  # a new plan came in between
         now_ms, done, end = self._now_ms(), _flat(decision, committed), _flat(decision, ends)
-        found = self._work.look(decision, done, end, now_ms)
+        found = self._work.refresh(decision, done, end, now_ms)
         wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(found.verdict)]
         if found.ask and not await self._would_kill(found.ask):
             wishes.append(RebalanceWanted(found.ask))
@@ -183,13 +183,13 @@ class StreamsWatch:
             return []
         self._stuck = stuck
         named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
-        return [WorkDoubted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")]
+        return [WorkSuspected(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")]
 
     @staticmethod
     def _wishes(verdict: Verdict | None) -> list[Event]:
         if verdict is None:
             return []
-        return [StepAsideWanted(verdict.reason) if isinstance(verdict, HandBack) else WorkDoubted(verdict.reason)]
+        return [StepAsideWanted(verdict.reason) if isinstance(verdict, HandBack) else WorkSuspected(verdict.reason)]
 
     async def _task_ends(self) -> dict[TaskId, int]:
         """The end sums of stateful tasks as of now; empty where they are not known."""

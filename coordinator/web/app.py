@@ -18,10 +18,10 @@ from prometheus_client.exposition import choose_encoder
 from bellwether_kafka.coordinator.names import without_kept_secrets
 from bellwether_kafka.coordinator.observation import values_of
 from bellwether_kafka.coordinator.web.answers import SENT_MAX, Answers, BusyError
+from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
-from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.status import GroupStatus
 
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
@@ -51,7 +51,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: HTTPStatus
     kind: str
     body: bytes
@@ -62,13 +62,13 @@ METRICS_PATH = "/metrics"
 PROBES = ("/livez", "/readyz")
 CHUNK_BYTES = 262_144  # of a body at a time: the next one waits until the reader has taken this one
 SENT_BYTES_PER_S = 40_000_000  # to all readers together; sending costs a core as well
-BUSY = Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"Too many requests wait; ask again.\n")
+BUSY = HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"Too many requests wait; ask again.\n")
 
 
 class Web:
     """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
-    `pictures` are those of `rounds` unless given; `observed` has what groups show that are only looked at; `overview`
-    has one group, or for "" all of them, the most painful first.
+    `pictures` are those of `rebalances` unless given; `observed` has what groups show that are only looked at;
+    `overview` has one group, or for "" all of them, the most painful first.
 
     `stuck` says why the process is not alive, None if it is: a leader that waits in JoinGroup is alive, and may be not
     ready. The server's thread answers probes at once; all else is made in another thread, a little at a time.
@@ -79,7 +79,7 @@ class Web:
         registry: CollectorRegistry,
         ready: Callable[[], str | None],
         groups: Callable[[], Sequence[GroupStatus]] = tuple,
-        rounds: Rounds | None = None,
+        rebalances: LedRebalances | None = None,
         pictures: Callable[[str], Picture | None] | None = None,
         observed: Callable[[str], Present | None] = lambda _: None,
         overview: Callable[[str], Sequence[Row]] = lambda _: (),
@@ -88,8 +88,8 @@ class Web:
         self._registry = registry
         self._ready = ready
         self._groups = groups
-        self._rounds = rounds or Rounds()
-        self._picture = pictures or self._rounds.picture
+        self._rebalances = rebalances or LedRebalances()
+        self._picture = pictures or self._rebalances.picture
         self._observed = observed
         self._overview = overview
         self._stuck = stuck
@@ -105,23 +105,23 @@ class Web:
         try:
             async with self._answers:
                 made = await self._answers.of((path, accept), lambda: self.answer("GET", path, accept))
-                answer = cast("Answer", made)
+                answer = cast("HttpAnswer", made)
                 await _send(scope, send, answer)
                 await asyncio.sleep(len(answer.body) * SENT_MAX / SENT_BYTES_PER_S)
         except BusyError:
             await _send(scope, send, BUSY)
 
-    def answer(self, method: str, path: str, accept: str = "") -> Answer:
+    def answer(self, method: str, path: str, accept: str = "") -> HttpAnswer:
         """What a request gets. Reasons hold errors of libraries, and these may hold a secret."""
         answer = self._answer(method, path, accept)
         return replace(answer, body=without_kept_secrets(answer.body))
 
-    def _answer(self, method: str, path: str, accept: str) -> Answer:
+    def _answer(self, method: str, path: str, accept: str) -> HttpAnswer:
         if method not in READS:
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
+            return HttpAnswer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
         if path in PAGE:
             name, kind = PAGE[path]
-            return Answer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
+            return HttpAnswer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
         if path.startswith(GROUP_PATH):
             return self._group(path.removeprefix(GROUP_PATH))
         if path.startswith(OVERVIEW_PATH):
@@ -134,38 +134,38 @@ class Web:
             case "/readyz":
                 return _probe(self._ready())
             case "/decisions":
-                return _json(self._rounds.lines())
+                return _json(self._rebalances.lines())
             case "/api/groups":
                 return _json(self._groups())
             case "/api/overview":
                 return self._rows("")
-        return Answer(HTTPStatus.NOT_FOUND, PLAIN, KNOWN)
+        return HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, KNOWN)
 
-    def _metrics(self, accept: str) -> Answer:
+    def _metrics(self, accept: str) -> HttpAnswer:
         try:
             encode, kind = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
             encode, kind = choose_encoder("")
-        return Answer(HTTPStatus.OK, kind, encode(self._registry))
+        return HttpAnswer(HTTPStatus.OK, kind, encode(self._registry))
 
-    def _rows(self, group: str) -> Answer:
+    def _rows(self, group: str) -> HttpAnswer:
         rows = [values_of_row(row) for row in self._overview(group)]
-        return _json(rows) if rows or not group else Answer(HTTPStatus.NOT_FOUND, PLAIN, NO_GROUP)
+        return _json(rows) if rows or not group else HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, NO_GROUP)
 
-    def _group(self, name: str) -> Answer:
+    def _group(self, name: str) -> HttpAnswer:
         shown = self._picture(name) or self._observed(name)
         if shown is None:
             text = b"This process leads or observes no such group, or brokers have not shown it yet.\n"
-            return Answer(HTTPStatus.NOT_FOUND, PLAIN, text)
+            return HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, text)
         return _json(shown)
 
 
-def _probe(trouble: str | None) -> Answer:
+def _probe(trouble: str | None) -> HttpAnswer:
     status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answer(status, PLAIN, f"{trouble or 'ok'}\n".encode())
+    return HttpAnswer(status, PLAIN, f"{trouble or 'ok'}\n".encode())
 
 
-async def _send(scope: Scope, send: Send, answer: Answer) -> None:
+async def _send(scope: Scope, send: Send, answer: HttpAnswer) -> None:
     headers = [(b"content-type", answer.kind.encode()), (b"content-length", str(len(answer.body)).encode())]
     if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"GET, HEAD"))
@@ -178,6 +178,6 @@ async def _send(scope: Scope, send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": body[rest:]})
 
 
-def _json(value: object) -> Answer:
+def _json(value: object) -> HttpAnswer:
     """Of JSON's values and frozen dataclasses. `asdict` would take longer than all else: it copies what is within."""
-    return Answer(HTTPStatus.OK, JSON, json.dumps(value, default=values_of, separators=(",", ":")).encode())
+    return HttpAnswer(HTTPStatus.OK, JSON, json.dumps(value, default=values_of, separators=(",", ":")).encode())

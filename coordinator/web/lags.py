@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.observation import GroupLag, LagLooks, Rhythms, notify
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, Rhythms, notify
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry import Followed
-from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
-from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
+from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture, PictureItem
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 INTERVAL_S = 30.0  # while nobody looks
@@ -73,11 +73,11 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
     """Copies of tasks have lags of their own, told by their threads. Pure."""
     age_ms = max(0, int((now_s - lags.at_s) * 1000))
 
-    def told(item: Item) -> Item:
+    def with_lag(item: PictureItem) -> PictureItem:
         known = item.state not in (STANDBY, WARMUP) and item.name in lags.of
         return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if known else item
 
-    holders = tuple(replace(h, items=tuple(map(told, h.items))) for h in picture.holders)
+    holders = tuple(replace(h, items=tuple(map(with_lag, h.items))) for h in picture.holders)
     if lags.found is None:
         return replace(picture, holders=holders)
     return replace(picture, holders=holders, lag_report=lags.found.report(LISTED_MAX), lag_notes=lags.found.notes)
@@ -97,37 +97,37 @@ class LagWatch:
 
     def __init__(
         self,
-        rounds: Rounds,
+        rebalances: LedRebalances,
         on_lag: Sequence[OnLag] = (),
         *,
         clock: Callable[[], float] = time.monotonic,
         rhythms: Rhythms | None = None,
     ) -> None:
-        self._rounds = rounds
+        self._rebalances = rebalances
         self._on_lag = on_lag
         self._clock = clock
         self._known: dict[str, Lags] = {}
         self._rhythms = rhythms
-        self._looks: dict[str, LagLooks] = {}
+        self._refreshes: dict[str, LagRefreshes] = {}
         self._led: set[str] = set()
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None  # where lags are read; pages are made in another thread
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         self._led.add(planned.chosen.decision.raw.group_id)
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._led.discard(group)
 
-    def lags_of(self, group: str) -> LagLooks:
+    def lags_of(self, group: str) -> LagRefreshes:
         """What is remembered of its offsets, also of what was read while no plan of this process was in force."""
-        return self._looks.setdefault(group, LagLooks(group, rhythms=self._rhythms))
+        return self._refreshes.setdefault(group, LagRefreshes(group, rhythms=self._rhythms))
 
     def picture(self, group: str) -> Picture | None:
         """The newest rebalance of this group, None where Bellwether has led none."""
-        found, now_s = self._rounds.picture(group), self._clock()
+        found, now_s = self._rebalances.picture(group), self._clock()
         if found is None:
             return None
         known = self._known.get(group)
@@ -150,7 +150,7 @@ class LagWatch:
         try:
             while True:
                 for group in await self._due():
-                    await self.look(group, reader, admin)
+                    await self.refresh(group, reader, admin)
         finally:
             self._loop = None
             reader.close()
@@ -168,7 +168,7 @@ class LagWatch:
         late = {group for group in self._led if group not in known or now_s - known[group].at_s >= INTERVAL_S}
         return sorted(wanted | late)
 
-    async def look(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
+    async def refresh(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
         """Reads the lags of a group; `on_lag` hears of them while Bellwether leads it. What goes wrong is a log
         line."""
         try:
@@ -186,10 +186,11 @@ class LagWatch:
 
     async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
         """One look at a group. Raises OffsetsError."""
-        followed, at_s = await asyncio.to_thread(self._rounds.followed, group), self._clock()
-        looks = self.lags_of(group)
-        counts = (followed.counts or looks.counts) if followed is not None else {}  # also of a group that all have left
+        followed, at_s = await asyncio.to_thread(self._rebalances.followed, group), self._clock()
+        refreshes = self.lags_of(group)
+        # also of a group that all have left
+        counts = (followed.counts or refreshes.counts) if followed is not None else {}
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})
-        found = await looks.look(reader, admin, counts, owners_of(followed), LIMIT_S)
+        found = await refreshes.refresh(reader, admin, counts, owners_of(followed), LIMIT_S)
         return Lags(at_s, lags_of_items(followed, found), found)

@@ -22,8 +22,8 @@ from bellwether_kafka.coordinator.web.picture import (
     NEUTRAL,
     STANDBY,
     Holder,
-    Item,
     Move,
+    PictureItem,
     items_of,
     moves_from,
 )
@@ -81,13 +81,15 @@ def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[
     ]
 
 
-def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[Item]:
+def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[PictureItem]:
     """With what their process has reported, where Bellwether's plan would keep them and so knows it."""
-    told = {str(copy.task): copy for copy in plan.state.copies if str(copy.process_id) == owner.name and copy.lag >= 0}
+    copies = {
+        str(copy.task): copy for copy in plan.state.copies if str(copy.process_id) == owner.name and copy.lag >= 0
+    }
     tasks = [task for name in owner.members if name in members for task in members[name].standby]
-    plain = (Item(task, STANDBY) for task in tasks)
+    plain = (PictureItem(task, STANDBY) for task in tasks)
     return [
-        replace(item, lag=told[item.name].lag, lag_age_ms=told[item.name].age_ms) if item.name in told else item
+        replace(item, lag=copies[item.name].lag, lag_age_ms=copies[item.name].age_ms) if item.name in copies else item
         for item in plain
     ]
 
@@ -96,8 +98,8 @@ def _alone(member: ObservedMember, lags: Mapping[str, int]) -> Holder:
     """A member that no plan places, with what it was given as far as its bytes tell."""
     active = member.active or [f"{topic}-{partition}" for topic, partition in member.owned]
     items = (
-        *(Item(name, NEUTRAL, lag=lags.get(name)) for name in active),
-        *(Item(task, STANDBY) for task in member.standby),
+        *(PictureItem(name, NEUTRAL, lag=lags.get(name)) for name in active),
+        *(PictureItem(task, STANDBY) for task in member.standby),
     )
     return Holder(member.member_id, member.rack, (member.member_id,), items, member.trouble or None)
 

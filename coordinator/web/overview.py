@@ -32,7 +32,7 @@ PASSING = frozenset(
 )
 
 
-class Reason(StrEnum):
+class OverviewReason(StrEnum):
     """What may be wrong with a group, the most painful first."""
 
     NOT_LED = "not_led"
@@ -53,7 +53,7 @@ class Reason(StrEnum):
 class Pain:
     """`words` is short, for a badge; `detail` is a sentence."""
 
-    reason: Reason
+    reason: OverviewReason
     level: Level
     words: str
     detail: str
@@ -95,10 +95,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OverviewRule:
     """When a reason holds, and what is said of it then."""
 
-    reason: Reason
+    reason: OverviewReason
     level: Level
     holds: Callable[[GroupNow], bool]
     words: str
@@ -138,7 +138,7 @@ def _of(*kinds: AnomalyKind) -> Callable[[GroupNow], tuple[Anomaly, ...]]:
 
 
 def _sentences(find: Callable[[GroupNow], tuple[Anomaly, ...]]) -> Callable[[GroupNow], str]:
-    return lambda now: " ".join(one.said for one in find(now))
+    return lambda now: " ".join(one.message for one in find(now))
 
 
 WRONG = _of(*OF_ASSIGNMENT)
@@ -158,74 +158,76 @@ def counted(number: int, noun: str) -> str:
 
 
 RULES = (
-    Rule(
-        Reason.NOT_LED,
+    OverviewRule(
+        OverviewReason.NOT_LED,
         "bad",
         lambda now: _role(now) not in (None, *AT_PEACE, *PASSING),
         "not led",
         lambda now: f"Bellwether is to lead this group and does not: {_why(now)}",
     ),
-    Rule(
-        Reason.NOBODY_READS,
+    OverviewRule(
+        OverviewReason.NOBODY_READS,
         "bad",
         _nobody_reads,
         "no members",
         lambda now: f"No member is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait.",
     ),
-    Rule(
-        Reason.STOPPED,
+    OverviewRule(
+        OverviewReason.STOPPED,
         "bad",
         _verdict(LagVerdict.STOPPED),
         "stopped",
         _count(LagVerdict.STOPPED, "{} made no progress for five minutes, and no member has them."),
     ),
-    Rule(
-        Reason.STALLED,
+    OverviewRule(
+        OverviewReason.STALLED,
         "bad",
         _verdict(LagVerdict.STALLED),
         "stalled",
         _count(LagVerdict.STALLED, "{} made no progress for five minutes, although members have them."),
     ),
-    Rule(
-        Reason.FALLING_BEHIND,
+    OverviewRule(
+        OverviewReason.FALLING_BEHIND,
         "warn",
         _verdict(LagVerdict.FALLING_BEHIND),
         "falling behind",
         _count(LagVerdict.FALLING_BEHIND, "{} got further behind for five minutes."),
     ),
-    Rule(
-        Reason.NO_OWNER,
+    OverviewRule(
+        OverviewReason.NO_OWNER,
         "warn",
         lambda now: bool(now.unowned) and now.status.members != 0,
         "no owner",
         lambda now: f"{counted(now.unowned or 0, 'item')} of what members subscribe to have no owner.",
     ),
-    Rule(Reason.WRONG_ASSIGNMENT, "warn", lambda now: bool(WRONG(now)), "wrong assignment", _sentences(WRONG)),
-    Rule(
-        Reason.REBALANCES_OFTEN,
+    OverviewRule(
+        OverviewReason.WRONG_ASSIGNMENT, "warn", lambda now: bool(WRONG(now)), "wrong assignment", _sentences(WRONG)
+    ),
+    OverviewRule(
+        OverviewReason.REBALANCES_OFTEN,
         "warn",
         lambda now: now.rebalances >= OFTEN,
         "rebalances often",
         lambda now: f"{now.rebalances} rebalances within {OFTEN_MS // 60_000} minutes.",
     ),
-    Rule(
-        Reason.NOT_SEEN,
+    OverviewRule(
+        OverviewReason.NOT_SEEN,
         "warn",
         lambda now: bool(now.trouble),
         "not seen",
         lambda now: f"The group cannot be looked at: {now.trouble}.",
     ),
-    Rule(
-        Reason.SELF_ASSIGNED,
+    OverviewRule(
+        OverviewReason.SELF_ASSIGNED,
         "info",
         _self_assigned,
         "assign themselves",
         lambda now: f"{SELF_ASSIGNED[:1].upper()}{SELF_ASSIGNED[1:]}.{_progress(now)}",
     ),
-    Rule(Reason.UNUSUAL, "info", lambda now: bool(UNUSUAL(now)), "unusual", _sentences(UNUSUAL)),
-    Rule(Reason.WAITS, "info", lambda now: _role(now) in PASSING, "waits", _why),
+    OverviewRule(OverviewReason.UNUSUAL, "info", lambda now: bool(UNUSUAL(now)), "unusual", _sentences(UNUSUAL)),
+    OverviewRule(OverviewReason.WAITS, "info", lambda now: _role(now) in PASSING, "waits", _why),
 )
-PLACE: Mapping[Reason, int] = {reason: place for place, reason in enumerate(Reason)}
+PLACE: Mapping[OverviewReason, int] = {reason: place for place, reason in enumerate(OverviewReason)}
 
 
 def pains_of(now: GroupNow) -> tuple[Pain, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from bellwether_kafka.assignors.explain import gains
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.observation import LagReport, known_cross_rack
-from bellwether_kafka.coordinator.planning import PlannedRound, cause
+from bellwether_kafka.coordinator.planning import PlannedRebalance, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
 MOVES_MAX = 500
@@ -19,14 +19,14 @@ LOCAL, CROSS_RACK, NEUTRAL, STANDBY, WARMUP = "local", "cross-rack", "neutral", 
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PictureItem:
     """A partition ("orders-3") or a copy of a task ("1_5"). `state` is one of the five words of this module; withheld
     ones are handed out one rebalance later. `lag` is in records, with the age of its report; None where it is unknown.
     """
 
     name: str
     state: str
-    withheld: bool = False
+    pending: bool = False
     lag: int | None = None
     lag_age_ms: int | None = None
 
@@ -38,7 +38,7 @@ class Holder:
     name: str
     rack: str | None
     members: tuple[str, ...]
-    items: tuple[Item, ...]
+    items: tuple[PictureItem, ...]
     degraded: str | None = None
 
 
@@ -80,7 +80,7 @@ class Picture:
     total: int
     unowned: int
     cross_rack: int | None
-    withheld: int
+    pending: int
     kept: int
     moved: int
     new: int
@@ -118,7 +118,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
         total=placed + cost.unowned,
         unowned=cost.unowned,
         cross_rack=known_cross_rack(plan, plan.owner, cost),
-        withheld=int(plan.withheld.sum()),
+        pending=int(plan.pending.sum()),
         **asdict(decision.moves),
         moves=moves_from(decision, plan.before, changed[:MOVES_MAX]),
         stages=(
@@ -132,7 +132,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
     )
 
 
-def round_picture(planned: PlannedRound[GroupPlan]) -> Picture:
+def rebalance_picture(planned: PlannedRebalance[GroupPlan]) -> Picture:
     """Of a decision that was carried out."""
     chosen, timings = planned.chosen, planned.timings
     seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
@@ -157,25 +157,25 @@ def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray
 
 
 def items_of(
-    plan: GroupPlan, owner: IntArray, withheld: BoolArray, lags: Mapping[str, int] | None = None
-) -> list[list[Item]]:
+    plan: GroupPlan, owner: IntArray, pending: BoolArray, lags: Mapping[str, int] | None = None
+) -> list[list[PictureItem]]:
     """Partitions or active tasks of each owner of the plan, where these are the owners of all items. `lags` are those
     that are known, by name."""
     known_lags = lags or {}
-    found: list[list[Item]] = [[] for _ in plan.owners]
+    found: list[list[PictureItem]] = [[] for _ in plan.owners]
     listed = np.flatnonzero(owner != NOBODY)[:ITEMS_MAX]
     known, remote = plan.read_remotely(owner)
     states = np.where(~known, NEUTRAL, np.where(remote, CROSS_RACK, LOCAL)).tolist()
     for item, name in zip(listed.tolist(), plan.names(listed), strict=True):
-        found[int(owner[item])].append(Item(name, states[item], bool(withheld[item]), known_lags.get(name)))
+        found[int(owner[item])].append(PictureItem(name, states[item], bool(pending[item]), known_lags.get(name)))
     return found
 
 
-def _items(plan: GroupPlan) -> list[list[Item]]:
+def _items(plan: GroupPlan) -> list[list[PictureItem]]:
     """What each owner has by the target: partitions or active tasks, then copies of tasks."""
-    found = items_of(plan, plan.owner, plan.withheld)
+    found = items_of(plan, plan.owner, plan.pending)
     index = {owner.name: i for i, owner in enumerate(plan.owners)}
     for copy in plan.state.copies[:ITEMS_MAX]:
         state, lag = WARMUP if copy.warmup else STANDBY, copy.lag if copy.lag >= 0 else None
-        found[index[str(copy.process_id)]].append(Item(str(copy.task), state, False, lag, copy.age_ms))
+        found[index[str(copy.process_id)]].append(PictureItem(str(copy.task), state, False, lag, copy.age_ms))
     return found

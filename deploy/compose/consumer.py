@@ -5,7 +5,7 @@ import os
 from confluent_kafka import Consumer, TopicPartition
 
 
-def told(what: str, partitions: list[TopicPartition]) -> None:
+def reported(what: str, partitions: list[TopicPartition]) -> None:
     print(what, sorted((p.topic, p.partition) for p in partitions), flush=True)  # noqa: T201 - its log
 
 
@@ -21,8 +21,8 @@ def main() -> None:
     )
     consumer.subscribe(
         os.environ["TOPICS"].split(","),
-        on_assign=lambda _, partitions: told("assigned", partitions),
-        on_revoke=lambda _, partitions: told("revoked", partitions),
+        on_assign=lambda _, partitions: reported("assigned", partitions),
+        on_revoke=lambda _, partitions: reported("revoked", partitions),
     )
     while True:
         consumer.poll(1.0)

@@ -36,8 +36,8 @@ def every_member_has_joined() -> bool:
 def sample(metric: str, group: str) -> float:
     """The value that Bellwether exposes; -1 without one."""
     name = f'{metric}{{group="{group}"}} '
-    told = [line for line in get(f"{BELLWETHER}/metrics").splitlines() if line.startswith(name)]
-    return float(told[0].removeprefix(name)) if told else -1.0
+    reported = [line for line in get(f"{BELLWETHER}/metrics").splitlines() if line.startswith(name)]
+    return float(reported[0].removeprefix(name)) if reported else -1.0
 
 
 def ready() -> bool:

@@ -130,8 +130,8 @@ def _shown(model: type[BaseModel], name: str, info: FieldInfo) -> tuple[Any, str
 def _prose(text: str, note: str = "") -> str:
     """Sentences as a comment, "" for none."""
     begun = text if text.startswith("librdkafka") else f"{text[:1].upper()}{text[1:]}"
-    said = " ".join(filter(None, [text and f"{begun.rstrip('.')}.", note]))
-    lines = textwrap.wrap(said, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    message = " ".join(filter(None, [text and f"{begun.rstrip('.')}.", note]))
+    lines = textwrap.wrap(message, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return "".join(f"{line}\n" for line in lines)
 
 

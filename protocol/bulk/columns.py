@@ -28,7 +28,7 @@ _HASH_BITS_MAX = 17
 _CHUNK = 1 << 15
 # Odd multipliers; each round hashes what the round before left unresolved. What the last one leaves, and names longer
 # than any valid topic, go to a dict one by one, so that names made to collide cost no more than linear time.
-_ROUNDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
 class Packed:
@@ -193,13 +193,13 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
     words = [_name_word(packed, at, size, offset) for offset in range(0, int(size.max(initial=0)), 8)]
     mixed = size.astype(np.uint64)
     for word in words:
-        mixed = (mixed ^ word) * np.uint64(_ROUNDS[0])
+        mixed = (mixed ^ word) * np.uint64(_MULTIPLIERS[0])
         mixed ^= mixed >> np.uint64(29)
 
     bits = min(_HASH_BITS_MAX, len(rows).bit_length() + 2)
     table = np.empty(1 << bits, dtype=np.int64)
     pending: LongArray = np.arange(len(rows))
-    for multiplier in _ROUNDS:
+    for multiplier in _MULTIPLIERS:
         if not len(pending):
             continue
         bucket = ((mixed[pending] * np.uint64(multiplier)) >> np.uint64(64 - bits)).astype(np.int64)

@@ -191,8 +191,8 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     eager = protocol == messages.STICKY
     generation = np.full_like(columns.generation, messages.NO_GENERATION) if eager else columns.generation.copy()
     dateless = zip((generation < 0).tolist(), columns.user_data, strict=True)
-    said = [(m, data) for m, (wanted, data) in enumerate(dateless) if wanted and data]
-    row, data = np.array([m for m, _ in said], dtype=np.int64), [data for _, data in said]
+    with_user_data = [(m, data) for m, (wanted, data) in enumerate(dateless) if wanted and data]
+    row, data = np.array([m for m, _ in with_user_data], dtype=np.int64), [data for _, data in with_user_data]
     if eager and not len(row):
         nothing = np.zeros(0, dtype=np.int32)
         return ClaimColumns((), nothing, nothing, nothing, generation)

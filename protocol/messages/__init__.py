@@ -15,8 +15,8 @@ from bellwether_kafka.protocol.messages.stateful import (
     Copy,
     StatefulAssignment,
     StatefulSubscription,
+    StatefulTaskState,
     Task,
-    TaskState,
 )
 from bellwether_kafka.protocol.messages.sticky import (
     RACK_AFFINITY,

@@ -28,7 +28,7 @@ class Task(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskState:
+class StatefulTaskState:
     """What a process has of one task. `position` counts the records of its state that are there, `end` those that there
     are in all, as far as the process knows; UNKNOWN where it does not. `running`: it works on the task right now."""
 
@@ -47,7 +47,7 @@ class StatefulSubscription:
     rack: str | None = None
     capacity: int = 1
     tags: tuple[tuple[str, str], ...] = ()
-    tasks: tuple[TaskState, ...] = ()
+    tasks: tuple[StatefulTaskState, ...] = ()
     version: int = VERSION
 
     @classmethod
@@ -170,11 +170,11 @@ def _read_task(reader: Reader) -> Task:
     return Task(reader.int32(), reader.int32())
 
 
-def _read_state(reader: Reader) -> TaskState:
+def _read_state(reader: Reader) -> StatefulTaskState:
     task, flag = _read_task(reader), reader.int8()
     if flag not in (0, 1):
         raise RemoteProtocolError(f"task {task} is neither running (1) nor not (0), but {flag}")
-    return TaskState(task, reader.int64(), reader.int64(), running=flag == 1)
+    return StatefulTaskState(task, reader.int64(), reader.int64(), running=flag == 1)
 
 
 def _kind(value: int) -> int:

@@ -44,9 +44,9 @@ def test_the_topology_is_what_the_application_says_of_itself(request: pytest.Fix
         java()
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no Streams application")
-    said = load_topology(write_topology(Application("counts", ("clicks",), "counts-output", 12), tmp_path))
+    message = load_topology(write_topology(Application("counts", ("clicks",), "counts-output", 12), tmp_path))
     kept = load_topology(COMPOSE / "counts.yaml")
-    assert told(kept) == told(said)
+    assert reported(kept) == reported(message)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_compose_itself_takes_the_file_and_starts_every_service_with_one_command
     assert run("docker-compose", "-f", "docker-compose.yml", "config", "--profiles").split() == []
 
 
-def test_brokers_stand_in_racks_and_are_healthy_before_anybody_needs_them(rendered: Rendered) -> None:
+def test_brokers_are_in_racks_and_are_healthy_before_anybody_needs_them(rendered: Rendered) -> None:
     services = rendered["services"]
     for number in (1, 2, 3):
         broker = services[f"kafka-{number}"]
@@ -109,7 +109,7 @@ def test_nothing_is_published_beyond_loopback_and_bellwether_is_locked_down(rend
     assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
 
 
-def told(topology: Topology) -> object:
+def reported(topology: Topology) -> object:
     return topology.application_id, topology.subtopologies
 
 

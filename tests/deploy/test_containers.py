@@ -29,7 +29,7 @@ def group(state: str = "STABLE", members: int = 4, committed: int = 7) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reported", "expected"),
     [
         (group(), True),
         (group(committed=8), True),
@@ -39,8 +39,8 @@ def group(state: str = "STABLE", members: int = 4, committed: int = 7) -> dict[s
         (group() | {"committed": {}}, False),
     ],
 )
-def test_healthy_is_stable_complete_and_consumed(told: dict[str, Any], *, expected: bool) -> None:
-    assert healthy({"orders-view": told}, {"orders-view": {"0": 7}}) is expected
+def test_healthy_is_stable_complete_and_consumed(reported: dict[str, Any], *, expected: bool) -> None:
+    assert healthy({"orders-view": reported}, {"orders-view": {"0": 7}}) is expected
 
 
 @pytest.mark.parametrize(("healthy_s", "leads_s", "passed"), [(9.0, 8.0, True), (91.0, 8.0, False), (9.0, None, False)])
@@ -71,7 +71,7 @@ def test_every_service_that_lasts_is_hurt_and_nothing_else() -> None:
 
 def test_every_service_starts_again_when_it_is_killed() -> None:
     """Prometheus did not, and everything else was well without it."""
-    assert [name for name, told in services().items() if "restart" not in told] == []
+    assert [name for name, reported in services().items() if "restart" not in reported] == []
 
 
 def test_every_base_that_a_dockerfile_starts_from_can_be_made() -> None:
@@ -109,7 +109,9 @@ def test_every_shape_is_one_that_podman_can_play(shape: str) -> None:
         assert all("valueFrom" not in variable for variable in container["env"])
 
 
-def test_a_machine_without_an_engine_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_a_machine_without_an_engine_is_reported_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setattr(engines, "PROGRAMS", ("podman", "no-such-program"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(MissingEngineError, match="no-such-program missing, and only root"):

@@ -134,18 +134,18 @@ def test_the_dashboards_are_sound() -> None:
 OF_DATA_SOURCES = {"titleFormat"}
 
 
-def _unknown(ours: Any, theirs: Any, where: str = "") -> Iterator[str]:
+def _unknown(own: Any, theirs: Any, where: str = "") -> Iterator[str]:
     """What is not in a document any more after Grafana's own classes have read and written it."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in ours:
+    if isinstance(own, dict) and isinstance(theirs, dict):
+        for key in own:
             if key in theirs:
-                yield from _unknown(ours[key], theirs[key], f"{where}.{key}")
+                yield from _unknown(own[key], theirs[key], f"{where}.{key}")
             elif key not in OF_DATA_SOURCES:
                 yield f"{where}.{key}"
-    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+    elif isinstance(own, list) and isinstance(theirs, list) and len(own) == len(theirs):
+        for number, (one, other) in enumerate(zip(own, theirs, strict=True)):
             yield from _unknown(one, other, f"{where}[{number}]")
-    elif ours != theirs:
+    elif own != theirs:
         yield where
 
 
@@ -223,9 +223,9 @@ def test_every_name_of_a_group_can_be_read_in_an_alert(tmp_path: Path) -> None:
 
 def test_the_rules_do_what_their_tests_say() -> None:
     for command in ("check rules rules.yml", "check config prometheus.yml", "test rules rules_test.yml"):
-        told = [promtool(), *command.split()]
+        reported = [promtool(), *command.split()]
         where = DEPLOY / "prometheus"
-        done = subprocess.run(told, check=False, cwd=where, capture_output=True, text=True, timeout=500)
+        done = subprocess.run(reported, check=False, cwd=where, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
     tested = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
     fired = {t["alertname"] for test in tested for t in test["alert_rule_test"] if t["exp_alerts"]}

@@ -36,11 +36,11 @@ def alone(installed: Path, code: str, *arguments: str, environment: dict[str, st
     """What `code` prints where only what was installed can be imported."""
     found = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(installed)!r}]\n"
     run = [sys.executable, "-I", "-c", found + code, *arguments]
-    told = subprocess.run(
+    reported = subprocess.run(
         run, check=False, cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=500
     )
-    assert told.returncode == 0, told.stderr
-    return told.stdout
+    assert reported.returncode == 0, reported.stderr
+    return reported.stdout
 
 
 def test_the_install_steps_make_a_service_that_starts(installed: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_labels_say_what_is_inside(dockerfile: str) -> None:
     assert (labels["version"], labels["licenses"]) == (project["version"], project["license"])
 
 
-def test_the_image_of_the_pipeline_has_the_jars_that_the_jobs_look_for() -> None:
+def test_the_image_of_the_pipeline_has_the_jars_that_the_jobs_need() -> None:
     text = (ROOT / "deploy" / "image" / "pipeline.Dockerfile").read_text()
     assert f"/opt/bellwether/bellwether_kafka/{JARS}\n" in text
     assert (

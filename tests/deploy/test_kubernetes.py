@@ -97,8 +97,8 @@ LEADS_ALONE = """
 name = "orders"
 mode = "lead"
 """
-STANDS_BY = f"control_topic = 'bellwether-control'\nstandby = true\n{LEADS_ALONE}"
-BESIDE = {"shape": "sidecar", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
+STANDBY = f"control_topic = 'bellwether-control'\nstandby = true\n{LEADS_ALONE}"
+BESIDE = {"shape": "instance", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
 
 
 def templated(values: Values) -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,7 @@ AT = '[kafka]\n"bootstrap.servers" = "kafka:9092"\n'
     "config",
     [
         LEADS_ALONE,
-        STANDS_BY,
+        STANDBY,
         f'groups = [{{ name = "orders", mode = "lead" }}]\n{AT}',
         f'groups = [\n  {{ name = "a#b", mode = "lead" }}, # the first\n]\n{AT}',
         f'groups = [{{mode="lead",name="orders"}}]\n{AT}',
@@ -188,11 +188,11 @@ def test_a_pod_can_be_given_what_a_login_of_aws_needs(schemas: Path) -> None:
     }
     pod = of_kind(made, "Deployment")["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == account["metadata"]["name"] == "fleet"
-    ours = container(of_kind(made, "Deployment"))
-    assert {"name": "AWS_DEFAULT_REGION", "value": "eu-central-1"} in ours["env"]
-    assert {"name": "ca", "mountPath": "/etc/bellwether/ca", "readOnly": True} in ours["volumeMounts"]
+    own = container(of_kind(made, "Deployment"))
+    assert {"name": "AWS_DEFAULT_REGION", "value": "eu-central-1"} in own["env"]
+    assert {"name": "ca", "mountPath": "/etc/bellwether/ca", "readOnly": True} in own["volumeMounts"]
     assert {"name": "ca", "configMap": {"name": "brokers"}} in pod["volumes"]
-    assert ours["image"] == f"registry.example/bellwether@sha256:{'0123456789abcdef' * 4}"
+    assert own["image"] == f"registry.example/bellwether@sha256:{'0123456789abcdef' * 4}"
     ports = [port["port"] for port in of_kind(made, "NetworkPolicy")["spec"]["egress"][1]["ports"]]
     assert ports == [9098, 443], "the brokers, and AWS' token service"
 
@@ -216,13 +216,13 @@ def test_a_secret_can_be_read_by_the_user_that_runs() -> None:
     ("values", "strategy"),
     [
         ({"config": LEADS_ALONE}, {"type": "Recreate"}),
-        ({"config": STANDS_BY}, None),
+        ({"config": STANDBY}, None),
         (
-            {"config": STANDS_BY, "replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 0}}},
+            {"config": STANDBY, "replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 0}}},
             {"rollingUpdate": {"maxSurge": 0}},
         ),
         ({"config": LEADS_ALONE} | application(replicas=1, strategy={"type": "Recreate"}), {"type": "Recreate"}),
-        ({"config": STANDS_BY} | BESIDE, None),
+        ({"config": STANDBY} | BESIDE, None),
     ],
 )
 def test_an_upgrade_never_runs_two_pods_under_one_instance_id(values: Values, strategy: object) -> None:
@@ -233,7 +233,7 @@ def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
     alone = workload({"config": LEADS_ALONE} | application(kind="StatefulSet", replicas=1))
     assert alone["kind"] == "StatefulSet"
     update = {"type": "OnDelete"}
-    asked = workload({"config": STANDS_BY} | application(kind="StatefulSet", strategy=update))
+    asked = workload({"config": STANDBY} | application(kind="StatefulSet", strategy=update))
     assert asked["spec"]["updateStrategy"] == update
 
 
@@ -241,7 +241,7 @@ def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
     ("values", "sentence"),
     [
         ({"shape": "both"}, "deployment or sidecar"),
-        ({"shape": "sidecar"}, "containers"),
+        ({"shape": "instance"}, "containers"),
         ({"config": LEADS_ALONE, "replicas": 2}, "2 pods would lead under one instance id"),
         ({"config": LEADS_ALONE, "strategy": {"type": "RollingUpdate"}}, "or strategy.type to Recreate"),
         ({"config": LEADS_ALONE} | BESIDE, "3 pods would lead under one instance id"),
@@ -266,14 +266,14 @@ def test_the_helper_of_an_application_does_not_take_it_out_of_its_service() -> N
 
 
 def test_every_alert_links_to_where_the_runbooks_are_served() -> None:
-    for told, expected in (("", set()), ("https://wiki.example/runbooks.md", {"https://wiki.example/runbooks.md"})):
-        done = templated({"prometheusRule": {"enabled": True, "runbooksUrl": told}})
+    for reported, expected in (("", set()), ("https://wiki.example/runbooks.md", {"https://wiki.example/runbooks.md"})):
+        done = templated({"prometheusRule": {"enabled": True, "runbooksUrl": reported}})
         assert done.returncode == 0, done.stderr
         spec = of_kind([m for m in yaml.safe_load_all(done.stdout) if m], "PrometheusRule")["spec"]
         alerts = [rule["annotations"] for group in spec["groups"] for rule in group["rules"] if "alert" in rule]
         assert alerts
         assert {alert["runbook_url"].split("#")[0] for alert in alerts if "runbook_url" in alert} == expected
-        assert all(("runbook_url" in alert) == bool(told) for alert in alerts)
+        assert all(("runbook_url" in alert) == bool(reported) for alert in alerts)
 
 
 def test_the_chart_puts_a_container_beside_an_application(schemas: Path) -> None:
@@ -301,7 +301,7 @@ def test_what_is_wrong_in_a_manifest_is_found(schemas: Path) -> None:
             checked(made.replace(right, wrong), schemas)
 
 
-def test_the_kustomize_base_and_the_sidecar(schemas: Path) -> None:
+def test_the_kustomize_base_and_the_instance(schemas: Path) -> None:
     base = checked(run("kustomize", "build", "deploy/kustomize/base"), schemas)
     assert_locked_down(container(of_kind(base, "Deployment")))
     assert of_kind(base, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}

@@ -71,7 +71,7 @@ def test_the_sample_names_every_setting_with_its_default(tmp_path: Path, generat
             assert default in values or example, f"{model.__name__}.{name} is {values} and not {default}"
 
 
-def test_an_example_stands_only_where_there_is_no_default(generator: ModuleType) -> None:
+def test_an_example_is_only_where_there_is_no_default(generator: ModuleType) -> None:
     for model, name in generator.EXAMPLES:
         info = model.model_fields[name]
         default = info.get_default(call_default_factory=True, validated_data={})

@@ -36,7 +36,7 @@ class Consumers:
         members = [[m.member_id, m.instance_id, sorted(m.topics), m.owned] for m in self.members]
         return {"assignor": WIRE_NAMES[self.assignor], "partitions": self.partitions, "members": members}
 
-    def ours(self) -> dict[str, list[tuple[int, int]]]:
+    def own(self) -> dict[str, list[tuple[int, int]]]:
         given: dict[str, list[tuple[int, int]]] = {m.member_id: [] for m in self.members}
         for topic, owners in enumerate(OF_PARTITIONS[self.assignor](self.members, self.partitions)):
             for partition, owner in enumerate(owners):
@@ -68,7 +68,7 @@ def random_consumers(random: Random, assignor: str, *, alike: bool) -> Consumers
 def compared(jvm: Java, problems: Sequence[Consumers]) -> None:
     for problem, answer in zip(problems, ask(jvm, "bellwether.BrokerSideReferee", problems), strict=True):
         theirs = {member: sorted((t, p) for t, p in given) for member, given in answer.items()}
-        assert problem.ours() == theirs, problem
+        assert problem.own() == theirs, problem
 
 
 @pytest.mark.parametrize("alike", [True, False], ids=["one list", "other lists"])
@@ -92,7 +92,7 @@ class Application:
     def tasks(self, *, stateful: bool) -> list[tuple[str, int]]:
         return [(name, p) for name, count, kept in self.subtopologies if kept is stateful for p in range(count)]
 
-    def ours(self) -> dict[str, list[list[tuple[str, int]]]]:
+    def own(self) -> dict[str, list[list[tuple[str, int]]]]:
         found = assign_sticky(self.members, self.tasks(stateful=False), self.tasks(stateful=True), self.standbys)
         rows = zip(self.members, found.active, found.standby, strict=True)
         return {member.member_id: [sorted(active), sorted(standby)] for member, active, standby in rows}
@@ -128,4 +128,4 @@ def test_the_same_tasks_and_copies_for_every_thread(jvm: Java) -> None:
     problems = [random_application(random) for _ in range(INPUTS)]
     for problem, answer in zip(problems, ask(jvm, "bellwether.BrokerSideReferee", problems), strict=True):
         theirs = {m: [sorted((s, p) for s, p in tasks) for tasks in given] for m, given in answer.items()}
-        assert problem.ours() == theirs, problem
+        assert problem.own() == theirs, problem

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -58,7 +58,7 @@ class Problem:
         members = [[m, self.instances.get(m), blob.hex()] for m, blob in self.bytes_of.items()]
         return {"protocol": self.protocol, "topics": list(self.topics.items()), "members": members}
 
-    def ours(self) -> Decision[PartitionPlan]:
+    def own(self) -> Decision[PartitionPlan]:
         raw = raw_group(self.bytes_of, protocol=self.protocol, generation=GENERATION + 1, instances=self.instances)
         cluster = ClusterView.of({t: [[rack] for rack in racks] for t, racks in self.topics.items()})
         return decide(raw, cluster, Memory.empty(), Policy(), 0)
@@ -88,8 +88,8 @@ def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, G
     found = []
     for problem, answer in zip(problems, answers, strict=True):
         theirs = {m: sorted((t, p) for t, p in partitions) for m, partitions in answer.items()}
-        ours = {m: sorted((p.topic, p.partition) for p in mine) for m, mine in given(problem.ours()).items()}
-        found.append((problem, ours, theirs))
+        own = {m: sorted((p.topic, p.partition) for p in mine) for m, mine in given(problem.own()).items()}
+        found.append((problem, own, theirs))
     return found
 
 
@@ -99,8 +99,8 @@ def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, G
 def test_the_same_partitions_for_every_member(jvm: Java, protocol: str, alike: bool, racked: bool) -> None:
     random = Random(f"{protocol} {alike} {racked}")
     problems = [random_problem(random, protocol, alike=alike, racked=racked, owned=False) for _ in range(INPUTS // 2)]
-    for problem, ours, theirs in both(jvm, problems):
-        assert ours == theirs, problem
+    for problem, own, theirs in both(jvm, problems):
+        assert own == theirs, problem
 
 
 def kept(problem: Problem, plan: Given) -> int:
@@ -115,32 +115,32 @@ def loads(plan: Given) -> list[int]:
 def test_constrained_sticky_keeps_as_much_and_loads_as_evenly(jvm: Java, owned: bool) -> None:
     random = Random(f"constrained {owned}")
     problems = [random_problem(random, "sticky", alike=True, racked=False, owned=owned) for _ in range(INPUTS)]
-    for problem, ours, theirs in both(jvm, problems):
-        assert loads(ours) == loads(theirs), problem
-        assert kept(problem, ours) == kept(problem, theirs), problem
+    for problem, own, theirs in both(jvm, problems):
+        assert loads(own) == loads(theirs), problem
+        assert kept(problem, own) == kept(problem, theirs), problem
 
 
-def test_cooperative_sends_as_much_as_java_in_the_first_round(jvm: Java) -> None:
+def test_cooperative_sends_as_much_as_java_in_the_first_rebalance(jvm: Java) -> None:
     """What somebody else still consumes is withheld by both; nobody gets what another one owns."""
     random = Random("cooperative")
     problems = [
         random_problem(random, "cooperative-sticky", alike=True, racked=False, owned=True) for _ in range(INPUTS)
     ]
-    for problem, ours, theirs in both(jvm, problems):
-        assert sum(loads(ours)) == sum(loads(theirs)), problem
-        assert kept(problem, ours) == kept(problem, theirs), problem
+    for problem, own, theirs in both(jvm, problems):
+        assert sum(loads(own)) == sum(loads(theirs)), problem
+        assert kept(problem, own) == kept(problem, theirs), problem
 
 
 def test_constrained_sticky_with_racks_is_as_local(jvm: Java) -> None:
     """Racks first, then stickiness, as in Java; ours finds at least as many partitions with a replica nearby."""
     random = Random("constrained racks")
     problems = [random_problem(random, "sticky", alike=True, racked=True, owned=False) for _ in range(INPUTS)]
-    our_local = their_local = 0
-    for problem, ours, theirs in both(jvm, problems):
-        assert loads(ours) == loads(theirs), problem
-        our_local += local(problem, ours)
+    own_local = their_local = 0
+    for problem, own, theirs in both(jvm, problems):
+        assert loads(own) == loads(theirs), problem
+        own_local += local(problem, own)
         their_local += local(problem, theirs)
-    assert our_local >= their_local > 0
+    assert own_local >= their_local > 0
 
 
 def local(problem: Problem, plan: Given) -> int:
@@ -151,10 +151,10 @@ def test_general_sticky_is_as_even(jvm: Java) -> None:
     """Where lists differ Java stops at a local optimum of its own; over all inputs ours is as even and as sticky."""
     random = Random("general")
     problems = [random_problem(random, "sticky", alike=False, racked=False, owned=True) for _ in range(INPUTS)]
-    our_kept = their_kept = our_squares = their_squares = 0
-    for problem, ours, theirs in both(jvm, problems):
-        our_kept, their_kept = our_kept + kept(problem, ours), their_kept + kept(problem, theirs)
-        our_squares += sum(n * n for n in loads(ours))
+    own_kept = their_kept = own_squares = their_squares = 0
+    for problem, own, theirs in both(jvm, problems):
+        own_kept, their_kept = own_kept + kept(problem, own), their_kept + kept(problem, theirs)
+        own_squares += sum(n * n for n in loads(own))
         their_squares += sum(n * n for n in loads(theirs))
-    assert our_squares <= their_squares
-    assert our_kept >= 0.98 * their_kept > 0
+    assert own_squares <= their_squares
+    assert own_kept >= 0.98 * their_kept > 0

@@ -51,11 +51,11 @@ def test_recorded_topologies_are_created_as_java_creates_them(jvm: Java) -> None
 
 
 def test_a_stale_file_is_an_error_and_an_exported_topology_is_what_it_was(jvm: Java, tmp_path: Path) -> None:
-    said = ran(jvm, "bellwether.ExporterCheck", str(tmp_path / "app.yaml"))
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.endswith("right\n")
-    assert "app.yaml is stale: line 1 is <nothing>" in said.stdout
-    assert "line 5 is <ApplicationId: app>, and the application has <ApplicationId: other>" in said.stdout
+    message = ran(jvm, "bellwether.ExporterCheck", str(tmp_path / "app.yaml"))
+    assert message.returncode == 0, message.stderr
+    assert message.stdout.endswith("right\n")
+    assert "app.yaml is stale: line 1 is <nothing>" in message.stdout
+    assert "line 5 is <ApplicationId: app>, and the application has <ApplicationId: other>" in message.stdout
 
 
 @pytest.mark.parametrize("factory", ["built", "table"])

@@ -15,8 +15,8 @@ from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.decide import decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
@@ -32,7 +32,7 @@ DEADLINE_FROM = 7
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
 
 
-def ours(problem: LeaderProblem) -> Decision[TaskPlan] | Refusal:
+def own(problem: LeaderProblem) -> Decision[TaskPlan] | Refusal:
     return decide_streams(
         problem.raw,
         cluster_of(problem.counts),
@@ -71,7 +71,7 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
     assert "error" not in theirs, (theirs["error"], problem)
     sent = {member: base64.b64decode(blob) for member, blob in theirs["members"].items()}
     codes = {read(blob)[1].error_code for blob in sent.values()}
-    decision = ours(problem)
+    decision = own(problem)
     if isinstance(decision, Refusal):
         assert codes == {ASSIGNMENT_ERROR}, (decision.reason, problem)
         return "left"

@@ -28,7 +28,7 @@ def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
         chosen = np.array(problem.chosen, dtype=np.int32)
         current = np.array([random.randrange(-1, view.size) for _ in active], dtype=np.int32)
         for owners in (None, current):
-            ours = optimize_active(
+            own = optimize_active(
                 view,
                 active,
                 chosen,
@@ -39,7 +39,7 @@ def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
             )
             cost = active_cost(
                 view,
-                ours,
+                own,
                 chosen,
                 traffic_cost=problem.traffic,
                 non_overlap_cost=problem.non_overlap,
@@ -47,8 +47,8 @@ def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
             )
             assert cost == theirs["cost"], problem
             untouched = np.setdiff1d(np.arange(len(active)), chosen)
-            assert (ours[untouched] == active[untouched]).all()
-            assert (np.bincount(ours[chosen], minlength=view.size) == counts(active[chosen], view.size)).all()
+            assert (own[untouched] == active[untouched]).all()
+            assert (np.bincount(own[chosen], minlength=view.size) == counts(active[chosen], view.size)).all()
 
 
 def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> None:
@@ -59,7 +59,7 @@ def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> No
     ]
     for problem, theirs in zip(problems, ask(jvm, "bellwether.RackReferee", problems), strict=True):
         current = np.array(theirs["active"], dtype=np.int32)
-        ours = optimize_active(
+        own = optimize_active(
             problem.view(),
             np.array(problem.active, dtype=np.int32),
             np.array(problem.chosen, dtype=np.int32),
@@ -68,7 +68,7 @@ def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> No
             strategy=problem.strategy,
             current=current,
         )
-        assert ours.tolist() == theirs["active"], problem
+        assert own.tolist() == theirs["active"], problem
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["free", "racks stay spread"])
@@ -83,7 +83,7 @@ def test_standbys_equal_java(jvm: Java, spread: bool) -> None:
         def movable(source: int, destination: int, task: int, holders: list[int], of: RackProblem = problem) -> bool:
             return not of.narrows(source, destination, task, holders)
 
-        ours = optimize_standby(
+        own = optimize_standby(
             view,
             plan,
             traffic_cost=problem.traffic,
@@ -91,10 +91,10 @@ def test_standbys_equal_java(jvm: Java, spread: bool) -> None:
             strategy=problem.strategy,
             movable=movable if spread else None,
         )
-        assert standby_cost(view, ours, traffic_cost=problem.traffic) == theirs["cost"], problem
+        assert standby_cost(view, own, traffic_cost=problem.traffic) == theirs["cost"], problem
         expected = [(t, p) for t, holders in enumerate(theirs["standbys"]) for p in sorted(holders)]
-        assert list(zip(ours.standby_task.tolist(), ours.standby_process.tolist(), strict=True)) == expected, problem
-        moved += ours.standby_process.tolist() != plan.standby_process.tolist()
+        assert list(zip(own.standby_task.tolist(), own.standby_process.tolist(), strict=True)) == expected, problem
+        moved += own.standby_process.tolist() != plan.standby_process.tolist()
     assert moved > INPUTS // 20
 
 

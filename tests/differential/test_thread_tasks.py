@@ -22,6 +22,6 @@ def test_threads_equal_java(jvm: Java, inputs: int, most_tasks: int) -> None:
     problems = [random_threads(random, most_tasks=most_tasks) for _ in range(inputs)]
     for problem, theirs in zip(problems, ask(jvm, REFEREE, problems), strict=True):
         view = problem.view()
-        ours = by_member(assign_threads(view, problem.plan()), view)
+        own = by_member(assign_threads(view, problem.plan()), view)
         expected = {m: (sorted(theirs["active"][m]), sorted(theirs["standby"][m])) for m, _ in problem.members}
-        assert ours == expected, problem
+        assert own == expected, problem

@@ -48,8 +48,8 @@ class ThreadProblem:
         reported = np.array(sorted(merged), dtype=np.int32)
         totals = np.array([merged[t] for t in reported.tolist()], dtype=np.int64)
         ids = java_sorted([member for member, _ in self.members])
-        said = dict(self.members)
-        own = [sorted(t for t, _ in said[member] if table.stateful[t]) for member in ids]
+        message = dict(self.members)
+        own = [sorted(t for t, _ in message[member] if table.stateful[t]) for member in ids]
         return StreamsView(
             group_id="app",
             generation=1,

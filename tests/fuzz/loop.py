@@ -91,8 +91,8 @@ def chunk(target: "Target", number: int, corpus: Sequence[bytes], record: Record
         try:
             record.read += _feed(target, inputs)
         except Exception as error:
-            told = ", ".join(data.hex() for data in inputs)
-            raise AssertionError(f"{target.name}, chunk {number}: {error!r} for {told}") from error
+            reported = ", ".join(data.hex() for data in inputs)
+            raise AssertionError(f"{target.name}, chunk {number}: {error!r} for {reported}") from error
         took_s = time.thread_time() - call_began
         record.slowest_s = max(record.slowest_s, took_s)
         if took_s > INPUT_CPU_MAX_S:

@@ -64,27 +64,27 @@ def fuzz(name: str, executions: int, limit_s: int) -> dict[str, Any]:
     options = ["--executions", str(executions), "--limit-s", str(limit_s)]
     command = [sys.executable, "-m", "tests.fuzz.run", "--here", name, *options]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    told = run.stderr
-    done = _figure(told, r"stat::number_of_executed_units:\s+(\d+)")
+    reported = run.stderr
+    done = _figure(reported, r"stat::number_of_executed_units:\s+(\d+)")
     ended = f"exit {run.returncode}" if run.returncode else "done" if done >= executions else "time was up"
-    edges = _figure(told, r"cov: (\d+)")
+    edges = _figure(reported, r"cov: (\d+)")
     if not run.returncode and not edges:
         ended = "nothing was instrumented, so no branch was followed"
     return {
         "decoder": name,
         "executions": done,
         "edges": edges,
-        "rss_mb": _figure(told, r"stat::peak_rss_mb:\s+(\d+)"),
-        "slowest_s": _figure(told, r"stat::slowest_unit_time_sec:\s+(\d+)"),
+        "rss_mb": _figure(reported, r"stat::peak_rss_mb:\s+(\d+)"),
+        "slowest_s": _figure(reported, r"stat::slowest_unit_time_sec:\s+(\d+)"),
         "seconds": round(time.monotonic() - began),
         "ended": ended,
-        "error": "" if ended in ("done", "time was up") else told[-3_000:],
+        "error": "" if ended in ("done", "time was up") else reported[-3_000:],
     }
 
 
-def _figure(told: str, pattern: str) -> int:
+def _figure(reported: str, pattern: str) -> int:
     """The last one of its kind."""
-    found = re.findall(pattern, told)
+    found = re.findall(pattern, reported)
     return int(found[-1]) if found else 0
 
 

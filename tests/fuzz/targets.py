@@ -25,8 +25,8 @@ from bellwether_kafka.protocol.messages.stateful import (
     Copy,
     StatefulAssignment,
     StatefulSubscription,
+    StatefulTaskState,
     Task,
-    TaskState,
 )
 from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
@@ -74,7 +74,11 @@ STICKY = tuple(
     for n, generation in ((0, -1), (1, 0), (3, 7), (9, 1 << 30))
 )
 STATEFUL = StatefulSubscription(
-    ProcessId(1, 2), "az1", 2, (("a", "b"),), (TaskState(Task(0, 1), 5, 9, running=True), TaskState(Task(1, 0)))
+    ProcessId(1, 2),
+    "az1",
+    2,
+    (("a", "b"),),
+    (StatefulTaskState(Task(0, 1), 5, 9, running=True), StatefulTaskState(Task(1, 0))),
 ).encode()
 STATEFUL_GIVEN = StatefulAssignment(
     ((0, ("orders", "clicks")),), (Task(0, 1),), (Copy(Task(0, 2)), Copy(Task(0, 3), WARMUP))
@@ -89,7 +93,7 @@ CONTROL = tuple(
             orders.PlacementOrder(orders.PlacementKind.PIN, "g", "t-0", "rack:az1", "me", 1, 2),
             orders.PlacementOrder(orders.PlacementKind.BAN, "g", "t-0", "member:a", "me", 1, 2),
             orders.Absence("g", "member:a", 1, 2, orders.Stage.EMPTY, 1, ("a-1",), ("a",)),
-            orders.Beat("one", ("g",), ("h",), ("i",), ("g",), 5),
+            orders.InstanceHeartbeat("one", ("g",), ("h",), ("i",), ("g",), 5),
         )
     )
 )

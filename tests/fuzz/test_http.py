@@ -55,7 +55,7 @@ def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None
         server = HttpServer(Web(registry, lambda: None))
         port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
         assert (await answered(port, HONEST[0], ends=True)).startswith(b"HTTP/1.1 200 ")
-        ours = asyncio.all_tasks()
+        own = asyncio.all_tasks()
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(request: bytes, *, ends: bool) -> bytes:
@@ -65,7 +65,7 @@ def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None
         requests = [mutate(draw, draw.choice(HONEST), HONEST) for _ in range(REQUESTS)]
         answers = await asyncio.gather(*(one(r, ends=draw.random() < 0.5) for r in requests))
         assert (await answered(port, HONEST[0], ends=True)).startswith(b"HTTP/1.1 200 ")
-        theirs = asyncio.all_tasks() - ours
+        theirs = asyncio.all_tasks() - own
         if theirs:
             _, left = await asyncio.wait(theirs, timeout=30)
             assert left == set()

@@ -15,13 +15,13 @@ from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import app_without_rival, application, settings_of, telling
+from tests.interop.support.streams_led import app_without_rival, application, sending, settings_of
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
 from tests.unit.coordinator.cli.in_process import bellwether
 
 PARTITIONS = 6
-COUNTS = ("kept", "moved", "new", "lost", "total", "unowned", "cross_rack", "withheld")
+COUNTS = ("kept", "moved", "new", "lost", "total", "unowned", "cross_rack", "pending")
 COPIES = ("standby", "warm-up")
 
 Owners = Mapping[str, str]
@@ -33,7 +33,7 @@ class Voices:
     def __init__(self, group: str, config: Path, address: str) -> None:
         self.group, self.config, self.address = group, config, address
 
-    def told(self, command: str, *more: str) -> Any:
+    def reported(self, command: str, *more: str) -> Any:
         ended = bellwether(command, self.group, *more, "--config", str(self.config), "-o", "json")
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return json.loads(ended.stdout)
@@ -42,10 +42,10 @@ class Voices:
         with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
             return json.load(answer)
 
-    def differences(self, members: int, *, led: bool, round_led: bool) -> list[str]:
-        """What two of them say differently of the group as it is now, "" for nothing. `led`: we lead it; `round_led`:
-        and its last round was ours."""
-        seen, plan, imagined = self.told("describe"), self.told("plan"), self.told("simulate")
+    def differences(self, members: int, *, led: bool, rebalance_led: bool) -> list[str]:
+        """What two of them say differently of the group as it is now, "" for nothing. `led`: we lead it;
+        `rebalance_led`: and its last round was ours."""
+        seen, plan, imagined = self.reported("describe"), self.reported("plan"), self.reported("simulate")
         shadow, first = seen["shadow"], imagined[0]
         if shadow is None:
             return [f"describe has no plan: {seen['trouble']}"]
@@ -54,7 +54,7 @@ class Voices:
         found = [
             ("members", len(seen["members"]), members),
             ("members of plan", sum(len(h["members"]) for h in plan["holders"]), members),
-            ("sidecars", len(seen["sidecars"]), int(led)),
+            ("bellwether_members", len(seen["bellwether_members"]), int(led)),
             *((f"{name} of plan and simulate", plan[name], first[name]) for name in COUNTS),
             *((f"{name} of plan and describe", plan[name], shadow["moves"][name]) for name in COUNTS[:4]),
             ("owners of plan and simulate", target, owners(first)),
@@ -65,10 +65,10 @@ class Voices:
             ("nothing is without an owner", len(holds), plan["kept"] + plan["moved"] + plan["lost"]),
         ]
         moves = {move["item"]: (move["source"], move["target"]) for move in plan["moves"]}
-        told = {one["item"]: (one["before"], one["after"]) for one in self.told("explain")}
-        found.append(("moves of plan and explain", moves, told))
+        reported = {one["item"]: (one["before"], one["after"]) for one in self.reported("explain")}
+        found.append(("moves of plan and explain", moves, reported))
         item = min(target)
-        (one,) = self.told("explain", item)
+        (one,) = self.reported("explain", item)
         found.append(("explain's owner", one["after"], target[item]))
         processes = {member: h["name"] for h in plan["holders"] for member in h["members"]}
         now = {item: processes[member] for item, member in holds.items()}
@@ -77,7 +77,7 @@ class Voices:
         if led:
             (status,) = [g for g in self.fetched("/api/groups") if g["group"] == self.group]
             found += [("leading", status["leading"], True), ("members of /api", status["members"], members)]
-        if round_led:
+        if rebalance_led:
             found += self._of_the_leader(now)
         return [f"{what}: {one} and {other}" for what, one, other in found if one != other]
 
@@ -100,24 +100,24 @@ class Voices:
         members: int,
         *,
         led: bool = True,
-        round_led: bool = True,
+        rebalance_led: bool = True,
         moves: bool = False,
-        tell: Callable[[], str] = str,
+        send: Callable[[], str] = str,
     ) -> None:
         """Nobody contradicts another as soon as the group is at rest. `moves`: the plan wants to move something."""
         limit = time.monotonic() + 90 * PATIENCE
-        while found := self._found(members, led=led, round_led=round_led, moves=moves):
-            assert time.monotonic() < limit, f"{step}: {'; '.join(found)}\n{tell()}"
+        while found := self._found(members, led=led, rebalance_led=rebalance_led, moves=moves):
+            assert time.monotonic() < limit, f"{step}: {'; '.join(found)}\n{send()}"
             time.sleep(0.2)
 
-    def _found(self, members: int, *, led: bool, round_led: bool, moves: bool) -> list[str]:
+    def _found(self, members: int, *, led: bool, rebalance_led: bool, moves: bool) -> list[str]:
         """A round in the middle of the looks makes them differ, so what counts is a second look at the same group."""
         try:
-            found = self.differences(members, led=led, round_led=round_led)
+            found = self.differences(members, led=led, rebalance_led=rebalance_led)
         except (AssertionError, KeyError, ValueError, OSError) as error:
             # It rebalances just now, has led no round yet, or does not listen yet.
             return [repr(error)]
-        return found or ["the plan moves nothing"] * (moves and not self.told("plan")["moved"])
+        return found or ["the plan moves nothing"] * (moves and not self.reported("plan")["moved"])
 
 
 def owners(picture: Mapping[str, Any]) -> dict[str, str]:
@@ -150,28 +150,28 @@ def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: 
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack="az1") for _ in range(2)]
         without_rival(kafka, members, group, expected)
-        voices.agree("led by a member", 2, led=False, round_led=False)
+        voices.agree("led by a member", 2, led=False, rebalance_led=False)
         http = {"http_address": voices.address, "control_topic": control, "standby": True}
         with Bellwether(kafka, [group], options=options, **http) as lead:
             wait_until(lambda: bool(lead.log("decision", group=group)), 60, lead.tail)
-            voices.agree("after a take-over", 2, tell=lead.tail)
+            voices.agree("after a take-over", 2, send=lead.tail)
             members.append(flock.member("confluent", group, [group], ["cooperative-sticky"], rack="az2"))
             wait_settled(members, expected, spread=0)
-            voices.agree("after a join", 3, tell=lead.tail)
+            voices.agree("after a join", 3, send=lead.tail)
             members.pop(0).stop()
             wait_settled(members, expected)
-            voices.agree("after a leave", 2, tell=lead.tail)
+            voices.agree("after a leave", 2, send=lead.tail)
             order("pin", group, f"{group}-0", "rack:az1")
             order("evacuate", group, "rack:az2")
             wait_until(lambda: members[0].owned() == expected, 60, lead.tail)
-            voices.agree("under orders", 2, tell=lead.tail)
+            voices.agree("under orders", 2, send=lead.tail)
             order("unpin", group, f"{group}-0")
             order("unpin", group, "*")
             wait_settled(members, expected, spread=0)
-            voices.agree("after orders", 2, tell=lead.tail)
+            voices.agree("after orders", 2, send=lead.tail)
             lead.stop()
             lead.start()
-            voices.agree("after a restart", 2, round_led=False, tell=lead.tail)
+            voices.agree("after a restart", 2, rebalance_led=False, send=lead.tail)
     lease.release()
 
 
@@ -191,28 +191,28 @@ def test_nobody_contradicts_another_of_an_application(kafka: KafkaCluster, tmp_p
         app_without_rival(kafka, app)
         app.wait_counted(load.expected)
         threads = _threads(voices)
-        voices.agree("led by Java", threads, led=False, round_led=False, tell=app.tell)
+        voices.agree("led by Java", threads, led=False, rebalance_led=False, send=app.send)
         with (
             Bellwether(kafka, [common.application_id], options=options, http_address=voices.address) as lead,
-            telling(lead, app),
+            sending(lead, app),
         ):
             wait_until(lambda: bool(lead.log("streams_decision")), 120, lead.tail)
             app.wait_settled(limit_s=240)
-            voices.agree("after a take-over", threads, tell=lead.tail)
+            voices.agree("after a take-over", threads, send=lead.tail)
             app.add("three", "az3")
             app.wait_settled(limit_s=240)
-            voices.agree("after a join", _threads(voices), tell=lead.tail)
+            voices.agree("after a join", _threads(voices), send=lead.tail)
             app.instances["three"].stop()
             app.wait_settled(limit_s=240)
-            voices.agree("after a leave", threads, tell=lead.tail)
+            voices.agree("after a leave", threads, send=lead.tail)
             lead.stop()
             lead.start()
-            voices.agree("after a restart", threads, round_led=False, tell=lead.tail)
+            voices.agree("after a restart", threads, rebalance_led=False, send=lead.tail)
     lease.release()
 
 
 def _threads(voices: Voices) -> int:
-    return len(voices.told("describe")["members"])
+    return len(voices.reported("describe")["members"])
 
 
 def _voices(

@@ -104,9 +104,9 @@ def test_a_broker_assigns_by_rack_while_bellwether_answers_and_moves_nothing_whi
         assert crossing(members) <= min(6, by_uniform // 2), (crossing(members), by_uniform)
 
         bellwether.kill()
-        before, said = {member.name: member.owned() for member in members}, fallbacks(brokers)
+        before, fallbacks_before = {member.name: member.owned() for member in members}, fallbacks(brokers)
         late = joined(flock, group, "bellwether-rack-first", "az1")
-        wait_until(lambda: fallbacks(brokers) > said, SETTLE_S, bellwether.tail)
+        wait_until(lambda: fallbacks(brokers) > fallbacks_before, SETTLE_S, bellwether.tail)
         settled([*members, late])
         assert {member.name: member.owned() for member in members} == before
         gone = members.pop()

@@ -4,7 +4,7 @@ from bellwether_kafka.coordinator.kafka import read_size_limit
 from tests.interop.support.brokers import KafkaCluster
 
 
-def test_brokers_stand_in_racks_and_replicas_are_where_a_test_wants_them(kafka: KafkaCluster) -> None:
+def test_brokers_are_in_racks_and_replicas_are_where_a_test_wants_them(kafka: KafkaCluster) -> None:
     kafka.create_topic("brokers-placed", assignment=[[1, 2], [2, 3], [3, 1]])
     cluster = kafka.admin.describe_cluster().result(timeout=10)
     assert {node.id: node.rack for node in cluster.nodes} == {1: "az1", 2: "az2", 3: "az3"}

@@ -12,7 +12,7 @@ from tests.interop.support.jvm import BROKER_39
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.page import Page, served
 from tests.interop.support.raw import RawError, RawMember, describe
-from tests.interop.support.rounds import last_round
+from tests.interop.support.rebalances import last_rebalance
 from tests.measure.ghosts import assisting, freed_of_a_ghost
 
 PARTITIONS = 4
@@ -68,23 +68,23 @@ def test_a_conversion_is_blocked_where_the_operator_says_so(kafka: KafkaCluster)
     with Bellwether(kafka, [name], options={"online_conversion": "block"}) as lead, Flock(kafka.bootstrap) as flock:
         members = pair(flock, name)
         wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=False)), 20, lead.tail)
-        told = [member.count("assigned") for member in members]
+        reported = [member.count("assigned") for member in members]
         newcomer = flock.member("java", name, [name], [], protocol="consumer")
         wait_until(lambda: any(e.kind == "error" for e in newcomer.events), 30, lead.tail)
         assert describe(kafka.bootstrap, name).protocol_type == "consumer"
         assert lead.is_member(name)
-        assert [member.count("assigned") for member in members] == told
+        assert [member.count("assigned") for member in members] == reported
 
 
 @pytest.mark.parametrize("evict", [False, True])
-def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, evict: bool) -> None:
+def test_a_wedged_rebalance_is_named_and_ended_only_on_request(kafka: KafkaCluster, evict: bool) -> None:
     name = f"coexist-wedge-{evict}".lower()
     kafka.create_topic(name, PARTITIONS)
     refused: list[int] = []
 
     def join_with_nonsense(raw: RawMember) -> None:
         try:
-            raw.round()
+            raw.rebalance()
         except RawError as error:
             refused.append(error.code)
         except OSError:
@@ -110,7 +110,7 @@ def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, 
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
             lead.wait_for_words("to end the wedge")
             assert refused == [UNKNOWN_MEMBER_ID]
-            assert last_round(kafka, name).leader.startswith("bellwether")
+            assert last_rebalance(kafka, name).leader.startswith("bellwether")
         else:
             assert "to end the wedge" not in lead.text()
 
@@ -129,13 +129,13 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
         # A process must be back before its session there has ended, however slow its machine is.
         with Bellwether(old, [name], options={"session_timeout_ms": 45_000}) as lead:
             members = pair(flock, name)
-            told = [member.count("assigned") for member in members]
+            reported = [member.count("assigned") for member in members]
             lead.kill()
             lead.start()
             wait_until(lambda: "came back to its group without a rebalance" in lead.text(), 30, lead.tail)
             members.append(flock.member("confluent", name, [name], ["range"]))
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
-            assert [member.count("assigned") for member in members[:2]] == [count + 1 for count in told]
+            assert [member.count("assigned") for member in members[:2]] == [count + 1 for count in reported]
             old.stop_node(1)
             old.start_node(1)
             wait_until(lambda: lead.is_member(name), 60, lead.tail)

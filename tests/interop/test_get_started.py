@@ -30,7 +30,7 @@ from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
 from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.reader import Reader, executable, following, with_examples_replaced
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp, write_properties
 from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
@@ -184,7 +184,7 @@ def test_a_configuration_is_made_for_a_cluster(kafka: KafkaCluster, tmp_path: Pa
 
 def test_a_cluster_is_observed(kafka: KafkaCluster, tmp_path: Path) -> None:
     with running_orders(kafka), following(kafka, "observe-my-cluster", tmp_path) as reader:
-        before = rounds(kafka, ORDERS)
+        before = rebalances(kafka, ORDERS)
         reader.paste("export")
         assert re.search(r"^orders +a member +consumer +Stable$", reader.paste("bellwether groups"), re.MULTILINE)
         described = reader.paste("bellwether describe")
@@ -196,7 +196,7 @@ def test_a_cluster_is_observed(kafka: KafkaCluster, tmp_path: Path) -> None:
         reader.serves("/", "<html")
         reader.serves("/metrics", 'group="orders"')
         assert reader.first.interrupt() == 0
-        assert rounds(kafka, ORDERS) == before, "nothing has changed in the group"
+        assert rebalances(kafka, ORDERS) == before, "nothing has changed in the group"
         assert len(describe(kafka.bootstrap, ORDERS).members) == 2
 
 
@@ -210,8 +210,8 @@ def lead_until_undone(kafka: KafkaCluster, reader: Reader, group: str) -> None:
     reader.serves("/", "<html")
     reader.serves("/metrics", f'group="{group}"')
     generation = generation_of(kafka, group)
-    said = reader.paste("bellwether leave", into=reader.second)
-    assert " ".join(said.split()) == reader.shown("stays out for 1h")
+    message = reader.paste("bellwether leave", into=reader.second)
+    assert " ".join(message.split()) == reader.shown("stays out for 1h")
     wait_until(lambda: led_by_java(kafka, group, generation), 60, lambda: str(strangers(kafka, group)))
     assert reader.first.interrupt() == 0
 
@@ -327,9 +327,9 @@ def restarted_when_empty(kafka: KafkaCluster, reader: Reader) -> None:
     reader.appears(rf"role .*group={ORDERS} leading=True", limit_s=LED_WITHIN_S)
     reader.paste("RESTART=", into=reader.second)
     assert "orders-7" in reader.paste("bellwether simulate", into=reader.second)
-    emptied = reader.paste("bellwether evacuate", into=reader.second, limit_s=330)
-    assert reader.shown("is to be empty until it is back") in " ".join(emptied.split())
-    assert "It is in effect." in emptied
+    evacuated = reader.paste("bellwether evacuate", into=reader.second, limit_s=330)
+    assert reader.shown("is to be empty until it is back") in " ".join(evacuated.split())
+    assert "It is in effect." in evacuated
     assert shares(kafka, ORDERS)["orders-7"] == 0
     back = reader.paste("bellwether ready", into=reader.second, limit_s=330)
     assert reader.shown("has its share of orders") in back
@@ -367,7 +367,7 @@ def test_an_application_is_guarded_by_its_state_directory(kafka: KafkaCluster, t
         began = time.monotonic()
         assert reader.first.wait() == 128 + signal.SIGKILL
         reader.appears("Removed 1 of its 1 members")
-        wait_until(app.complete, 60, app.tell)
+        wait_until(app.complete, 60, app.send)
         took_s = time.monotonic() - began
         print(f"the other instance ran its tasks after {took_s:.1f} s")
         assert took_s < FAR_BELOW_THE_SESSION_S
@@ -388,7 +388,7 @@ def test_a_ghost_is_removed_when_its_successor_has_joined(kafka: KafkaCluster, t
         assert app.instances["one"].stop() == 0
         began = time.monotonic()
         app.start("one", settings=dict(app.application.settings))
-        wait_until(renewed, SESSION_MS / 1000, app.tell)
+        wait_until(renewed, SESSION_MS / 1000, app.send)
         took_s = time.monotonic() - began
         print(f"the restarted instance was in the group at rest after {took_s:.1f} s")
         assert took_s < FAR_BELOW_THE_SESSION_S

@@ -18,7 +18,7 @@ def test_a_restarted_instance_does_not_wait_for_its_own_ghost(kafka: KafkaCluste
 
 
 @pytest.mark.timeout(300)
-def test_a_vouched_client_id_frees_a_group_of_plain_consumers(kafka: KafkaCluster) -> None:
+def test_a_attested_client_id_frees_a_group_of_plain_consumers(kafka: KafkaCluster) -> None:
     group = "ghosts-vouched"
     with assisting(kafka, group, client_ids_unique=True) as assist:
         freed_of_a_ghost(kafka, group, assist)

@@ -21,7 +21,7 @@ from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_com
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
 from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
-from tests.interop.support.streams_led import application, obeying
+from tests.interop.support.streams_led import application, following
 from tests.interop.support.streams_load import Load
 
 SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
@@ -64,16 +64,16 @@ def test_partitions_of_a_killed_consumer_are_owned_again_within_a_heartbeat_and_
     with Flock(kafka.bootstrap) as flock:
         survivor = flock.member("confluent", group, [group], heartbeat_ms=str(HEARTBEAT_MS))
         with Guarded(guard, consumer(kafka, group, "victim")) as guarded:
-            wait_until(lambda: len(survivor.owned()) == PARTITIONS // 2, 60, guarded.said)
+            wait_until(lambda: len(survivor.owned()) == PARTITIONS // 2, 60, guarded.message)
             wait_for_a_proven_member()
             os.kill(guarded.child, signal.SIGKILL)
             killed = time.monotonic()
-            wait_until(lambda: len(survivor.owned()) == PARTITIONS, 60, guarded.said)
+            wait_until(lambda: len(survivor.owned()) == PARTITIONS, 60, guarded.message)
             took_s = time.monotonic() - killed
             assert guarded.process.wait(30) == 128 + signal.SIGKILL
-            assert "Removed 1 of its 1 members" in guarded.said()
-            print(f"owned again after {took_s:.2f} s; {guarded.said()}")
-            assert took_s < ALLOWED_S, guarded.said()
+            assert "Removed 1 of its 1 members" in guarded.message()
+            print(f"owned again after {took_s:.2f} s; {guarded.message()}")
+            assert took_s < ALLOWED_S, guarded.message()
 
 
 @pytest.mark.timeout(300)
@@ -91,12 +91,12 @@ def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka
             found = describe(kafka.bootstrap, group)
             return found.state == "Stable" and len(found.members) == 2
 
-        wait_until(both, 60, twin.said)
+        wait_until(both, 60, twin.message)
         wait_for_a_proven_member()
         before = {member.member_id for member in describe(kafka.bootstrap, group).members}
         os.kill(victim.child, signal.SIGKILL)
         assert victim.process.wait(30) == 128 + signal.SIGKILL
-        assert "--client-id must be this process' own" in victim.said()
+        assert "--client-id must be this process' own" in victim.message()
         assert {member.member_id for member in describe(kafka.bootstrap, group).members} == before
 
 
@@ -116,16 +116,16 @@ def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_gro
         Guarded([*guard, "--config", str(config), "--pid", str(victim.pid)]) as guarded,
     ):
         words = f"Bellwether's principal needs the ACL READ on Group '{group}'"
-        wait_until(lambda: words in guarded.said(), 60, guarded.said)
+        wait_until(lambda: words in guarded.message(), 60, guarded.message)
         grant(secured_kafka, user, AclOperation.READ, group)
-        wait_until(lambda: members_of(secured_kafka, group) == 1, 60, guarded.said)
+        wait_until(lambda: members_of(secured_kafka, group) == 1, 60, guarded.message)
         wait_for_a_proven_member()
         kilobytes = resident_kb(guarded.process.pid)
         victim.kill()
         assert guarded.process.wait(30) == 0
-        assert "Removed 1 of its 1 members" in guarded.said()
+        assert "Removed 1 of its 1 members" in guarded.message()
         assert members_of(secured_kafka, group) == 0
-        assert kilobytes < RESIDENT_KB_MAX, guarded.said()
+        assert kilobytes < RESIDENT_KB_MAX, guarded.message()
 
 
 def grant(cluster: KafkaCluster, user: str, operation: AclOperation, group: str) -> None:
@@ -169,22 +169,22 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
         (child,) = children(one.pid)
         kilobytes = resident_kb(one.pid)
         if lives_on:
-            one.tell("fail-and-stay")
+            one.send("fail-and-stay")
         else:
             os.kill(child, signal.SIGKILL)
         lost = time.monotonic()
-        wait_until(lambda: two.running == common.tasks, 60, app.tell)
+        wait_until(lambda: two.running == common.tasks, 60, app.send)
         took_s = time.monotonic() - lost
         # A thread that has just lost its tasks leaves the group by itself, joins anew, and is removed by a second look.
         removed = re.compile(r"Removed (\d) of its")
-        wait_until(lambda: sum(map(int, removed.findall(one.complaints()))) == 2, 30, app.tell)
+        wait_until(lambda: sum(map(int, removed.findall(one.complaints()))) == 2, 30, app.send)
         if lives_on:
             assert one.alive
             os.kill(child, signal.SIGKILL)
-        wait_until(lambda: not one.alive, 30, app.tell)
-        said = one.complaints()
-        print(f"all tasks run again after {took_s:.2f} s; the guard had {kilobytes} kB\n{said}")
-        assert len(re.findall(rf"Fenced {common.application_id}-\S+-\d\.", said)) == 2
+        wait_until(lambda: not one.alive, 30, app.send)
+        message = one.complaints()
+        print(f"all tasks run again after {took_s:.2f} s; the guard had {kilobytes} kB\n{message}")
+        assert len(re.findall(rf"Fenced {common.application_id}-\S+-\d\.", message)) == 2
         assert took_s < SESSION_MS / 1000 / 2
         assert kilobytes < RESIDENT_KB_MAX
         load.stop()
@@ -198,7 +198,7 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
     control = "guard-control"
     common = application(kafka, "guard-stop", standbys=1, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=1_000)
     launcher = under_guard(kafka, common.application_id, "--topic", control, "--grace", "60")
-    with obeying(kafka, common, tmp_path, control) as (lead, app, load):
+    with following(kafka, common, tmp_path, control) as (lead, app, load):
         load.produce(1_000)
         app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
         app.add("two", settings=DEFAULT_CLIENT_ID)
@@ -207,16 +207,16 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         one, two = app.instances["one"], app.instances["two"]
         assert one.running
         os.kill(one.pid, signal.SIGTERM)
-        wait_until(lambda: not one.alive, 90, app.tell)
-        said = one.complaints()
-        assert re.search(r"It is empty after [\d.]+ s", said)
-        assert "Removed 1 of its 1 members" in said
-        wait_until(lambda: two.running == common.tasks, 60, app.tell)
+        wait_until(lambda: not one.alive, 90, app.send)
+        message = one.complaints()
+        assert re.search(r"It is empty after [\d.]+ s", message)
+        assert "Removed 1 of its 1 members" in message
+        wait_until(lambda: two.running == common.tasks, 60, app.send)
         (given,) = (entry["rules"] for entry in lead.log("rules_in_force"))
         assert "has ordered evacuate of member:" in given[0], "and it stands while the instance is away"
         one.stop()  # which has ended already: its pipes are closed
         app.start("one", settings=DEFAULT_CLIENT_ID)
-        wait_until(lambda: bool(one.running) and app.complete(), SETTLE_S, app.tell)
+        wait_until(lambda: bool(one.running) and app.complete(), SETTLE_S, app.send)
         ended = [entry["rules"] for entry in lead.log("rules_in_force")][1:]
         assert ended == [[]], "the instance is back, so its tasks are"
         app.wait_counted(load.expected, limit_s=SETTLE_S)
@@ -243,16 +243,16 @@ def test_no_record_of_the_control_topic_costs_a_guard_memory(kafka: KafkaCluster
             written(kafka, topic, size)
         guard = guard_command(kafka, group, "--client-id", f"victim-{number}", "--topic", topic)
         with Guarded(guard, consumer(kafka, group, f"victim-{number}")) as guarded:
-            wait_until(lambda: members_of(kafka, group) == 1, 60, guarded.said)
+            wait_until(lambda: members_of(kafka, group) == 1, 60, guarded.message)
             wait_for_a_proven_member()
             os.kill(guarded.process.pid, signal.SIGTERM)
             peak = 0
             while guarded.process.poll() is None:
                 with suppress(OSError, AssertionError):
                     peak = max(peak, resident_kb(guarded.process.pid))
-            said = guarded.said()
-            assert "No Bellwether that leads" in said, "it has read the topic to its end"
-            assert ("is not read: it has" in said) == bool(size), said
+            message = guarded.message()
+            assert "No Bellwether that leads" in message, "it has read the topic to its end"
+            assert ("is not read: it has" in message) == bool(size), message
             kilobytes.append(peak)
-            print(f"{size} bytes: {peak} kB; {said}")
+            print(f"{size} bytes: {peak} kB; {message}")
     assert max(kilobytes) < kilobytes[0] + RECORD_KB_MAX, kilobytes

@@ -36,9 +36,9 @@ RACKS = ("az1", "az2", "az3")
 
 
 def consumer(name: str, rack: str, *owned: int) -> DescribedMember:
-    said = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    message = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
     has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in owned)).encode()
-    return DescribedMember(name, None, said, has, "app", "/h")
+    return DescribedMember(name, None, message, has, "app", "/h")
 
 
 def groups() -> dict[str, DescribeAnswer]:
@@ -115,7 +115,7 @@ def test_accepted_defaults_observe_every_group_and_nothing_is_overwritten(broker
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((), "ask for the login; use --property, or --yes for none."),
         (("--property", "client.id=x"), "use --observe or --lead, or --yes for *."),
@@ -127,18 +127,18 @@ def test_accepted_defaults_observe_every_group_and_nothing_is_overwritten(broker
     ],
 )
 def test_what_is_missing_or_wrong_is_one_sentence_and_no_file(
-    options: tuple[str, ...], said: str, brokers: str
+    options: tuple[str, ...], message: str, brokers: str
 ) -> None:
     ended = bellwether("init", "--bootstrap", brokers, *options)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert list(Path().iterdir()) == []
 
 
 def test_on_a_terminal_it_shows_the_groups_and_asks(brokers: str) -> None:
     answers = [brokers, "none", "shop", "billing", "az1", "asked.toml"]
-    ours, theirs = pty.openpty()
+    own, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
     environment["PYTHONPATH"] = str(ROOT)
     try:
@@ -150,10 +150,10 @@ def test_on_a_terminal_it_shows_the_groups_and_asks(brokers: str) -> None:
             env=environment,
             text=True,
         )
-        os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+        os.write(own, "".join(f"{answer}\n" for answer in answers).encode())
         printed, asked = process.communicate(timeout=60)
     finally:
-        os.close(ours)
+        os.close(own)
         os.close(theirs)
     assert process.returncode == 0, asked
     for what in ("The brokers", "The login", "The groups to observe", "The groups to lead", "The rack", "The file"):

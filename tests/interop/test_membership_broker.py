@@ -9,12 +9,12 @@ import pytest
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.runtime.service import Outcome
+from bellwether_kafka.coordinator.runtime.service import ServiceOutcome
 from tests.interop.support.bellwether import run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import RawError, describe
-from tests.interop.support.sidecar import Sidecar
 
 pytestmark = pytest.mark.broker
 
@@ -62,7 +62,7 @@ def stable_again(kafka: KafkaCluster, group: str) -> bool:
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor: str) -> None:
     group = f"membership-leads-{assignor}"
-    with Sidecar(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
+    with InstanceHarness(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
         led.wait_for(State.STABLE)
         first = flock.member("confluent", group, [topic], [assignor])
         settled(first)
@@ -71,15 +71,15 @@ def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor:
         assert sorted(list(owners.values()).count(m) for m in (first, second)) == [6, 6]
         first.stop()
         settled(second)
-        assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
-        assert led.stop() == Outcome(0)
+        assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
+        assert led.stop() == ServiceOutcome(0)
         settled(second)
     assert {d.chosen.decision.plan.group.protocol for d in led.decisions} == {assignor}
 
 
 def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-cold-start"
-    with Sidecar(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
+    with InstanceHarness(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
         led.wait_for(State.STABLE)
         members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(8)]
         settled(*members)
@@ -89,29 +89,29 @@ def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: s
 
 
 def test_a_dynamic_member_uses_the_id_that_it_is_given(kafka: KafkaCluster, topic: str) -> None:
-    with Sidecar(properties(kafka), config("membership-dynamic", instance=None)) as led:
+    with InstanceHarness(properties(kafka), config("membership-dynamic", instance=None)) as led:
         led.wait_for(State.STABLE)
         with Flock(kafka.bootstrap) as flock:
             settled(flock.member("confluent", "membership-dynamic", [topic], ["range"]))
-        assert led.stop() == Outcome(0)
+        assert led.stop() == ServiceOutcome(0)
 
 
 def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-returns"
-    staying = replace(config(group), leave_on_stop=False)
+    remaining = replace(config(group), leave_on_stop=False)
     with Flock(kafka.bootstrap) as flock:
-        with Sidecar(properties(kafka), staying) as first:
+        with InstanceHarness(properties(kafka), remaining) as first:
             first.wait_for(State.STABLE)
             members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(2)]
             before = settled(*members)
             generation = first.generation
-        told = [member.count("assigned") for member in members]
-        with Sidecar(properties(kafka), staying) as second:
+        reported = [member.count("assigned") for member in members]
+        with InstanceHarness(properties(kafka), remaining) as second:
             second.wait_for(State.STABLE)
             assert second.generation == generation
             time.sleep(2)  # a comparison that wants a move would have rebalanced by now
             assert second.generation == generation
-            assert [member.count("assigned") for member in members] == told
+            assert [member.count("assigned") for member in members] == reported
             third = flock.member("confluent", group, [topic], ["range"])
             after = settled(*members, third)
         planned = second.decisions[-1].chosen.decision
@@ -121,18 +121,18 @@ def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topi
 
 def test_the_newer_process_fences_the_older(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-fenced"
-    with Flock(kafka.bootstrap) as flock, Sidecar(properties(kafka), config(group)) as older:
+    with Flock(kafka.bootstrap) as flock, InstanceHarness(properties(kafka), config(group)) as older:
         older.wait_for(State.STABLE)
         member = flock.member("confluent", group, [topic], ["range"])
         settled(member)
-        told = member.count("assigned")
-        with Sidecar(properties(kafka), config(group)) as newer:
+        reported = member.count("assigned")
+        with InstanceHarness(properties(kafka), config(group)) as newer:
             newer.wait_for(State.STABLE)
             outcome = older.wait_for_outcome()
             assert outcome.exit_code == 3
             assert "group.instance.id 'bellwether'" in outcome.messages[0]
             assert newer.states == [State.STABLE]
-            assert member.count("assigned") == told
+            assert member.count("assigned") == reported
 
 
 def test_a_group_in_which_a_broker_assigns_is_watched(kafka: KafkaCluster, topic: str) -> None:
@@ -140,25 +140,29 @@ def test_a_group_in_which_a_broker_assigns_is_watched(kafka: KafkaCluster, topic
     with Flock(kafka.bootstrap) as flock:
         member = flock.member("java", group, [topic], [], protocol="consumer")
         settled(member)
-        told = member.count("assigned")
-        with Sidecar(properties(kafka), config(group)) as watching:
+        reported = member.count("assigned")
+        with InstanceHarness(properties(kafka), config(group)) as watching:
             sentence = f"Group '{group}' is not a classic consumer group"
-            watching.wait_until(lambda: any(sentence in said for said in watching.said(NoteKind.WATCHING)), sentence)
+            watching.wait_until(
+                lambda: any(sentence in message for message in watching.message(NoteKind.WATCHING)), sentence
+            )
             watching.wait_for(State.WATCHING)
-        assert member.count("assigned") == told
+        assert member.count("assigned") == reported
 
 
-def test_a_protocol_that_is_not_ours_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
+def test_a_protocol_that_is_not_bellwethers_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-protocol"
     with Flock(kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [topic], ["roundrobin"])
         settled(member)
-        told = member.count("assigned")
-        with Sidecar(properties(kafka), replace(config(group), protocols=("range",), adopt="when-empty")) as refused:
+        reported = member.count("assigned")
+        with InstanceHarness(
+            properties(kafka), replace(config(group), protocols=("range",), adopt="when-empty")
+        ) as refused:
             outcome = refused.wait_for_outcome()
         assert outcome.exit_code == 2
         assert "uses the protocol 'roundrobin'" in outcome.messages[0]
-        assert member.count("assigned") == told
+        assert member.count("assigned") == reported
 
 
 def test_a_group_led_by_a_member_is_watched_until_it_is_empty(kafka: KafkaCluster, topic: str) -> None:
@@ -166,41 +170,43 @@ def test_a_group_led_by_a_member_is_watched_until_it_is_empty(kafka: KafkaCluste
     with Flock(kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [topic], ["range"])
         settled(member)
-        told = member.count("assigned")
-        with Sidecar(properties(kafka), replace(config(group), adopt="when-empty")) as led:
+        reported = member.count("assigned")
+        with InstanceHarness(properties(kafka), replace(config(group), adopt="when-empty")) as led:
             led.wait_for(State.WATCHING)
             time.sleep(1.5)
             assert led.states == [State.WATCHING]
-            assert member.count("assigned") == told
+            assert member.count("assigned") == reported
             member.stop()
             led.wait_for(State.STABLE)
 
 
 def test_one_process_leads_many_groups(kafka: KafkaCluster, topic: str) -> None:
     groups = [f"membership-many-{i}" for i in range(20)]
-    with Sidecar(properties(kafka), *map(config, groups)) as led:
+    with InstanceHarness(properties(kafka), *map(config, groups)) as led:
         led.wait_for(State.STABLE)
         with Flock(kafka.bootstrap) as flock:
             members = [flock.member("confluent", group, [topic], ["range"]) for group in groups[:4]]
             for member in members:
                 settled(member)
-        assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
-        assert led.stop() == Outcome(0)
+        assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
+        assert led.stop() == ServiceOutcome(0)
 
 
 def test_a_session_timeout_below_the_brokers_floor_is_named(kafka: KafkaCluster) -> None:
     short = replace(config("membership-session"), session_timeout_ms=5_999)
-    with Sidecar(properties(kafka), short) as refused:
+    with InstanceHarness(properties(kafka), short) as refused:
         outcome = refused.wait_for_outcome()
     assert outcome.exit_code == 2
     assert "session_timeout_ms (5999)" in outcome.messages[0]
 
 
 def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
-    with Sidecar(secured_kafka.client_config("application", "application"), config("membership-acl")) as refused:
+    with InstanceHarness(
+        secured_kafka.client_config("application", "application"), config("membership-acl")
+    ) as refused:
         outcome = refused.wait_for_outcome()
     sentence = "Bellwether's principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
-    assert outcome == Outcome(2, (f"Group 'membership-acl': {sentence}",))
+    assert outcome == ServiceOutcome(2, (f"Group 'membership-acl': {sentence}",))
 
 
 def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -219,7 +225,9 @@ def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaC
 
 
 def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: KafkaCluster) -> None:
-    with Sidecar(secured_kafka.client_config("bellwether", "not-the-password"), config("membership-login")) as refused:
+    with InstanceHarness(
+        secured_kafka.client_config("bellwether", "not-the-password"), config("membership-login")
+    ) as refused:
         outcome = refused.wait_for_outcome()
     assert outcome.exit_code == 2
     assert "security.protocol and the sasl.*" in outcome.messages[0]
@@ -234,7 +242,7 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
     with KafkaCluster() as kafka, Flock(kafka.bootstrap) as flock:
         kafka.create_topic("membership-orders", PARTITIONS, rf=3)
         patient, hasty = groups_at_one_node(kafka, "membership-patient", "membership-hasty")
-        with Sidecar(properties(kafka), config(patient), config(hasty)) as led:
+        with InstanceHarness(properties(kafka), config(patient), config(hasty)) as led:
             led.wait_for(State.STABLE)
             members = {
                 group: [
@@ -257,7 +265,7 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
                 settled(*everybody)
             assert led.states == [State.STABLE, State.STABLE]
             assert {d.chosen.decision.plan.group.size for d in led.decisions[-1:]} == {3}
-            assert led.said(NoteKind.REFUSED, NoteKind.LEFT) == []
+            assert led.message(NoteKind.REFUSED, NoteKind.LEFT) == []
 
 
 def groups_at_one_node(kafka: KafkaCluster, *names: str) -> list[str]:

@@ -13,9 +13,9 @@ from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.runtime.service import Outcome
+from bellwether_kafka.coordinator.runtime.service import ServiceOutcome
 from tests.interop.support.bellwether import run_to_end
-from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.instance import InstanceHarness
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 
@@ -92,7 +92,7 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
-        with Sidecar(properties, membership(group, strategy), new_transport=EmbeddedTransport) as led:
+        with InstanceHarness(properties, membership(group, strategy), new_transport=EmbeddedTransport) as led:
             led.wait_for(State.STABLE)
             first = Consumer(cluster.bootstrap, group, strategy)
             consumers = [first]
@@ -106,10 +106,10 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
             finally:
                 for consumer in consumers:
                     consumer.close()
-            assert led.stop() == Outcome(0)
+            assert led.stop() == ServiceOutcome(0)
     assert len(led.decisions) >= 3
     assert all(d.chosen.decision.plan.group.protocol == strategy for d in led.decisions)
-    assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
+    assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
 
 
 def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_come_back() -> None:
@@ -119,18 +119,18 @@ def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_c
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
         alone = {"new_transport": EmbeddedTransport, "control": ControlSettings("", "pod-1")}
 
-        def told(*arguments: str) -> str:
+        def reported(*arguments: str) -> str:
             ended = run_to_end([*arguments, "--bootstrap", cluster.bootstrap])
             assert ended.code == 0, ended.text
             return ended.text
 
-        with Sidecar(properties, membership(group, "range"), **alone) as led:
+        with InstanceHarness(properties, membership(group, "range"), **alone) as led:
             led.wait_for(State.STABLE)
-            assert "It is in effect." in told("leave", group, "--reason", "reset", "--wait", "40")
+            assert "It is in effect." in reported("leave", group, "--reason", "reset", "--wait", "40")
             led.wait_for(State.WATCHING)
-            (left,) = led.said(NoteKind.LEFT)
+            (left,) = led.message(NoteKind.LEFT)
             assert left.endswith(f"has ordered leave of '{group}' (reset)")
-            assert f"ordered leave of '{group}' (reset), until" in told("orders")
-            told("resume", group)
+            assert f"ordered leave of '{group}' (reset), until" in reported("orders")
+            reported("resume", group)
             led.wait_for(State.STABLE)
-            assert led.stop() == Outcome(0)
+            assert led.stop() == ServiceOutcome(0)

@@ -16,7 +16,7 @@ from tests.interop.support.bellwether import COMMAND, Bellwether, Ended, clean_e
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
@@ -47,7 +47,7 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
         more = {"protocol": "consumer"} if protocol == "consumer" else {}
         members = [flock.member("java", group, [group], ["range"], rack="az1", **more) for _ in range(2)]
         wait_settled(members, expected)
-        before = rounds(kafka, group)
+        before = rebalances(kafka, group)
         found = seen(kafka, group)
         assert owned(found) == sorted(expected)
         assert found["type"] == protocol
@@ -57,7 +57,7 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
         assert set(found["lags"]) == {group}
         assert found["can_be_led"] == (protocol == "classic")
         assert ("no client can lead it" in found["obstacle"]) == (protocol == "consumer")
-        assert rounds(kafka, group) == before
+        assert rebalances(kafka, group) == before
         assert protocol == "consumer" or len(describe(kafka.bootstrap, group).members) == 2
 
 
@@ -70,20 +70,20 @@ def test_groups_are_assessed_under_every_policy(kafka: KafkaCluster, protocol: s
         more = {"protocol": "consumer"} if protocol == "consumer" else {}
         members = [flock.member("java", group, [group], ["range"], rack=rack, **more) for rack in ("az1", "az2")]
         wait_settled(members, partitions_of({group: 6}), spread=1)
-        before = rounds(kafka, group)
+        before = rebalances(kafka, group)
         ended = run_to_end(
             ["assess", group, "--bootstrap", kafka.bootstrap, "--for", "3", "--interval", "1", "-o", "json"]
         )
         assert ended.code == 0, ended.text
-        (told,) = json.loads(ended.stdout)
-        rows = {row["policy"]: row for row in told["rows"]}
+        (reported,) = json.loads(ended.stdout)
+        rows = {row["policy"]: row for row in reported["rows"]}
         as_led = "broker-uniform" if protocol == "consumer" else "kafka"
         assert rows[as_led]["moves"] == 0
         assert rows["rack-first"]["measures"]["cross_rack"] <= rows["now"]["measures"]["cross_rack"]
         assert rows["rack-first"]["measures"]["cross_rack"] <= rows["broker-range"]["measures"]["cross_rack"]
-        assert told["periods"][0]["rebalances"] == 0
-        assert ('mode = "observe"' in told["configuration"]) or protocol == "classic"
-        assert rounds(kafka, group) == before
+        assert reported["periods"][0]["rebalances"] == 0
+        assert ('mode = "observe"' in reported["configuration"]) or protocol == "classic"
+        assert rebalances(kafka, group) == before
 
 
 APPLICATIONS: dict[str, dict[str, str]] = {"classic": {}, "streams": {"group.protocol": "streams"}}
@@ -100,7 +100,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         app.add("one", "az1")
         app.wait_settled()
         app.wait_counted(load.expected)
-        before = rounds(kafka, name)
+        before = rebalances(kafka, name)
         config = tmp_path / "bellwether.toml"
         options = (
             bellwether_options(application, write_topology(application, tmp_path)) if protocol == "classic" else {}
@@ -114,7 +114,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
         assert found["shadow"]["moves"]["moved"] == 0
         assert found["can_be_led"] == (protocol == "classic")
-        assert rounds(kafka, name) == before
+        assert rebalances(kafka, name) == before
 
 
 @pytest.mark.proof
@@ -138,18 +138,18 @@ def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: P
 def imagined(name: str, config: Path) -> None:
     added = run_to_end(["simulate", name, "--config", str(config), "--add", "1", "--add-rack", "az2", "-o", "json"])
     assert added.code == 0, added.text
-    told = json.loads(added.stdout)
-    assert [len(one["holders"]) for one in told] == [2] * len(told)
-    assert told[-1]["unowned"] == 0
-    assert not told[-1]["waits_for_probing"]
-    assert sum(one["moved"] for one in told) > 0
-    assert all(one["restored_bytes"] >= one["restored"] for one in told), "a record is a byte and more"
-    assert sum(one["restored_bytes"] for one in told) > 0
+    reported = json.loads(added.stdout)
+    assert [len(one["holders"]) for one in reported] == [2] * len(reported)
+    assert reported[-1]["unowned"] == 0
+    assert not reported[-1]["waits_for_probing"]
+    assert sum(one["moved"] for one in reported) > 0
+    assert all(one["restored_bytes"] >= one["restored"] for one in reported), "a record is a byte and more"
+    assert sum(one["restored_bytes"] for one in reported) > 0
     lost = run_to_end(["simulate", name, "--config", str(config), "--without-rack", "az1"])
     assert (lost.code, "Nobody would be left" in lost.stderr) == (2, True), lost.text
 
 
-def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
+def test_a_group_that_does_not_exist_is_reported_so(kafka: KafkaCluster) -> None:
     for command in ("describe", "plan", "explain", "simulate"):
         ended = run_to_end([command, "observed-nobody", "--bootstrap", kafka.bootstrap])
         assert (ended.code, ended.stdout) == (2, ""), ended.text
@@ -243,18 +243,18 @@ def test_groups_are_listed(kafka: KafkaCluster) -> None:
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
-def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_top_shows_who_leads_and_why_the_last_rebalance_was(kafka: KafkaCluster, tmp_path: Path) -> None:
     led, other = "topped-led", "topped-other"
     for name in (led, other):
         kafka.create_topic(name, 4, rf=3)
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
-    with Flock(kafka.bootstrap) as flock, Bellwether(kafka, [led], http_address=address) as sidecar:
+    with Flock(kafka.bootstrap) as flock, Bellwether(kafka, [led], http_address=address) as instance:
         members = [flock.member("confluent", name, [name], ["range"], rack="az1") for name in (led, other)]
         wait_settled(members[:1], partitions_of({led: 4}))
         wait_settled(members[1:], partitions_of({other: 4}))
-        wait_until(lambda: bool(sidecar.log("decision", group=led, members=1)), 60, sidecar.tail)
-        looked = run_to_end(
+        wait_until(lambda: bool(instance.log("decision", group=led, members=1)), 60, instance.tail)
+        refreshed = run_to_end(
             [
                 "top",
                 led,
@@ -268,21 +268,21 @@ def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp
                 "json",
             ]
         )
-        assert looked.code == 0, looked.text
-        rows = {row["group"]: row for row in json.loads(looked.stdout)}
-        watched = looks_of_top(kafka, led, 2)
+        assert refreshed.code == 0, refreshed.text
+        rows = {row["group"]: row for row in json.loads(refreshed.stdout)}
+        watched = refreshes_of_top(kafka, led, 2)
         drawn = run_to_end(["top", "--bootstrap", kafka.bootstrap, "--once"], environment={"COLUMNS": "300"})
     lease.release()
     assert (rows[led]["leader"], rows[led]["members"]) == ("bellwether", 1)
-    assert rows[led]["generation"] in {entry["generation"] for entry in sidecar.log("decision", group=led)}
+    assert rows[led]["generation"] in {entry["generation"] for entry in instance.log("decision", group=led)}
     assert rows[led]["cause"]
     assert (rows[other]["leader"], rows[other]["generation"]) == ("a member", None)
     assert (rows[other]["unowned"], rows[other]["cross_rack"]) == (0, 0)
     assert (drawn.code, led in drawn.stdout, other in drawn.stdout) == (0, True, True), drawn.text
-    assert [row["group"] for look in watched for row in look] == [led, led]
+    assert [row["group"] for refresh in watched for row in refresh] == [led, led]
 
 
-def looks_of_top(kafka: KafkaCluster, group: str, count: int) -> list[Any]:
+def refreshes_of_top(kafka: KafkaCluster, group: str, count: int) -> list[Any]:
     """So many looks of a `top` that goes on until it is interrupted, which is no failure."""
     command = [*COMMAND, "top", group, "--bootstrap", kafka.bootstrap, "--interval", "0.5", "--output", "json"]
     process = subprocess.Popen(
@@ -290,11 +290,11 @@ def looks_of_top(kafka: KafkaCluster, group: str, count: int) -> list[Any]:
     )
     assert process.stdout is not None
     try:
-        looks = [json.loads(process.stdout.readline()) for _ in range(count)]
+        refreshes = [json.loads(process.stdout.readline()) for _ in range(count)]
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 0
     finally:
         process.kill()
         process.communicate()
-    return looks
+    return refreshes

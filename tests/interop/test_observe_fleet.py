@@ -12,7 +12,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, toml
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 pytestmark = pytest.mark.broker
 
@@ -61,7 +61,7 @@ def test_groups_are_found_by_a_pattern_and_the_file_is_read_again(kafka: KafkaCl
         members = [flock.member("confluent", name, [name], ["range"], rack="az1") for name in names]
         for name, member in zip(names, members, strict=True):
             wait_settled([member], partitions_of({name: 4}))
-        before = rounds(kafka, TEAM_A)
+        before = rebalances(kafka, TEAM_A)
         with Fleet(kafka, address, *entries) as fleet:
             wait_until(lambda: fleet.shown() == {TEAM_A: "stable"}, 60, fleet.tail)
             found = fleet.get(f"/api/groups/{TEAM_A}")
@@ -78,5 +78,5 @@ def test_groups_are_found_by_a_pattern_and_the_file_is_read_again(kafka: KafkaCl
             wait_until(lambda: fleet.shown() == {TEAM_B: "stable"}, 60, fleet.tail)
             (waits,) = fleet.log("restart_needed")
             assert waits["reason"].startswith(f"Group {LED} is to be led, which begins at a start only")
-        assert rounds(kafka, TEAM_A) == before
+        assert rebalances(kafka, TEAM_A) == before
     lease.release()

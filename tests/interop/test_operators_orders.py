@@ -16,7 +16,7 @@ from tests.interop.support.bellwether import Bellwether, ordered, run_to_end, to
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
-from tests.interop.support.streams_led import application, failures, obeying, strangers
+from tests.interop.support.streams_led import application, failures, following, strangers
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_timeline import Happening, Span, Timeline
 from tests.pipeline.topics import decoded, read_until
@@ -40,7 +40,7 @@ def moves_planned(kafka: KafkaCluster, folder: Path, group: str, **settings: Any
 
 @pytest.mark.proof
 @pytest.mark.timeout(300)
-def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_pins_and_bans_are_carried_out_and_end(kafka: KafkaCluster, tmp_path: Path) -> None:
     group, control = "pinned-orders", "pinned-control"
     kafka.create_topic(group, PARTITIONS)
     expected = partitions_of({group: PARTITIONS})
@@ -55,7 +55,7 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
                 owned = {tp: m for m in members for tp in m.owned()}
                 return owned.keys() == expected and holds(owned)
 
-            wait_until(settled, 90, lambda: f"{what}\n{lead.said_of(group)}")
+            wait_until(settled, 90, lambda: f"{what}\n{lead.log_of(group)}")
 
         wait_settled(members, expected, spread=0, limit_s=120)
         ordered(kafka, control, "pin", group, f"{group}-0", "rack:az3")
@@ -80,12 +80,12 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
     group, control, events = "honest-orders", "honest-control", "honest-events"
     kafka.create_topic(group, PARTITIONS)
 
-    def told(code: int, *arguments: str) -> str:
+    def reported(code: int, *arguments: str) -> str:
         ended = run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
         assert ended.code == code, ended.text
         return ended.text
 
-    assert "There is no control topic 'honest-control'" in told(2, "leave", group)
+    assert "There is no control topic 'honest-control'" in reported(2, "leave", group)
     assert control not in kafka.admin.list_topics(timeout=10).topics
     running = Bellwether(kafka, [group], control_topic=control, events={"topic": events})
     with running as lead, Flock(kafka.bootstrap) as flock:
@@ -96,22 +96,22 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
             return lead.log("decision", group=group)
 
         before = len(decisions())
-        assert "No standby has reported" in told(2, "drain")
-        assert "No Bellwether with the group 'honest-ordres' has reported" in told(2, "leave", "honest-ordres")
-        assert "No member is rack:az9; racks are az1, az2, az3." in told(2, "evacuate", group, "rack:az9")
-        assert "is neither a topic nor a partition" in told(2, "pin", group, f"{group}-99", "rack:az1")
-        imagined = told(0, "evacuate", group, "rack:az1", "--dry-run")
+        assert "No standby has reported" in reported(2, "drain")
+        assert "No Bellwether with the group 'honest-ordres' has reported" in reported(2, "leave", "honest-ordres")
+        assert "No member is rack:az9; racks are az1, az2, az3." in reported(2, "evacuate", group, "rack:az9")
+        assert "is neither a topic nor a partition" in reported(2, "pin", group, f"{group}-99", "rack:az1")
+        imagined = reported(0, "evacuate", group, "rack:az1", "--dry-run")
         assert re.search(r"^Plan: [1-9]\d* partitions? moves?, ", imagined, re.MULTILINE), imagined
-        assert "ordered" not in told(0, "orders")
-        told(0, "evacuate", group, "rack:az9", "--force")
+        assert "ordered" not in reported(0, "orders")
+        reported(0, "evacuate", group, "rack:az9", "--force")
         lead.logged("order_changes_nothing", group=group)
         assert len(decisions()) == before, "a round that moves nothing has stopped everybody"
-        said = told(0, "evacuate", group, "rack:az1", "--reason", "new disks", "--wait", "60")
-        assert "It is in effect." in said
-        assert "bellwether unpin honest-orders rack:az1" in said
+        message = reported(0, "evacuate", group, "rack:az1", "--reason", "new disks", "--wait", "60")
+        assert "It is in effect." in message
+        assert "bellwether unpin honest-orders rack:az1" in message
         assert "evacuate of rack:az1 in 'honest-orders' (new disks)" in decisions()[-1]["cause"]
         assert decisions()[-1]["moved"] > 0
-        told(0, "unpin", group, "rack:az1")
+        reported(0, "unpin", group, "rack:az1")
         wait_until(
             lambda: "rack:az1 in 'honest-orders' (new disks): withdrawn" in decisions()[-1]["cause"], 60, lead.tail
         )
@@ -120,8 +120,8 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
     assert copied.code == 0, copied.text
     replayed = run_to_end(["replay", str(history)])
     assert replayed.code == 0, replayed.text
-    said = [record["cause_kind"] for event, record in published(kafka, events) if event == "decision"]
-    assert said.count("ordered") == 2, said
+    message = [record["cause_kind"] for event, record in published(kafka, events) if event == "decision"]
+    assert message.count("ordered") == 2, message
 
 
 def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
@@ -137,7 +137,7 @@ def counting(
 ) -> Iterator[tuple[Application, Bellwether, StreamsApp, Load]]:
     """An application whose policy carries out orders, without instances yet; its next tick is ten minutes away."""
     common = application(kafka, name, probing_interval_ms=600_000, session_timeout_ms=30_000)
-    with obeying(kafka, common, folder, control, keys=300) as (lead, app, load):
+    with following(kafka, common, folder, control, keys=300) as (lead, app, load):
         yield common, lead, app, load
 
 
@@ -154,7 +154,7 @@ def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, t
         leaving, began = app.instances["one"], time.monotonic()
         assert leaving.running
         evacuated = ordered(kafka, control, "evacuate", common.application_id, "rack:az1", "--wait", "150")
-        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
+        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.send)
         took_s = time.monotonic() - began
         print(f"empty after {took_s:.1f} s, where the tick would have come after 600 s\n{evacuated.text}")
         assert took_s < 300
@@ -164,7 +164,7 @@ def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, t
 
 @pytest.mark.proof
 @pytest.mark.timeout(900)
-def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_one_round(
+def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_one_rebalance(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Nobody has a copy of what the rack holds: everything is warmed up elsewhere first, and then handed over."""
@@ -180,13 +180,13 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         held = leaving.running
         assert held
         ordered(kafka, control, "evacuate", common.application_id, "rack:az1", "--reason", "new disks")
-        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
+        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.send)
         app.wait_settled(limit_s=SETTLE_S)
         load.stop()
         app.wait_counted(load.expected)
         line = app.timeline()
         assert line.overlaps() == []
-        waited = {task: rounds_without(common, line, task, began_ms) for task in held}
+        waited = {task: rebalances_without(common, line, task, began_ms) for task in held}
         assert waited
         print(
             f"handed over in {max(waited.values())} round, {longest_gap_ms(line, held, began_ms)} ms at most: {waited}"
@@ -197,10 +197,10 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         assert strangers(kafka, common.application_id) == []
         assert failures(app) == []
         ordered(kafka, control, "unpin", common.application_id, "*")
-        wait_until(lambda: bool(leaving.running), SETTLE_S, app.tell)
+        wait_until(lambda: bool(leaving.running), SETTLE_S, app.send)
 
 
-def rounds_without(app: Application, line: Timeline, task: str, since_ms: int) -> int:
+def rebalances_without(app: Application, line: Timeline, task: str, since_ms: int) -> int:
     """How many generations lie between the one in which its owner gave a task up and the one that gave it to the next:
     1 is the follow-up round. The largest of all its moves since then."""
     spans = [span for span in line.spans[task] if span.end_ms >= since_ms]
@@ -227,13 +227,13 @@ def _generation(app: Application, line: Timeline, task: str, span: Span, event: 
 
     def names_it(h: Happening) -> bool:
         subtopology, partition = map(int, task.split("_"))
-        return any(t in app.sources[subtopology] and p == partition for t, p in h.said["partitions"])
+        return any(t in app.sources[subtopology] and p == partition for t, p in h.message["partitions"])
 
-    said = [h for h in line.ordered if h.instance == span.instance and h.event == event and names_it(h)]
+    message = [h for h in line.ordered if h.instance == span.instance and h.event == event and names_it(h)]
     near = (
-        [h for h in said if h.t_ms <= span.start_ms][-1:]
+        [h for h in message if h.t_ms <= span.start_ms][-1:]
         if event == "assigned"
-        else [h for h in said if h.t_ms >= span.end_ms][:1]
+        else [h for h in message if h.t_ms >= span.end_ms][:1]
     )
-    assert near, f"{span.instance} does not say when {task} was {event}: {json.dumps([h.said for h in said])}"
-    return int(near[0].said["generation"])
+    assert near, f"{span.instance} does not say when {task} was {event}: {json.dumps([h.message for h in message])}"
+    return int(near[0].message["generation"])

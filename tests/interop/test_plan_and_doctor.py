@@ -16,7 +16,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 PARTITIONS = 12
 
 
-def told(command: str, group: str, path: Path, *more: str, code: int = 0) -> Any:
+def reported(command: str, group: str, path: Path, *more: str, code: int = 0) -> Any:
     ended = run_to_end([command, group, *more, "--config", str(path), "--output", "json"])
     assert ended.code == code, ended.text
     return json.loads(ended.stdout)
@@ -57,20 +57,20 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["roundrobin"], rack=f"az{n}") for n in (1, 2, 3)]
         without_rival(kafka, members, group, expected)
-        quiet = rounds(kafka, group)
-        plan = told("plan", group, path)
+        quiet = rebalances(kafka, group)
+        plan = reported("plan", group, path)
         assert plan["moved"] == len(plan["moves"]) > 0
         assert plan["cost"]["before"]["cross_rack"] > plan["cost"]["after"]["cross_rack"] == plan["cross_rack"] == 0
-        explained = told("explain", group, path)
+        explained = reported("explain", group, path)
         assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
         assert {e["stage"] for e in explained} == {"rack locality"}
-        (one,) = told("explain", group, path, plan["moves"][0]["item"])
+        (one,) = reported("explain", group, path, plan["moves"][0]["item"])
         assert [a["owner"] for a in one["alternatives"] if a["chosen"]] == [plan["moves"][0]["target"]]
         drawn = run_to_end(
             ["plan", group, "--config", str(path), "--detailed-exitcode"], environment={"COLUMNS": "200"}
         )
         assert (drawn.code, f"cross rack {plan['cost']['before']['cross_rack']} -> 0" in drawn.stdout) == (4, True)
-        assert rounds(kafka, group) == quiet, "looking has disturbed nobody"
+        assert rebalances(kafka, group) == quiet, "looking has disturbed nobody"
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         wanted = {tp: by_id(ids, member_id) for tp, member_id in placed(plan).items()}
         with Bellwether(kafka, [group], options={"adopt": "take-over", "policy": "rack-first"}):
@@ -95,7 +95,7 @@ def test_a_plan_by_load_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_pa
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["range"]) for _ in range(2)]
         without_rival(kafka, members, group, expected)
-        plan = told("plan", group, path)
+        plan = reported("plan", group, path)
         assert plan["moved"] > 0
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         wanted = {tp: by_id(ids, member_id) for tp, member_id in placed(plan).items()}
@@ -116,7 +116,7 @@ def weigh(kafka: KafkaCluster, group: str, topic: str, sizes: list[float]) -> No
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
-def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_bytes_and_money_between_racks_are_reported(kafka: KafkaCluster, tmp_path: Path) -> None:
     """One member in az1, partitions led in all three racks; 1 MB/s is written to each, and a gigabyte costs 0.02."""
     group, topic = "priced-orders", "priced-weights"
     kafka.create_topic(group, assignment=[(n % 3 + 1,) for n in range(6)])
@@ -133,7 +133,7 @@ def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: P
         member = flock.member("confluent", group, [group], ["range"], rack="az1")
         wait_settled([member], partitions_of({group: 6}))
         for command in ("plan", "describe"):
-            traffic = told(command, group, path)["traffic"]
+            traffic = reported(command, group, path)["traffic"]
             assert traffic["follower_fetching"] is False, "asked of a broker"
             present = traffic["present"]
             assert (present["bytes_per_s"], present["total_bytes_per_s"], present["weighed"]) == (4e6, 6e6, 6)
@@ -144,7 +144,7 @@ def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: P
             }
             drawn = run_to_end([command, group, "--config", str(path)], environment={"COLUMNS": "200"})
             assert "az2 -> az1: 2.00 MB/s, 0.1440 EUR per hour" in drawn.stdout, drawn.text
-        joined = told(
+        joined = reported(
             "simulate", group, path, "--add", "2", "--add-rack", "az2", "--add-rack", "az3", "--policy", "rack-first"
         )
         assert joined[0]["traffic"]["present"]["cost_per_hour"] == 0.288
@@ -178,30 +178,32 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2, 3)]
         wait_settled(members, partitions_of({group: PARTITIONS}))
-        quiet = rounds(kafka, group)
-        (lost,) = told("simulate", group, path, "--without-rack", "az3")
+        quiet = rebalances(kafka, group)
+        (lost,) = reported("simulate", group, path, "--without-rack", "az3")
         assert (lost["kept"], lost["moved"], lost["new"], lost["unowned"]) == (8, 0, 4, 0)
-        joined = told("simulate", group, path, "--add", "1", "--add-rack", "az1")
+        joined = reported("simulate", group, path, "--add", "1", "--add-rack", "az1")
         assert [one["moved"] for one in joined] == [3, 0]
-        assert joined[0]["withheld"] == 3
+        assert joined[0]["pending"] == 3
         assert (joined[1]["kept"], joined[1]["new"]) == (12, 0), "what is handed out was counted when it was planned"
-        (grown,) = told("simulate", group, path, "--topic", f"{group}=24")
+        (grown,) = reported("simulate", group, path, "--topic", f"{group}=24")
         assert (grown["kept"], grown["new"], grown["moved"]) == (12, 12, 0)
         refused = run_to_end(["simulate", group, "--config", str(path), "--without-rack", "az9"])
         assert (refused.code, "az9" in refused.stderr) == (2, True)
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         one = f"member:{next(iter(ids))}"
-        stopped, dead = told("simulate", group, path, "--restart", one, "--crash", one, "--session-timeout-ms", "10000")
+        stopped, dead = reported(
+            "simulate", group, path, "--restart", one, "--crash", one, "--session-timeout-ms", "10000"
+        )
         assert (stopped["items"], stopped["as_it_is"]["seconds"], stopped["by"]) == (4, 3.0, "evacuation")
         assert (dead["as_it_is"]["seconds"], dead["helped"]["seconds"], dead["by"]) == (13.0, 3.2, "guard")
-        assert told("plan", group, path)["dearest_crash"]["items"] == 4
+        assert reported("plan", group, path)["dearest_crash"]["items"] == 4
         drawn = run_to_end(["simulate", group, "--config", str(path), "--remove", one])
         assert "Seconds are upper bounds. Nothing was applied." in drawn.stdout, drawn.text
-        assert rounds(kafka, group) == quiet
+        assert rebalances(kafka, group) == quiet
 
 
 def failing(checks: list[dict[str, str]], verdict: str = "fail") -> dict[str, str]:
-    return {check["name"]: f"{check['said']} {check['remedy']}" for check in checks if check["verdict"] == verdict}
+    return {check["name"]: f"{check['message']} {check['remedy']}" for check in checks if check["verdict"] == verdict}
 
 
 @pytest.mark.timeout(240)
@@ -213,19 +215,19 @@ def test_doctor_names_each_fault(kafka: KafkaCluster, tmp_path: Path) -> None:
 
     def faults(options: Mapping[str, Any], name: str = group, **settings: Any) -> dict[str, str]:
         file = configured(tmp_path, plain, {**lead, **options, "name": name}, **settings)
-        return failing(told("doctor", name, file, code=1))
+        return failing(reported("doctor", name, file, code=1))
 
     with Flock(kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [group], ["range"], rack="az1", instance="payments-1")
         wait_settled([member], partitions_of({group: PARTITIONS}))
-        quiet = rounds(kafka, group)
+        quiet = rebalances(kafka, group)
         well = configured(tmp_path, plain, lead)
-        assert failing(told("doctor", group, well)) == {}
+        assert failing(reported("doctor", group, well)) == {}
         assert "range" in faults({"protocols": ["sticky"]})["protocols"]
         assert "payments-1" in faults({}, instance_id="payments-1")["instance id"]
         session = faults({"session_timeout_ms": 1_900_000})
         assert "1900000" in session["session timeout"]
-        assert rounds(kafka, group) == quiet, "a look disturbs nobody"
+        assert rebalances(kafka, group) == quiet, "a look disturbs nobody"
         member.stop()
         stray = flock.member("confluent", group, [group], ["range"], rack="moon")
         wait_settled([stray], partitions_of({group: PARTITIONS}))
@@ -251,7 +253,7 @@ def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path
     with Flock(secured_kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [group], ["range"], more=client)
         wait_settled([member], partitions_of({group: PARTITIONS}))
-        found = failing(told("doctor", group, path, code=1))
+        found = failing(reported("doctor", group, path, code=1))
         assert f"READ on Group '{group}'" in found["group ACL"]
         assert f"DESCRIBE on Topic '{group}'" in found["topic ACLs"]
 

@@ -15,7 +15,7 @@ from tests.interop.support.bellwether import Bellwether, Ended, ordered, run_to_
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
-from tests.interop.support.streams_led import application, obeying
+from tests.interop.support.streams_led import application, following
 
 PARTITIONS = 6
 SESSION_MS = 120_000  # for this long a static member that is away is counted
@@ -34,7 +34,7 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
     kafka.create_topic(group, PARTITIONS)
     expected = partitions_of({group: PARTITIONS})
 
-    def told(*arguments: str) -> Ended:
+    def reported(*arguments: str) -> Ended:
         return run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
 
     def fetched(path: str) -> str:
@@ -60,8 +60,8 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         wait_settled(members, expected, spread=0, limit_s=120)
         leaving, others = members[0], members[1:]
 
-        ended = told("evacuate", group, "member:app-1", "--wait", "60")
-        assert ended.code == 0, ended.text + lead.said_of(group)
+        ended = reported("evacuate", group, "member:app-1", "--wait", "60")
+        assert ended.code == 0, ended.text + lead.log_of(group)
         assert not leaving.owned(), "nothing runs on it when the command returns"
         leaving.stop()
         former = listed("app-1")
@@ -74,7 +74,7 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         assert not ConsumerProtocolAssignment.decode(away.assignment).partitions, (
             "nothing is given to it while it is away"
         )
-        assert "it is empty now" in told("orders").text
+        assert "it is empty now" in reported("orders").text
         (status,) = json.loads(fetched("/api/groups"))
         ((shown,), handed_over) = status["emptying"], paused(fetched("/metrics"), CauseKind.ORDERED)
         assert (shown["where"], shown["stage"]) == ("member:app-1", "empty"), "the page says what is being emptied"
@@ -86,17 +86,17 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         leaving.start()
         wait_settled(members, expected, spread=0, limit_s=60)
         print(f"its share was back {time.monotonic() - began:.1f} s after its start")
-        assert "app-1" not in told("orders").text
+        assert "app-1" not in reported("orders").text
         assert any("member:app-1 in 'restarted': it is back" in one["cause"] for one in lead.log("decision"))
 
-        refused = told("evacuate", group, "member:app-2", "--remove")
+        refused = reported("evacuate", group, "member:app-2", "--remove")
         assert refused.code == 2
         assert "member:app-2 still has work" in refused.text
-        assert told("evacuate", group, "member:app-2", "--wait", "60").code == 0
+        assert reported("evacuate", group, "member:app-2", "--wait", "60").code == 0
         members[1].stop()
         began = time.monotonic()
-        removed = told("evacuate", group, "member:app-2", "--remove", "--wait", "30")
-        assert removed.code == 0, removed.text + lead.said_of(group)
+        removed = reported("evacuate", group, "member:app-2", "--remove", "--wait", "30")
+        assert removed.code == 0, removed.text + lead.log_of(group)
         took_s = time.monotonic() - began
         assert listed("app-2") is None
         print(f"removed {took_s:.1f} s after the order, with a session of {SESSION_MS // 1000} s")
@@ -106,7 +106,7 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
 
 
 @pytest.mark.timeout(600)
-def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_when_it_is_back(
+def test_an_evacuated_cooperative_consumer_that_does_not_leave_is_not_waited_for_when_it_is_back(
     kafka: KafkaCluster,
 ) -> None:
     """A consumer of librdkafka that has nothing does not leave when it closes: its session would hold the rebalance."""
@@ -114,7 +114,7 @@ def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_w
     kafka.create_topic(group, PARTITIONS)
     expected = partitions_of({group: PARTITIONS})
 
-    def told(*arguments: str) -> Ended:
+    def reported(*arguments: str) -> Ended:
         return run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
 
     with Bellwether(kafka, [group], control_topic=control) as lead, Flock(kafka.bootstrap) as flock:
@@ -127,8 +127,8 @@ def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_w
             for number in (1, 2, 3)
         ]
         wait_settled(members, expected, spread=0, limit_s=120)
-        ended = told("evacuate", group, "member:emptied-1", "--wait", "60")
-        assert ended.code == 0, ended.text + lead.said_of(group)
+        ended = reported("evacuate", group, "member:emptied-1", "--wait", "60")
+        assert ended.code == 0, ended.text + lead.log_of(group)
         members[0].stop()
         former = {m.member_id for m in describe(kafka.bootstrap, group).members if m.client_id == "emptied-1"}
         assert len(former) == 1, "it has closed, and is a member still"
@@ -143,7 +143,7 @@ def test_an_emptied_cooperative_consumer_that_does_not_leave_is_not_waited_for_w
 
 
 @pytest.mark.timeout(600)
-def test_threads_of_an_emptied_application_with_a_client_id_are_not_waited_for_when_it_is_back(
+def test_threads_of_an_evacuated_application_with_a_client_id_are_not_waited_for_when_it_is_back(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """As with a preStop hook: nobody removes the members of the stopped process, and with client.id set no ghost is
@@ -151,18 +151,18 @@ def test_threads_of_an_emptied_application_with_a_client_id_are_not_waited_for_w
     control, session_ms = "restarted-app-control", 45_000
     settings = {"threads": 2, "standbys": 1, "guarantee": "exactly_once_v2", "session_timeout_ms": session_ms}
     common = application(kafka, "restarted-app", **settings)
-    with obeying(kafka, common, tmp_path, control) as (_, app, load):
+    with following(kafka, common, tmp_path, control) as (_, app, load):
         load.produce(1_000)
         one, two = app.add("one"), app.add("two")
         app.wait_settled(spread=1, limit_s=240)
         load.start(100)
         ordered(kafka, control, "evacuate", common.application_id, "member:one", "--wait", "60")
-        wait_until(lambda: two.running == common.tasks, 30, app.tell)
-        assert one.stop() == 0, app.tell()
+        wait_until(lambda: two.running == common.tasks, 30, app.send)
+        assert one.stop() == 0, app.send()
         former = {m.member_id for m in describe(kafka.bootstrap, common.application_id).members}
         began = time.monotonic()
         app.start("one")
-        wait_until(lambda: bool(one.running) and app.complete(), 240, app.tell)
+        wait_until(lambda: bool(one.running) and app.complete(), 240, app.send)
         took_s = time.monotonic() - began
         print(f"its tasks were back {took_s:.1f} s after its start, with a session of {session_ms / 1000:.0f} s")
         assert took_s < session_ms / 1000 / 2

@@ -19,8 +19,8 @@ SESSION_MS = 120_000  # nobody is thrown out while the test looks
 
 
 def answer(address: str, path: str) -> tuple[int, str]:
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as said:
-        return said.status, said.read().decode().strip()
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as message:
+        return message.status, message.read().decode().strip()
 
 
 @pytest.mark.proof
@@ -40,18 +40,18 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         RawMember(kafka.bootstrap, GROUP, protocols, session_ms=SESSION_MS) as first,
         RawMember(kafka.bootstrap, GROUP, protocols, session_ms=SESSION_MS) as second,
     ):
-        first.round()
+        first.rebalance()
         wait_until(lambda: state() == "Stable", 60, lead.tail)
-        joining = threading.Thread(target=second.round, daemon=True)
+        joining = threading.Thread(target=second.rebalance, daemon=True)
         joining.start()
         # The round is held up until the first member joins again, for as long as its rebalance timeout (30 s).
         wait_until(lambda: state() == "PreparingRebalance", 60, lead.tail)
-        told = [answer(address, path) for path in ("/livez", "/readyz", "/livez", "/readyz")]
+        reported = [answer(address, path) for path in ("/livez", "/readyz", "/livez", "/readyz")]
         leading = 'bellwether_group_leading{group="probed-orders"} 1.0' in answer(address, "/metrics")[1]
         still = state()
-        first.round()
+        first.rebalance()
         joining.join(60)
-        assert told == [(200, "ok")] * 4
+        assert reported == [(200, "ok")] * 4
         assert leading
         assert still == "PreparingRebalance", "the answers came while the leader waited"
         assert not joining.is_alive()

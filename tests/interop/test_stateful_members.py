@@ -81,19 +81,19 @@ class Counting:
         self.process.kill()
         self.process.wait(15)
 
-    def told(self) -> str:
+    def reported(self) -> str:
         self._stderr.seek(0)
         return f"{self.name}: {self.history[-3:]}, running {sorted(self.running)}, {self._stderr.read()[-800:]}"
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if said["event"] == "assigned":
-                self.history.append({kind: said[kind] for kind in ("active", "standby", "warmup")})
-                self.running &= set(said["active"])
-            elif said["event"] == "running":
-                self.running.add(said["task"])
+            message: dict[str, Any] = json.loads(line)
+            if message["event"] == "assigned":
+                self.history.append({kind: message[kind] for kind in ("active", "standby", "warmup")})
+                self.running &= set(message["active"])
+            elif message["event"] == "running":
+                self.running.add(message["task"])
 
 
 def produce(kafka: KafkaCluster, topic: str, records: int, expected: Counter[str]) -> None:
@@ -154,21 +154,21 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
     }
     with Bellwether(kafka, [group], options=options) as lead:
 
-        def telling(*members: Counting) -> str:
-            return "\n".join([*(m.told() for m in members), lead.tail()])
+        def sending(*members: Counting) -> str:
+            return "\n".join([*(m.reported() for m in members), lead.tail()])
 
         def counting(name: str) -> Counting:
             return Counting(kafka, group, topic, tmp_path, name)
 
         with counting("one") as one, counting("two") as two:
             both = (one, two)
-            wait_until(lambda: settled(both, [3, 3]), 40, lambda: telling(*both))
-            wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 30, lambda: telling(*both))
+            wait_until(lambda: settled(both, [3, 3]), 40, lambda: sending(*both))
+            wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 30, lambda: sending(*both))
             assert all(set(m.assigned["standby"]) == set(range(TASKS)) - set(m.assigned["active"]) for m in both)
 
             with counting("three") as three:
                 trio = (one, two, three)
-                wait_until(lambda: settled(trio, [2, 2, 2]), 60, lambda: telling(*trio))
+                wait_until(lambda: settled(trio, [2, 2, 2]), 60, lambda: sending(*trio))
                 first = next(given for given in three.history if any(given.values()))
                 assert first["active"] == []
                 prepared = {t for given in three.history for t in (*given["warmup"], *given["standby"])}
@@ -180,7 +180,7 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
                 survivors = (two, three)
                 before = [len(m.history) for m in survivors]
                 one.kill()
-                wait_until(lambda: settled(survivors, [3, 3]), 60, lambda: telling(*survivors))
+                wait_until(lambda: settled(survivors, [3, 3]), 60, lambda: sending(*survivors))
                 for member, seen in zip(survivors, before, strict=True):
                     for number, given in enumerate(member.history[seen:], start=seen):
                         taken = (set(given["active"]) - set(member.history[number - 1]["active"])) & lost
@@ -188,5 +188,5 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
                         copies = {t for had in member.history[:number] for kind in had.values() for t in kind}
                         assert taken <= copies, "who has a copy takes over"
                 produce(kafka, topic, RECORDS // 2, expected)
-                wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 40, lambda: telling(*survivors))
+                wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 40, lambda: sending(*survivors))
         assert lead.logged("streams_decision", group=group, source="plan", policy="streams-ha")

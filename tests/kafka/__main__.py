@@ -63,22 +63,22 @@ def main(words: Sequence[str]) -> int:
         classes = [name for name in CLASSES[policy] if not chosen.classes or simple(name) in chosen.classes]
         if not classes:
             continue
-        began, told = time.monotonic(), listed(policy, release)
+        began, reported = time.monotonic(), listed(policy, release)
         try:
-            ran = run(java(KAFKA_TESTS[release]), classes, policy, ahead(told))
+            ran = run(java(KAFKA_TESTS[release]), classes, policy, ahead(reported))
         except MissingToolError as missing:
             print(f"Kafka's unit tests were not run: {missing}.", file=sys.stderr)
             return 2
-        results.append(Result(release, policy, tuple(map(simple, classes)), ran, told))
+        results.append(Result(release, policy, tuple(map(simple, classes)), ran, reported))
         draw(results[-1], time.monotonic() - began)
-    found = [trouble for result in results for trouble in told_of(result)]
+    found = [trouble for result in results for trouble in reported_of(result)]
     for trouble in found:
         print(f"NOT AS LISTED: {trouble}")
     return 1 if found else 0
 
 
-def told_of(result: Result) -> list[str]:
-    found = troubles(result.ran, result.told, frozenset(result.classes))
+def reported_of(result: Result) -> list[str]:
+    found = troubles(result.ran, result.reported, frozenset(result.classes))
     return [f"{result.release}, {result.policy}: {trouble}" for trouble in found]
 
 

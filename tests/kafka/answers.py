@@ -37,7 +37,7 @@ def consumers(question: Question) -> dict[str, Any]:
         "assignments": {member: base64.b64encode(blob).decode() for member, blob in decision.assignments},
         "withheld": [
             [*plan.cluster.name(flat), plan.group.members[int(plan.owner[flat])].member_id]
-            for flat in np.flatnonzero(plan.withheld).tolist()
+            for flat in np.flatnonzero(plan.pending).tolist()
         ],
     }
 

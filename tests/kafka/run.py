@@ -38,7 +38,7 @@ class Compared:
     method: str
     name: str
     same: bool
-    ours: Mapping[str, float]
+    own: Mapping[str, float]
     theirs: Mapping[str, float]
     at_rest: tuple[Mapping[str, float], Mapping[str, float]] | None = None
 
@@ -75,6 +75,6 @@ def read(report: str) -> Ran:
         if kind == "test":
             cases.append(Case(**line))
         else:
-            ahead = tuple(line[side].pop("at rest", None) for side in ("ours", "theirs"))
+            ahead = tuple(line[side].pop("at rest", None) for side in ("own", "theirs"))
             compared.append(Compared(**line, at_rest=None if None in ahead else ahead))
     return Ran(tuple(cases), tuple(compared))

@@ -15,7 +15,7 @@ class Result:
     policy: str
     classes: tuple[str, ...]
     ran: Ran
-    told: Differing
+    reported: Differing
 
     def cases(self, test_class: str) -> list[Case]:
         return [case for case in self.ran.cases if case.test_class == test_class]
@@ -30,11 +30,11 @@ def draw(result: Result, seconds: float) -> None:
         print(f"{name:46} {len(cases):6} {_asked(cases):6} {_passed(cases):6} {slowest:7.1f}s")
     cases = list(result.ran.cases)
     for case in cases:
-        if case.failure and (case.test_class, case.method) not in result.told:
+        if case.failure and (case.test_class, case.method) not in result.reported:
             print(f"  {case.test_class}.{case.method} {case.name}: {case.failure[:300]}")
     print(f"{'all':46} {len(cases):6} {_asked(cases):6} {_passed(cases):6}")
     plans = result.ran.compared
-    same, bad = sum(plan.same for plan in plans), sum(bool(worse(plan.ours, plan.theirs)) for plan in plans)
+    same, bad = sum(plan.same for plan in plans), sum(bool(worse(plan.own, plan.theirs)) for plan in plans)
     print(
         f"plans beside Kafka's: {len(plans)}, the same {same}, as good or better {len(plans) - same - bad}, worse {bad}"
     )

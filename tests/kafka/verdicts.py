@@ -38,9 +38,9 @@ Differing = Mapping[tuple[str, str], Listed]
 
 def listed(policy: str, release: str, text: str | None = None) -> Differing:
     """The reviewed file for one policy, by test class and method. Raises ValueError for a kind that there is not."""
-    told = yaml.safe_load(DIFFERING.read_text(encoding="utf-8") if text is None else text)
+    reported = yaml.safe_load(DIFFERING.read_text(encoding="utf-8") if text is None else text)
     found: dict[tuple[str, str], Listed] = {}
-    for test_class, tests in told.get(policy, {}).items():
+    for test_class, tests in reported.get(policy, {}).items():
         for method, entry in tests.items():
             fails = _of_release(entry["fails"], release)
             if entry["kind"] not in KINDS:
@@ -55,27 +55,27 @@ def _of_release(fails: Any, release: str) -> int:
     return number
 
 
-def worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
+def worse(own: Mapping[str, float], theirs: Mapping[str, float]) -> str:
     """In what our plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are equal."""
-    for name, mine in ours.items():
+    for name, mine in own.items():
         if abs(mine - theirs[name]) > _LEAST:
             return f"{name} {mine:g} > {theirs[name]:g}" if mine > theirs[name] else ""
     return ""
 
 
-def ahead(told: Differing) -> list[str]:
+def ahead(reported: Differing) -> list[str]:
     """The methods of which a run has to compare what plans come to."""
-    return sorted(method for (_, method), entry in told.items() if entry.kind == LATER)
+    return sorted(method for (_, method), entry in reported.items() if entry.kind == LATER)
 
 
-def troubles(ran: Ran, told: Differing, classes: frozenset[str]) -> list[str]:
+def troubles(ran: Ran, reported: Differing, classes: frozenset[str]) -> list[str]:
     """What is not as the reviewed file says, one sentence each."""
     failed: dict[tuple[str, str], int] = {}
     for case in ran.cases:
         if case.failure:
             failed[case.test_class, case.method] = failed.get((case.test_class, case.method), 0) + 1
-    found = [f"{test}.{method} fails and is not listed" for test, method in sorted(failed.keys() - told.keys())]
-    for (test, method), entry in told.items():
+    found = [f"{test}.{method} fails and is not listed" for test, method in sorted(failed.keys() - reported.keys())]
+    for (test, method), entry in reported.items():
         if test in classes:
             found += _judge(f"{test}.{method}", entry, failed.get((test, method), 0), _plans(ran, test, method))
     for test in sorted(classes):
@@ -113,11 +113,11 @@ def _refused(plans: list[Compared]) -> list[Compared]:
 def _another(plan: Compared) -> str:
     if plan.same:
         return ""
-    return f"as a matter of order, and a plan is another one ({worse(plan.ours, plan.theirs) or 'as good'})"
+    return f"as a matter of order, and a plan is another one ({worse(plan.own, plan.theirs) or 'as good'})"
 
 
 def _worse(plan: Compared) -> str:
-    text = worse(plan.ours, plan.theirs)
+    text = worse(plan.own, plan.theirs)
     return f"a plan is worse than Kafka's: {text}" if text else ""
 
 
@@ -126,16 +126,16 @@ def _worse_later(plan: Compared) -> str:
         return ""
     if plan.at_rest is None:
         return "nobody looked what a plan comes to"
-    ours, theirs = plan.at_rest
-    text = worse(ours, theirs)
-    if not text and ours["moves"] >= theirs["moves"]:
+    own, theirs = plan.at_rest
+    text = worse(own, theirs)
+    if not text and own["moves"] >= theirs["moves"]:
         text = "no fewer moves"
     return f"a plan comes to something worse than Kafka's: {text}" if text else ""
 
 
 def _no_more_racks(plan: Compared) -> str:
-    ours, theirs = plan.ours.get(SHARED, 0), plan.theirs.get(SHARED, 0)
-    return _worse(plan) or ("" if ours < theirs else "the copies of a plan are on no more racks than Kafka's")
+    own, theirs = plan.own.get(SHARED, 0), plan.theirs.get(SHARED, 0)
+    return _worse(plan) or ("" if own < theirs else "the copies of a plan are on no more racks than Kafka's")
 
 
 SHARED = "shared racks"

@@ -18,7 +18,8 @@ FAULT_CALLS = 100
 
 def line(what: str, found: Called) -> str:
     share = found.served / found.calls
-    times = f"p50 {found.p50_us / 1e3:.2f} ms, p99 {found.p99_us / 1e3:.2f} ms, worst {found.worst_us / 1e3:.1f} ms"
+    p50, p99, worst = (micros / 1e3 for micros in (found.p50_micros, found.p99_micros, found.worst_micros))
+    times = f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, worst {worst:.1f} ms"
     moved = f"moved by fallback {found.moved_by_fallback}, invalid {found.faults}"
     return f"{what}: {times}, plans {share:.1%}, {moved}, crossing {found.crossing}"
 

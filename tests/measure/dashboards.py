@@ -287,7 +287,7 @@ def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
     assert ordered.code == 0, ordered.text
     with RawMember(cluster.bootstrap, STRANGE, [("stream", b"\x00")]) as strange:
         try:
-            strange.round()
+            strange.rebalance()
         except (RawError, TimeoutError) as error:
             print(f"the strange member was told {error}", file=sys.stderr)
 
@@ -329,10 +329,12 @@ def main() -> int:
         answers = [(query, prometheus.series(query.text)) for query in queries()]
         scraped = {name: prometheus.series(sample) for name, sample in documented().items()}
         sick = [*prometheus.sick_rules(), *missing_to_smoke(f"http://{address}", prometheus.url)]
-    return tell(answers, scraped, sick, time.monotonic() - began)
+    return print_result(answers, scraped, sick, time.monotonic() - began)
 
 
-def tell(answers: Sequence[tuple[Query, int]], scraped: Mapping[str, int], sick: Sequence[str], took_s: float) -> int:
+def print_result(
+    answers: Sequence[tuple[Query, int]], scraped: Mapping[str, int], sick: Sequence[str], took_s: float
+) -> int:
     """Prints everything; the exit code."""
     table = Table("where", "query", "series")
     for query, series in answers:

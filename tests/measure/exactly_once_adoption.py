@@ -23,7 +23,7 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
 from tests.interop.support.members import wait_until
-from tests.interop.support.rounds import last_round, rounds
+from tests.interop.support.rebalances import last_rebalance, rebalances
 from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
@@ -112,7 +112,7 @@ class Stage:
     @property
     def leader(self) -> str:
         """The instance whose thread led the last rebalance, INSTANCE for Bellwether."""
-        member = last_round(self.cluster, self.group).leader
+        member = last_rebalance(self.cluster, self.group).leader
         if member.startswith(INSTANCE):
             return INSTANCE
         for name, instance in self.app.instances.items():
@@ -135,7 +135,7 @@ class Stage:
     def restart(self, name: str) -> None:
         instance = self.app.instances[name]
         os.kill(instance.pid, signal.SIGTERM)
-        wait_until(lambda: not instance.alive, 60, self.app.tell)
+        wait_until(lambda: not instance.alive, 60, self.app.send)
         instance.stop()
         if self.variant.static and not self.variant.guarded:
             self._state(f"{name}-1")
@@ -152,20 +152,20 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
         stage.watch()
         stage.load.start(PER_SECOND)
         time.sleep(2)
-        began, generation = time.time(), last_round(cluster, stage.group).generation
+        began, generation = time.time(), last_rebalance(cluster, stage.group).generation
 
-        def say_at(at: float, text: str) -> None:
+        def echo_at(at: float, text: str) -> None:
             found.transcript.append(f"{at - began:6.1f} s  {text.strip()}")
 
-        def say(text: str) -> None:
-            say_at(time.time(), text)
+        def echo(text: str) -> None:
+            echo_at(time.time(), text)
 
         first = stage.leader
-        say(f"a thread of {first} leads, generation {generation}")
+        echo(f"a thread of {first} leads, generation {generation}")
         order = sorted(INSTANCES, key=lambda name: (name == first) == variant.leader_last)
         for name in order * cycles:
             restarted_ms = int(time.time() * 1000)
-            say(f"{name} is restarted")
+            echo(f"{name} is restarted")
             stage.restart(name)
             found.restarts += 1
             ended_ms = int(time.time() * 1000)
@@ -176,18 +176,18 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
                 if seen.t_ms >= restarted_ms and (
                     (seen.instance == name and seen.event in STEPS) or seen.event == "assigned"
                 ):
-                    say_at(seen.t_ms / 1000, f"{seen.instance} {seen.event} {seen.said.get('state', '')}")
-            for ended in rounds(cluster, stage.group, generation):
+                    echo_at(seen.t_ms / 1000, f"{seen.instance} {seen.event} {seen.message.get('state', '')}")
+            for ended in rebalances(cluster, stage.group, generation):
                 generation = ended.generation
-                say(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")
-            say(f"{name} is back; the longest pause of a task was {longest:.1f} s; {stage.leader} leads")
+                echo(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")
+            echo(f"{name} is back; the longest pause of a task was {longest:.1f} s; {stage.leader} leads")
             if stage.leader == INSTANCE:
                 found.adopted = True
                 break
         stage.load.stop()
         found.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
         found.overlaps = stage.app.timeline().overlaps()
-        say(f"{found.counted} records were counted, each once")
+        echo(f"{found.counted} records were counted, each once")
         found.guards = [f"{name}: {one.complaints()}" for name, one in stage.app.instances.items() if variant.guarded]
         found.bellwether = [
             f"{entry.get('timestamp', '')} {entry['what']}: {entry['reason']}"

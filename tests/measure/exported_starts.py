@@ -67,7 +67,7 @@ class Starts:
     """The JVM in which instances are started; a context manager."""
 
     def __init__(self) -> None:
-        self._said: list[dict[str, Any]] = []
+        self._message: list[dict[str, Any]] = []
         self._directory = TemporaryDirectory(prefix="bellwether-starts-", ignore_cleanup_errors=True)
         command = java().command("bellwether.StartsMain", options=OPTIONS)
         self._log = Path(self._directory.name, "stderr.log").open("ab")  # noqa: SIM115 - until __exit__
@@ -92,19 +92,19 @@ class Starts:
     @contextmanager
     def started(self, app: Application, bootstrap: str, instances: int) -> Iterator[list[dict[str, Any]]]:
         """Instances of an application, as long as the block runs, and what they say, which grows."""
-        said: list[dict[str, Any]] = []
-        self._said = said
+        message: list[dict[str, Any]] = []
+        self._message = message
         state = Path(self._directory.name, app.application_id)
         words = [f"{key}={value}" for key, value in app.arguments(bootstrap, state).items()]
-        self._tell(" ".join(["start", str(instances), *words]))
+        self._send(" ".join(["start", str(instances), *words]))
         try:
-            yield said
+            yield message
         finally:
-            self._tell("stop")
-            wait_until(lambda: any(s["event"] == "stopped" for s in said), LIMIT_S, lambda: "it does not stop")
+            self._send("stop")
+            wait_until(lambda: any(s["event"] == "stopped" for s in message), LIMIT_S, lambda: "it does not stop")
             shutil.rmtree(state, ignore_errors=True)
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -112,7 +112,7 @@ class Starts:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._said.append(json.loads(line))
+            self._message.append(json.loads(line))
 
 
 def measured(cluster: KafkaCluster, starts: Starts, run: int) -> Iterator[Start]:
@@ -127,9 +127,9 @@ def measured(cluster: KafkaCluster, starts: Starts, run: int) -> Iterator[Start]
             load.produce(RECORDS)
     with leading(cluster, [app for leader, app in planned if leader != "java"]):
         for leader, app in planned:
-            with starts.started(app, cluster.bootstrap, INSTANCES) as said:
-                wait_until(partial(rests, said, app), LIMIT_S, partial(last_words, said))
-                _, all_s, settled_s = seconds(said, app)
+            with starts.started(app, cluster.bootstrap, INSTANCES) as message:
+                wait_until(partial(rests, message, app), LIMIT_S, partial(last_words, message))
+                _, all_s, settled_s = seconds(message, app)
             check_leader(cluster, app.application_id, leader)
             yield Start(app.topology, leader, run, all_s, settled_s)
 
@@ -148,20 +148,20 @@ def leading(cluster: KafkaCluster, apps: Sequence[Application]) -> Iterator[Bell
             yield process
 
 
-def last_words(said: Sequence[dict[str, Any]]) -> str:
-    return json.dumps(said[-5:])
+def last_words(message: Sequence[dict[str, Any]]) -> str:
+    return json.dumps(message[-5:])
 
 
 def stable(cluster: KafkaCluster, group: str) -> bool:
     return describe(cluster.bootstrap, group).state == "Stable"
 
 
-def times(said: Sequence[dict[str, Any]], app: Application) -> tuple[int, int, int, int]:
+def times(message: Sequence[dict[str, Any]], app: Application) -> tuple[int, int, int, int]:
     """Milliseconds by the JVM's clock, 0 for what did not happen yet: the start, the first record, the moment at which
     every task ran, the last change."""
     started = record = complete = changed = 0
     running: list[str] = []
-    for line in list(said):
+    for line in list(message):
         match line["event"]:
             case "started":
                 started = line["t_ms"]
@@ -180,14 +180,14 @@ def times(said: Sequence[dict[str, Any]], app: Application) -> tuple[int, int, i
     return started, record, complete, changed if frozenset(running) == app.tasks else 0
 
 
-def rests(said: Sequence[dict[str, Any]], app: Application) -> bool:
+def rests(message: Sequence[dict[str, Any]], app: Application) -> bool:
     """Whether every task runs and nothing has changed for a while."""
-    _, record, _, changed = times(said, app)
+    _, record, _, changed = times(message, app)
     return bool(record and changed) and time.time() - changed / 1000 > QUIET_S
 
 
-def seconds(said: Sequence[dict[str, Any]], app: Application) -> tuple[float, ...]:
-    started, *happened = times(said, app)
+def seconds(message: Sequence[dict[str, Any]], app: Application) -> tuple[float, ...]:
+    started, *happened = times(message, app)
     return tuple((at - started) / 1000 for at in happened)
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instances import ACQUAINTED_S, InstanceSet, LeaderPlace, strangers, timed
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import last_round, rounds
-from tests.interop.support.sidecars import ACQUAINTED_S, Seat, SidecarSet, strangers, timed
+from tests.interop.support.rebalances import last_rebalance, rebalances
 
 GROUP, TOPIC, CONTROL = "failover", "failover", "failover-control"
 PARTITIONS = 12
@@ -42,8 +42,8 @@ class Trials:
 class Stage:
     """Two sidecars and two Java members in one group, at rest."""
 
-    def __init__(self, cluster: KafkaCluster, sidecars: SidecarSet, flock: Flock, seat: Seat) -> None:
-        self.cluster, self.sidecars, self.flock, self.seat = cluster, sidecars, flock, seat
+    def __init__(self, cluster: KafkaCluster, instances: InstanceSet, flock: Flock, member_entry: LeaderPlace) -> None:
+        self.cluster, self.instances, self.flock, self.member_entry = cluster, instances, flock, member_entry
         self.members = [self._member(), self._member()]
         self.settle()
 
@@ -52,28 +52,28 @@ class Stage:
 
     def killed_at_rest(self, trials: Trials) -> None:
         """kill -9 of the leader while nothing happens; the group must not notice."""
-        generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
-        holder, leader = self.seat.holder, self.sidecars.leader(GROUP)
+        generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
+        holder, leader = self.member_entry.holder, self.instances.leader(GROUP)
         began = timed(leader.kill)
-        trials.took_s.append(self.seat.next_holder(holder, KILLED_S_MAX + 10) - began)
+        trials.took_s.append(self.member_entry.next_holder(holder, KILLED_S_MAX + 10) - began)
         time.sleep(0.5)
-        if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
+        if rebalances(self.cluster, GROUP, generation) or self._seen() != seen:
             trials.broken.append("members noticed")
-        first = next(p for p in self.sidecars.processes if p is not leader)
-        if self.sidecars.leader(GROUP) is not first:
+        first = next(p for p in self.instances.processes if p is not leader)
+        if self.instances.leader(GROUP) is not first:
             trials.broken.append("not the first standby by id took over")
         self._back(leader)
 
     def killed_in_a_rebalance(self, trials: Trials) -> None:
         """kill -9 while members join; the time is until every partition has an owner again."""
-        generation = last_round(self.cluster, GROUP).generation
-        holder, leader = self.seat.holder, self.sidecars.leader(GROUP)
+        generation = last_rebalance(self.cluster, GROUP).generation
+        holder, leader = self.member_entry.holder, self.instances.leader(GROUP)
         late = self._member()
-        wait_until(lambda: self.seat.state != "Stable", 20, lambda: "no rebalance has begun")
+        wait_until(lambda: self.member_entry.state != "Stable", 20, lambda: "no rebalance has begun")
         began = timed(leader.kill)
-        self.seat.next_holder(holder, KILLED_S_MAX + 10)
+        self.member_entry.next_holder(holder, KILLED_S_MAX + 10)
         self.members.append(late)
-        wait_until(self._all_owned, SETTLE_S, self.sidecars.tails)
+        wait_until(self._all_owned, SETTLE_S, self.instances.tails)
         trials.took_s.append(time.monotonic() - began)
         trials.broken += [f"led by {r.leader}" for r in strangers(self.cluster, GROUP, generation)]
         self._back(leader)
@@ -82,50 +82,50 @@ class Stage:
 
     def drained(self, trials: Trials) -> None:
         """An order to drain: from its sending to another member id in our seat."""
-        generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
-        holder = self.seat.holder
-        began = self.sidecars.drain()
-        trials.took_s.append(self.seat.next_holder(holder, 20) - began)
+        generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
+        holder = self.member_entry.holder
+        began = self.instances.drain()
+        trials.took_s.append(self.member_entry.next_holder(holder, 20) - began)
         time.sleep(0.5)
-        if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
+        if rebalances(self.cluster, GROUP, generation) or self._seen() != seen:
             trials.broken.append("members noticed")
         time.sleep(ACQUAINTED_S)
 
     def paused(self, trials: Trials) -> None:
         """SIGSTOP until another one leads, then SIGCONT: the paused one must find itself fenced and stand by."""
-        generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
-        holder, leader = self.seat.holder, self.sidecars.leader(GROUP)
-        stood_by = len(leader.log("standby_stands_by"))
+        generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
+        holder, leader = self.member_entry.holder, self.instances.leader(GROUP)
+        released = len(leader.log("lead_released"))
         os.kill(leader.pid, signal.SIGSTOP)
         began = time.monotonic()
         try:
-            trials.took_s.append(self.seat.next_holder(holder, KILLED_S_MAX + 10) - began)
+            trials.took_s.append(self.member_entry.next_holder(holder, KILLED_S_MAX + 10) - began)
         finally:
             os.kill(leader.pid, signal.SIGCONT)
-        wait_until(lambda: len(leader.log("standby_stands_by")) > stood_by, 20, leader.tail)
+        wait_until(lambda: len(leader.log("lead_released")) > released, 20, leader.tail)
         time.sleep(ACQUAINTED_S)
-        if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
+        if rebalances(self.cluster, GROUP, generation) or self._seen() != seen:
             trials.broken.append("members noticed")
 
     def rolled(self, trials: Trials) -> None:
         """Every sidecar is stopped and started, one after the other; the time is the longest hand-over."""
-        generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
+        generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
         took = 0.0
-        for process in self.sidecars.processes:
-            holder, leads = self.seat.holder, process is self.sidecars.leader(GROUP)
+        for process in self.instances.processes:
+            holder, leads = self.member_entry.holder, process is self.instances.leader(GROUP)
             began = time.monotonic()
             code = process.stop()
             if code:
                 trials.broken.append(f"exit code {code}")
             if leads:
-                this = self.seat.next_holder(holder, 20) - began
+                this = self.member_entry.next_holder(holder, 20) - began
                 took = max(took, this)
                 if this > trials.promise_s:
-                    print(f"{this:.3f} s from {time.time() - (time.monotonic() - began):.3f}", self.sidecars.tails())
-            self.sidecars.start(process)
+                    print(f"{this:.3f} s from {time.time() - (time.monotonic() - began):.3f}", self.instances.tails())
+            self.instances.start(process)
             time.sleep(ACQUAINTED_S)
         trials.took_s.append(took)
-        if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
+        if rebalances(self.cluster, GROUP, generation) or self._seen() != seen:
             trials.broken.append("members noticed")
 
     def _all_owned(self) -> bool:
@@ -133,8 +133,8 @@ class Stage:
         return len(owned) == PARTITIONS == len(set(owned)) and all(member.owned() for member in self.members)
 
     def _back(self, process: object) -> None:
-        (dead,) = [p for p in self.sidecars.processes if p is process]
-        self.sidecars.start(dead)
+        (dead,) = [p for p in self.instances.processes if p is process]
+        self.instances.start(dead)
         time.sleep(ACQUAINTED_S)
 
     def _seen(self) -> list[int]:
@@ -144,7 +144,7 @@ class Stage:
         return self.flock.member("java", GROUP, [TOPIC], ["range"])
 
 
-def run(cluster: KafkaCluster, trials: int, restarts: int, sidecars_count: int = 2) -> list[Trials]:
+def run(cluster: KafkaCluster, trials: int, restarts: int, instances_count: int = 2) -> list[Trials]:
     """All kinds of trials, `trials` times each; `restarts` rolling restarts."""
     cluster.create_topic(TOPIC, PARTITIONS, rf=1)
     at_rest = Trials("kill -9 of the leader, group at rest", KILLED_S_MAX)
@@ -152,10 +152,10 @@ def run(cluster: KafkaCluster, trials: int, restarts: int, sidecars_count: int =
     drained = Trials("drain (from the order to the new leader)", DRAINED_S_MAX)
     paused = Trials("SIGSTOP of the leader, then SIGCONT", KILLED_S_MAX)
     rolled = Trials("rolling restart (longest hand-over, from SIGTERM)", DRAINED_S_MAX)
-    with SidecarSet(cluster, [GROUP], CONTROL, count=sidecars_count) as sidecars, Flock(cluster.bootstrap) as flock:
-        with Seat(cluster.bootstrap, GROUP) as seat:
-            stage = Stage(cluster, sidecars, flock, seat)
-            base = last_round(cluster, GROUP).generation
+    with InstanceSet(cluster, [GROUP], CONTROL, count=instances_count) as instances, Flock(cluster.bootstrap) as flock:
+        with LeaderPlace(cluster.bootstrap, GROUP) as member_entry:
+            stage = Stage(cluster, instances, flock, member_entry)
+            base = last_rebalance(cluster, GROUP).generation
             for _ in range(trials):
                 stage.killed_at_rest(at_rest)
                 stage.drained(drained)
@@ -164,7 +164,7 @@ def run(cluster: KafkaCluster, trials: int, restarts: int, sidecars_count: int =
             for _ in range(restarts):
                 stage.rolled(rolled)
                 stage.paused(paused)
-        led = rounds(cluster, GROUP, base)
+        led = rebalances(cluster, GROUP, base)
         print(f"{len(led)} rounds after the start, {len(strangers(cluster, GROUP, base))} of them led by others")
     return [at_rest, rebalancing, drained, rolled, paused]
 
@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("--sidecars", type=int, default=2)
     arguments = parser.parse_args()
     with KafkaCluster() as cluster:
-        found = run(cluster, arguments.trials, arguments.restarts, arguments.sidecars)
+        found = run(cluster, arguments.trials, arguments.restarts, arguments.instances)
     Console(width=140).print(table(found))
     return 0 if all(t.passed() for t in found) else 1
 

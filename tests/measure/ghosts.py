@@ -97,12 +97,12 @@ def freed_of_a_ghost(cluster: KafkaCluster, group: str, assist: Bellwether) -> N
     session_ms = 240_000
     protocols = [("range", ConsumerProtocolSubscription().encode())]
     dead = RawMember(cluster.bootstrap, group, protocols, session_ms=session_ms)
-    dead.round()
+    dead.rebalance()
     wait_until(lambda: bool(assist.log("online_conversion", group=group)), 90, assist.tail)
     dead._connection.close()
     with RawMember(cluster.bootstrap, group, protocols, session_ms=session_ms) as successor:
         began = time.monotonic()
-        successor.round()
+        successor.rebalance()
         assert time.monotonic() - began < session_ms / 4_000, assist.tail()
         assert [m.member_id for m in describe(cluster.bootstrap, group).members] == [successor.member_id]
     (note,) = assist.logged("ghosts", group=group, what="GHOST")
@@ -117,7 +117,7 @@ def create_topics(cluster: KafkaCluster, app: Application) -> None:
 
 
 @contextmanager
-def looked_after(cluster: KafkaCluster, how: str, app: Application) -> Iterator[Bellwether | None]:
+def attended(cluster: KafkaCluster, how: str, app: Application) -> Iterator[Bellwether | None]:
     """Bellwether in the mode of this name while the block runs; nobody for java."""
     if how == "java":
         yield None
@@ -131,11 +131,11 @@ def looked_after(cluster: KafkaCluster, how: str, app: Application) -> Iterator[
         try:
             yield process
         except AssertionError as error:
-            raise AssertionError(f"{error}\nbellwether: {process.said_of(app.application_id, 60)}") from error
+            raise AssertionError(f"{error}\nbellwether: {process.log_of(app.application_id, 60)}") from error
 
 
 def restart(app: StreamsApp, name: str) -> None:
-    assert app.instances[name].stop() == 0, app.tell()
+    assert app.instances[name].stop() == 0, app.send()
     app.start(name, settings=DEFAULT_CLIENT_ID)
     app.wait_settled(quiet_s=QUIET_S, limit_s=LIMIT_S)
 
@@ -150,7 +150,7 @@ def measure(
         create_topics(cluster, app_config)
         load = stack.enter_context(Load(cluster, app_config.topics[0], KEYS))
         load.produce(RECORDS)
-        bellwether = stack.enter_context(looked_after(cluster, how, app_config))
+        bellwether = stack.enter_context(attended(cluster, how, app_config))
         app = stack.enter_context(StreamsApp(cluster, app_config))
         for number in range(instances):
             app.add(f"app-{number + 1}", settings=DEFAULT_CLIENT_ID)

@@ -68,7 +68,7 @@ class Outcome:
     """`seconds` from the last restart until the application worked, None if it never did in LIMIT_S."""
 
     seconds: float | None
-    said: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
     log: str = ""
 
 
@@ -100,8 +100,8 @@ def play(kafka: KafkaCluster, situation: Situation, name: str, folder: Path, *, 
         works = _until_working(kafka, app, situation, common)
         seconds = time.monotonic() - began if works else None
         load.stop()
-        said = lead.log("membership") if lead is not None else []
-        kept = tuple(f"{line['what']}: {line['reason']}" for line in said if line["what"] in ("ALERT", "REFUSED"))
+        message = lead.log("membership") if lead is not None else []
+        kept = tuple(f"{line['what']}: {line['reason']}" for line in message if line["what"] in ("ALERT", "REFUSED"))
         return Outcome(seconds, kept, lead.text() if lead is not None else "")
 
 
@@ -163,7 +163,7 @@ def main() -> int:
                 if chosen.logs is not None:
                     (chosen.logs / f"{group}.jsonl").write_text(found.log)
                 shown = "never" if found.seconds is None else f"{found.seconds:.0f} s"
-                print(f"{situation.name:20} {who:10} {shown}", *found.said, sep="\n    ", flush=True)
+                print(f"{situation.name:20} {who:10} {shown}", *found.message, sep="\n    ", flush=True)
                 missed += found.seconds is None
     return 1 if missed else 0
 

@@ -22,10 +22,10 @@ from rich.table import Table
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instances import InstanceSet
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import RawError, describe
-from tests.interop.support.rounds import Round, last_round, rounds
-from tests.interop.support.sidecars import SidecarSet
+from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 from tests.measure.killed_at import POINTS
 
 TOPIC, PARTITIONS = "kill-points", 12
@@ -88,8 +88,8 @@ class Group:
         wait_until(self.owned, LIMIT_S, lambda: f"{self.name}: {[(m.name, len(m.owned())) for m in self.members]}")
         return time.monotonic() - since
 
-    def last(self) -> Round:
-        return last_round(self.cluster, self.name)
+    def last(self) -> Rebalance:
+        return last_rebalance(self.cluster, self.name)
 
     def trouble(self) -> tuple[str, ...]:
         """What no death may cause: an assignment without bytes, an error in a member, a partition held twice."""
@@ -107,7 +107,7 @@ class Group:
             member.stop()
 
 
-def ordinary_round(
+def plain_rebalance(
     cluster: KafkaCluster, flock: Flock, name: str = "points-alone", *, kind: type[Group] = Group
 ) -> float:
     """Seconds from the call to join until every partition has its owner, among members alone."""
@@ -125,24 +125,24 @@ def killed(
 ) -> Outcome:
     """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without another sidecar that stands by."""
     group = Group(cluster, flock, f"points-{point}-{how}-{'standby' if standby else 'alone'}")
-    with armed(cluster, group.name, point, how, standby=standby) as (sidecar, trigger):
+    with armed(cluster, group.name, point, how, standby=standby) as (instance, trigger):
         group.start()
         generation = group.last().generation
         at_rest = point in ("stable", "leaving")
         trigger.touch()
         if point == "leaving":
-            sidecar.terminate()
+            instance.terminate()
         elif not at_rest:
             group.members.append(group.member())
-        wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, sidecar.tail)
+        wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, instance.tail)
         began = time.monotonic()
         if at_rest:  # nobody misses us until somebody comes
             group.members.append(group.member())
         took = group.until_owned(began)
-        code = sidecar.wait_for_end(LIMIT_S)
+        code = instance.wait_for_end(LIMIT_S)
         group.settle()
         bound = LEAVE_S if how != "kill" else STANDBY_S if standby else SESSION_S
-        strangers = [r for r in rounds(cluster, group.name, generation) if not r.leader.startswith(f"{INSTANCE}-")]
+        strangers = [r for r in rebalances(cluster, group.name, generation) if not r.leader.startswith(f"{INSTANCE}-")]
         broken = (*group.trouble(), *(f"led by {r.leader}" for r in strangers if standby))
         broken += (f"exit code {code}",) if how == "term" and code else ()
         outcome = Outcome(
@@ -161,15 +161,15 @@ def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str, how: str
     """kill -9 or the orderly end (`how`: stop) of the node that coordinates the group, while the sidecar is at one
     point; then that node comes back."""
     group = Group(cluster, flock, f"node-{point}-{how}")
-    with armed(cluster, group.name, point, "hold", standby=False) as (sidecar, trigger):
+    with armed(cluster, group.name, point, "hold", standby=False) as (instance, trigger):
         group.start()
         node = cluster.coordinator_node(group.name)
         trigger.touch()
         if point == "leaving":
-            sidecar.terminate()
+            instance.terminate()
         elif point != "stable":
             group.members.append(group.member())
-        wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, sidecar.tail)
+        wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, instance.tail)
         began = time.monotonic()
         (cluster.kill_node if how == "kill" else cluster.stop_node)(node)
         try:
@@ -201,7 +201,7 @@ def armed(
         trigger = Path(directory) / "trigger"
         command = (sys.executable, "-m", "tests.measure.killed_at", point, how, str(trigger))
         if standby:
-            with SidecarSet(cluster, [group], f"{group}-control", command=command, options=OPTIONS) as both:
+            with InstanceSet(cluster, [group], f"{group}-control", command=command, options=OPTIONS) as both:
                 yield both.processes[0], trigger
         else:
             with Bellwether(cluster, [group], command=command, options=OPTIONS) as alone:
@@ -211,7 +211,7 @@ def armed(
 def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str], how: Sequence[str]) -> list[Outcome]:
     cluster.create_topic(TOPIC, PARTITIONS, rf=3)
     with Flock(cluster.bootstrap) as flock:
-        ordinary_s = max(ordinary_round(cluster, flock) for _ in range(2))
+        ordinary_s = max(plain_rebalance(cluster, flock) for _ in range(2))
         # A static leader with a standby does not leave on SIGTERM: it hands over.
         early = [point for point in points if point != "leaving"]
         each = [

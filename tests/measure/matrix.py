@@ -29,7 +29,7 @@ from tests.interop.support.jvm import (
     Release,
 )
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.paths import ROOT, commit
 from tests.patience import PATIENCE
 
@@ -131,12 +131,12 @@ class Life:
             )
             ended = time.monotonic() - min(member.quiet_s for member in self.members)
             took_s = max(0.0, ended - began - self._starting_s(began))
-            self._led_by_us(group)
+            self._led_by_bellwether(group)
             twice = double_ownership(m for m in self.flock.members if m.group == group)
             assert not twice, twice
         except AssertionError as error:
             self.outcome.cells[name] = "FAILED"
-            self.outcome.failed.append(f"{group}, {name}: {error}\nbellwether:\n{self.lead.said_of(group)}")
+            self.outcome.failed.append(f"{group}, {name}: {error}\nbellwether:\n{self.lead.log_of(group)}")
             return False
         same = name == "static return" and self._generation(group) == before
         self.outcome.cells[name] = f"{took_s:.1f} s{extra}" + (", no rebalance" if same else "")
@@ -180,10 +180,10 @@ class Life:
         )
 
     def _generation(self, group: str) -> int:
-        return max((r.generation for r in rounds(self.cluster, group)), default=0)
+        return max((r.generation for r in rebalances(self.cluster, group)), default=0)
 
-    def _led_by_us(self, group: str) -> None:
-        led = rounds(self.cluster, group)
+    def _led_by_bellwether(self, group: str) -> None:
+        led = rebalances(self.cluster, group)
         assert led, "the broker tells of no round"
         strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
         assert not strangers, f"somebody else led: {strangers}"
@@ -229,20 +229,20 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
     path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
 
 
-def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
+def document(reported: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     """The page of what was found: by release, by line, by step, and the line's "when", "load" and "commit"."""
     parts: list[str] = []
     measured = failed = 0
     for release, (_, version) in RELEASES.items():
         parts += [f"## Broker {version}", "", f"| client | rebalance | {', s | '.join(STEPS)}, s |", "| --- " * 7 + "|"]
         for line in (*LINES, *STREAMS_LINES):
-            cells = [_cell(line, told.get(release, {}).get(line.name, {}), step) for step in STEPS]
+            cells = [_cell(line, reported.get(release, {}).get(line.name, {}), step) for step in STEPS]
             measured += sum(cell.endswith((" s", "no rebalance")) for cell in cells)
             failed += cells.count("FAILED")
             figures = map(_figure, STEPS, cells)
             parts.append(f"| {line.client} | {line.way} | {' | '.join(figures)} |")
         parts.append("")
-    lines = [cells for found in told.values() for cells in found.values()]
+    lines = [cells for found in reported.values() for cells in found.values()]
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
     machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"

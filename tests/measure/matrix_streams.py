@@ -52,7 +52,7 @@ def _life(cluster: KafkaCluster, folder: Path, line: Line, outcome: Outcome) -> 
         load.produce(500)
         for name, step in steps.items():
             if not _step(cluster, running, name, step, outcome):
-                outcome.failed[-1] += f"\nbellwether:\n{lead.said_of(app.application_id, 30)}"
+                outcome.failed[-1] += f"\nbellwether:\n{lead.log_of(app.application_id, 30)}"
                 return
 
 
@@ -108,14 +108,14 @@ def _step(
 
 def _starting_s(app: StreamsApp, began: float) -> float:
     """How long the youngest process took until it called start(), since this step began."""
-    called = [h.t_ms for h in app.timeline().ordered if h.event == "state" and h.said["before"] == "CREATED"]
+    called = [h.t_ms for h in app.timeline().ordered if h.event == "state" and h.message["before"] == "CREATED"]
     return max(0.0, (max(called) - _wall_ms(began)) / 1000)
 
 
 def _stopped(app: StreamsApp, began: float) -> set[str]:
     """The tasks that did not run for a while, since this step began: all of them where members are eager."""
     since_ms = _wall_ms(began)
-    return {h.said["task"] for h in app.timeline().ordered if h.event == "suspended" and h.t_ms >= since_ms}
+    return {h.message["task"] for h in app.timeline().ordered if h.event == "suspended" and h.t_ms >= since_ms}
 
 
 def _wall_ms(monotonic: float) -> float:

@@ -39,13 +39,13 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 # jobs are tested with Spark.
 BESIDE = (  # packages of coordinator/ whose tests are in the folder of the same name
     *("assessment", "cli", "control", "events", "ghosts", "guard", "kafka", "names", "observation", "planning"),
-    *("replay", "runtime", "settings", "telemetry", "topology", "triggers", "web"),
+    *("replay", "runtime", "serving", "settings", "telemetry", "topology", "triggers", "web"),
 )
 TESTS = {
     "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
     "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
     "coordinator/membership": (
-        *("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
+        *("tests/unit/coordinator/membership", "tests/vectors/test_membership_scenarios.py"),
         "tests/unit/test_docs.py",  # defaults stand in docs/reference/configuration.md
     ),
     **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},

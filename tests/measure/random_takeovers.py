@@ -25,10 +25,10 @@ from bellwether_kafka.coordinator.membership.table_growth import forecast
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import last_round
-from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, create_internal_topics, settings_of
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, Kind, Member
@@ -122,15 +122,15 @@ def live_consumers(kafka: KafkaCluster, draw: random.Random, number: int, kind: 
         members = [flock.member(of[i % len(of)], group, ["random"], [assignor]) for i in range(size)]
         wait_settled(members, expected, spread=1, limit_s=120)
         ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
-        before = last_round(kafka, group).generation
+        before = last_rebalance(kafka, group).generation
         config = MembershipConfig(group, instance_id=instance, watch_interval_ms=500)
         began = time.monotonic()
-        with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as bellwether:
+        with InstanceHarness(kafka.client_config("bellwether", "bellwether"), config) as bellwether:
             led = _within_limit(lambda: _stable(bellwether, group))
             took_s = time.monotonic() - began
             wait_settled(members, expected, limit_s=120)
-            now = last_round(kafka, group).generation
-            removed = removed_by(bellwether.said(NoteKind.ADOPTED))
+            now = last_rebalance(kafka, group).generation
+            removed = removed_by(bellwether.message(NoteKind.ADOPTED))
     name = f"{kind} {assignor}{', static' * (instance is not None)}"
     return Taken(name, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
 
@@ -147,16 +147,16 @@ def live_application(kafka: KafkaCluster, draw: random.Random, number: int) -> T
             app.add(f"instance-{instance}")
         app.wait_settled(spread=1)
         ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
-        before = last_round(kafka, group).generation
+        before = last_rebalance(kafka, group).generation
         config = MembershipConfig(group, instance_id=INSTANCE, protocols=(STREAMS_PROTOCOL,))
         bellwether = Bellwether(kafka, [group], options=settings_of(common, folder, stores="persistent"))
         stack.push(bellwether)
         bellwether.start(wait=False)
         began = time.monotonic()
-        led = _within_limit(lambda: last_round(kafka, group).leader.startswith(INSTANCE))
+        led = _within_limit(lambda: last_rebalance(kafka, group).leader.startswith(INSTANCE))
         took_s = time.monotonic() - began
         app.wait_settled()
-        now = last_round(kafka, group).generation
+        now = last_rebalance(kafka, group).generation
         removed = removed_by([entry["reason"] for entry in bellwether.log("membership", what="ADOPTED")])
     return Taken(STREAMS, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
 
@@ -170,7 +170,7 @@ def _within_limit(holds: Callable[[], bool]) -> bool:
     return False
 
 
-def _stable(bellwether: Sidecar, group: str) -> bool:
+def _stable(bellwether: InstanceHarness, group: str) -> bool:
     runner = bellwether.service.runners.get(group)
     return runner is not None and runner.membership.state is State.STABLE
 
@@ -186,19 +186,19 @@ def simulated(seed: int) -> Taken:
     world.members = [Member(world, f"m{i}", draw.choice(SIMULATED[name]), None) for i in range(size)]
     world.hostile = []
     config = replace(world.config, adopt="take-over", standby=False, size_limit=SizeLimit(SIZE_MAX))
-    (bellwether, *_) = world.sidecars
+    (bellwether, *_) = world.instances
     bellwether.config = config
     for number, member in enumerate(world.members):
         world.clock.after(number * 0.05, member.start)
     if not world.run_until(120.0, lambda: not world.checks.unsettled()):
         raise AssertionError(f"seed {seed}: {world.checks.unsettled()}")
     world.run_until(world.clock.now + 15.0)
-    ids = [seat.member_id for seat in world.broker.group.table.listed()]
+    ids = [member_entry.member_id for member_entry in world.broker.group.table.listed()]
     before, began = world.broker.group.generation, world.clock.now
     bellwether.start()
-    led = world.run_until(began + LIMIT_S, world.checks.we_lead)
+    led = world.run_until(began + LIMIT_S, world.checks.bellwether_leads)
     now, took_s = world.broker.group.generation, world.clock.now - began
-    adopted = [line.split("ADOPTED ")[1] for line in world.told if "ADOPTED " in line]
+    adopted = [line.split("ADOPTED ")[1] for line in world.reported if "ADOPTED " in line]
     return Taken(name, len(ids), Prediction.of(ids, config), led, removed_by(adopted), now - before, took_s)
 
 

@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.web import HttpServer
 from tests.unit.coordinator.web.large import LARGE, application
 
-BEAT_S = 0.25
+HEARTBEAT_S = 0.25
 PAUSE_S = 0.05
 PROBE_PAUSE_S = 0.2
 
@@ -27,8 +27,8 @@ async def lateness(until: float) -> float:
     """The largest of a timer, in seconds."""
     worst = 0.0
     while (began := time.monotonic()) < until:
-        await asyncio.sleep(BEAT_S)
-        worst = max(worst, time.monotonic() - began - BEAT_S)
+        await asyncio.sleep(HEARTBEAT_S)
+        worst = max(worst, time.monotonic() - began - HEARTBEAT_S)
     return worst
 
 

@@ -25,7 +25,7 @@ from tests.interop.support.raw import (
     read_description,
     request_description,
 )
-from tests.interop.support.rounds import ASSIGNED
+from tests.interop.support.rebalances import ASSIGNED
 
 HEARTBEAT_S = 1.0  # `heartbeat_interval_ms` by default
 TOLERANCE_S = 2 * HEARTBEAT_S
@@ -43,24 +43,24 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A group as brokers show it: `ours` is the member id under our instance id and `leader` who assigned last, ""
+    """A group as brokers show it: `own` is the member id under our instance id and `leader` who assigned last, ""
     for nobody; `others` counts the members that are not ours."""
 
     state: str
-    ours: str
+    own: str
     others: int
     leader: str
 
     @property
-    def led_by_us(self) -> bool:
-        return bool(self.ours) and self.leader.startswith(f"{INSTANCE}-")
+    def led_by_bellwether(self) -> bool:
+        return bool(self.own) and self.leader.startswith(f"{INSTANCE}-")
 
 
 def answer(address: str, path: str, timeout_s: float = HTTP_TIMEOUT_S) -> tuple[int, str]:
     """Status and text of a page. Raises OSError where nobody listens."""
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=timeout_s) as said:
-            return said.status, said.read().decode().strip()
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=timeout_s) as message:
+            return message.status, message.read().decode().strip()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode().strip()
 
@@ -114,9 +114,9 @@ class BrokersView:
                 lost.close()
             raise
         self._follow_logs()
-        ours = next((m.member_id for m in seen.members if m.instance_id == INSTANCE), "")
+        own = next((m.member_id for m in seen.members if m.instance_id == INSTANCE), "")
         others = sum(m.instance_id != INSTANCE for m in seen.members)
-        return Shown(seen.state, ours, others, self._last.get(group, (0, ""))[1])
+        return Shown(seen.state, own, others, self._last.get(group, (0, ""))[1])
 
     def generation(self, group: str) -> int:
         """The newest generation whose assignment was logged, 0 for none; as of now."""
@@ -150,11 +150,11 @@ class Comparison:
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
     _counted: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, now_s: float, page: str, group: str, said: Reported | None, *, leads: bool) -> None:
+    def add(self, now_s: float, page: str, group: str, message: Reported | None, *, leads: bool) -> None:
         """`now_s` is monotonic. A group that a page does not name is taken as not led."""
         self.compared += 1
         key = page, group
-        if (said is not None and said.leading) == leads:
+        if (message is not None and message.leading) == leads:
             self._since.pop(key, None)
             self._counted.discard(key)
             return
@@ -163,7 +163,7 @@ class Comparison:
         if lasted_s > TOLERANCE_S and key not in self._counted:
             self._counted.add(key)
             truth = "leads" if leads else "does not lead"
-            self.differences.append(f"{page} of {group} says {said}, and it {truth}, for {lasted_s:.1f} s")
+            self.differences.append(f"{page} of {group} says {message}, and it {truth}, for {lasted_s:.1f} s")
 
     def forget(self) -> None:
         """The process is not there to be asked: what it said before does not go on."""

@@ -137,20 +137,20 @@ class Trial:
         first.join()  # the first round of an empty group ends without regard to pending ids
         for member in others:
             member.reserve()
-        self._round()
+        self._rebalance()
         self._shrink()
         tally.groups += 1
         tally.members.append(len(self._members))
         newcomer = self._newcomer(tally)
         self._members.append(newcomer)
-        self._round()
+        self._rebalance()
         for number in range(min(PARTED, len(self._members) - 1)):
             expected, leader = self._succeed(tally)
             if number == 0:
                 tally.first_expected += expected == newcomer.member_id
                 tally.first_at_once += leader == newcomer.member_id
 
-    def _round(self) -> None:
+    def _rebalance(self) -> None:
         """All members in one round, which a pending id holds open until everybody has been added."""
         self._door.reserve()
         for member in self._members:
@@ -171,7 +171,7 @@ class Trial:
             member.leave()
             member.close()
         del self._members[self._size :]
-        self._round()
+        self._rebalance()
 
     def _newcomer(self, tally: Tally) -> Candidate:
         """With the best id that is to be had."""
@@ -199,7 +199,7 @@ class Trial:
         gone = next(m for m in self._members if m.member_id == leader)
         gone.close()
         self._members.remove(gone)
-        self._round()
+        self._rebalance()
         now = self._members[0].leader
         tally.successions += 1
         tally.by_listing += now == left[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.interop.support.rounds import Round, last_round, rounds
+from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
@@ -31,7 +31,7 @@ class TakenApplication:
     opening_ms: int
     restored: int
     written: int
-    rounds: tuple[Round, ...]
+    rebalances: tuple[Rebalance, ...]
     overlaps: tuple[str, ...]
 
 
@@ -60,11 +60,11 @@ def take_over_application(
         app.wait_counted(load.expected)
         load.start(500)
         time.sleep(2)
-        led_before = last_round(kafka, name)
+        led_before = last_rebalance(kafka, name)
         began_ms = int(time.time() * 1000)
         takes = {"adopt": "take-over", "stores": "persistent", "evictions_max": 2, **patience}
         with Bellwether(kafka, [name], options=bellwether_options(application, topology) | takes) as lead:
-            wait_until(lambda: last_round(kafka, name).leader.startswith(INSTANCE), 60, lambda: lead.said_of(name))
+            wait_until(lambda: last_rebalance(kafka, name).leader.startswith(INSTANCE), 60, lambda: lead.log_of(name))
             after = app.wait_settled()
             ended_ms = int(time.time() * 1000)
             load.stop()
@@ -72,7 +72,7 @@ def take_over_application(
             app.wait_counted(load.expected, exactly_once=False)
             line = app.timeline()
             # A probing rebalance of the application's own may come before Bellwether does.
-            since = (found for found in rounds(kafka, name, led_before.generation) if found.members > 2)
+            since = (found for found in rebalances(kafka, name, led_before.generation) if found.members > 2)
             closing_ms, parted_ms, opening_ms = _steps(line, began_ms, ended_ms)
             return TakenApplication(
                 adopted=tuple(entry["reason"] for entry in lead.log("membership", what="ADOPTED")),
@@ -83,7 +83,7 @@ def take_over_application(
                 opening_ms=opening_ms,
                 restored=line.restored(began_ms, ended_ms),
                 written=load.expected.distinct,
-                rounds=tuple(since),
+                rebalances=tuple(since),
                 overlaps=tuple(line.overlaps()),
             )
 

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS, without_rival
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import (
     Flock,
     Member,
@@ -28,8 +29,7 @@ from tests.interop.support.members import (
     wait_settled,
     why_unavailable,
 )
-from tests.interop.support.rounds import last_round
-from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.rebalances import last_rebalance
 from tests.measure.takeover_streams import take_over_application
 
 MIXED = ("java", "confluent", "franz-go", "kafka-python")
@@ -99,20 +99,20 @@ class Taken:
     """What a take-over did. `ordinary_ms`: the longest pause as one member more comes, and as it goes again."""
 
     led: bool
-    rounds: int
+    rebalances: int
     moved: int
     removed_ms: int
     others_ms: int
     others: int
     ordinary_ms: tuple[int, int]
-    said: tuple[str, ...]
+    message: tuple[str, ...]
     each: tuple[Pause, ...]
 
     def broken(self, assignor: str, back_ms_max: int = BACK_MS_MAX) -> list[str]:
         """Which promises it broke."""
-        found = [] if self.led else [f"we do not lead: {self.said}"]
-        if self.rounds > 2:
-            found.append(f"{self.rounds} rounds")
+        found = [] if self.led else [f"we do not lead: {self.message}"]
+        if self.rebalances > 2:
+            found.append(f"{self.rebalances} rounds")
         if assignor == COOPERATIVE:
             found += [f"{self.others} others noticed"] * (self.others > 0)
             found += [f"{self.moved} partitions have moved"] * (self.moved > 0)
@@ -139,24 +139,24 @@ def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConf
     """Takes the group, which is at rest, and hands it back at the end."""
     group = config.group_id
     owners = wait_settled(members, partitions_of({topic: PARTITIONS}))
-    before = last_round(kafka, group)
+    before = last_rebalance(kafka, group)
     began_ms = int(time.time() * 1000)
-    with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as led:
+    with InstanceHarness(kafka.client_config("bellwether", "bellwether"), config) as led:
         led.wait_for(State.STABLE, 90)
         after = wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
         found = pauses(members, began_ms)
-        now = last_round(kafka, group)
+        now = last_rebalance(kafka, group)
         removed = [p for p in found if before.leader.startswith(f"{p.member}-")]
         others = [p for p in found if p not in removed]
         return Taken(
             led=now.leader == led.service.runners[group].membership.member_id,
-            rounds=now.generation - before.generation,
+            rebalances=now.generation - before.generation,
             moved=sum(after[tp] is not owner for tp, owner in owners.items()),
             removed_ms=longest_ms(removed),
             others_ms=longest_ms(others),
             others=len({p.member for p in others}),
             ordinary_ms=(0, 0),
-            said=tuple(led.said(*NoteKind)),
+            message=tuple(led.message(*NoteKind)),
             each=tuple(found),
         )
 
@@ -166,7 +166,7 @@ def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int,
         str(number),
         assignor,
         leader,
-        str(taken.rounds),
+        str(taken.rebalances),
         str(taken.moved),
         f"{taken.removed_ms}",
         f"{taken.others_ms} ({taken.others})",
@@ -177,7 +177,7 @@ def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int,
 
 
 def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications: int, *, dynamic: bool) -> bool:
-    columns = ("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "stops", "ordinary ms")
+    columns = ("run", "assignor", "leader", "rebalances", "moves", "removed ms", "others ms", "stops", "ordinary ms")
     grid = Grid(*columns, "promises")
     console, topic, kept = Console(width=160), "takeovers", True
     kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
@@ -200,7 +200,7 @@ def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications
                     usual = ordinary(flock, group, members, assignor, topic, heartbeat_ms)
                     taken = take_over(kafka, members, config, topic)
                 kept = kept and not taken.broken(assignor)
-                print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)
+                print(*row(number, assignor, leader, taken, usual), taken.message, taken.each, flush=True)
                 grid.add_row(*row(number, assignor, leader, taken, usual))
     console.print(grid)
     console.print(f"load average {os.getloadavg()[0]:.1f}")
@@ -214,8 +214,10 @@ def main() -> int:
     parser.add_argument("--dynamic", action="store_true", help="without an instance id")
     parser.add_argument("--heartbeat-ms", type=int, default=3_000, help="of the members; the default is most clients'")
     parser.add_argument("--applications", type=int, default=3)
-    told = parser.parse_args()
-    kept = measure(told.runs, told.assignors, told.heartbeat_ms, told.applications, dynamic=told.dynamic)
+    reported = parser.parse_args()
+    kept = measure(
+        reported.runs, reported.assignors, reported.heartbeat_ms, reported.applications, dynamic=reported.dynamic
+    )
     return 0 if kept else 1
 
 

@@ -170,10 +170,10 @@ def ghosted(cluster: KafkaCluster) -> Iterator[threading.Event]:
 @contextmanager
 def observed(bootstrap: str, address: str, folder: Path) -> Iterator[None]:
     """`bellwether run --group '*'` with two variables in the environment, and the default interval."""
-    told = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": bootstrap, "BELLWETHER_HTTP_ADDRESS": address}
+    reported = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": bootstrap, "BELLWETHER_HTTP_ADDRESS": address}
     with (folder / "run.log").open("w") as log:
         run = subprocess.Popen(
-            [*COMMAND, "run", "--group", "*"], cwd=folder, env=clean_environment(told), stdout=log, stderr=log
+            [*COMMAND, "run", "--group", "*"], cwd=folder, env=clean_environment(reported), stdout=log, stderr=log
         )
         try:
             yield
@@ -202,17 +202,17 @@ def seen_after(address: str, limit_s: float = 120.0) -> float:
     return time.monotonic() - began
 
 
-def rows(told: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+def rows(reported: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """(a table of what was broken and what is said of it, what is wrong with that)."""
-    said = {group["group"]: {finding["about"]: finding for finding in group["findings"]} for group in told}
+    message = {group["group"]: {finding["about"]: finding for finding in group["findings"]} for group in reported}
     lines, wrong = ["| group | what was broken | what `assess` says |", "|---|---|---|"], []
     for broken in BROKEN:
-        finding = said.get(broken.group, {}).get(broken.named)
+        finding = message.get(broken.group, {}).get(broken.named)
         if finding is None:
-            wrong.append(f"{broken.group}: {broken.named} is not named, but {sorted(said.get(broken.group, {}))}")
-        words = finding["said"] if finding is not None else "**nothing of it**"
+            wrong.append(f"{broken.group}: {broken.named} is not named, but {sorted(message.get(broken.group, {}))}")
+        words = finding["message"] if finding is not None else "**nothing of it**"
         lines.append(f"| `{broken.group}` | {broken.how} | {words} |")
-    named = ((group, _against(said.get(group))) for group in HEALTHY)
+    named = ((group, _against(message.get(group))) for group in HEALTHY)
     wrong += [f"{group} is in order, and {', '.join(found)} is named" for group, found in named if found]
     return lines, wrong
 
@@ -221,7 +221,7 @@ def _against(found: Mapping[str, Mapping[str, Any]] | None) -> list[str]:
     """What is said against a group that is in order."""
     if found is None:
         return ["nothing: it was not seen"]
-    return sorted(about for about, finding in found.items() if finding["said"] != NO_RACKS)
+    return sorted(about for about, finding in found.items() if finding["message"] != NO_RACKS)
 
 
 def main() -> int:

@@ -44,12 +44,12 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
         (last["moved"], last["kept"], last["new"], last["policy"])
     ]
     given = [r for event, r in found if event == "assignment" and r["generation"] == last["generation"]]
-    told = {(e["topic"], e["partition"]): e["member"] for record in given for e in record["entries"]}
-    assert {tp: member.rsplit("-", 5)[0] for tp, member in told.items()} == {tp: m.name for tp, m in owners.items()}
+    reported = {(e["topic"], e["partition"]): e["member"] for record in given for e in record["entries"]}
+    assert {tp: member.rsplit("-", 5)[0] for tp, member in reported.items()} == {tp: m.name for tp, m in owners.items()}
     joined = {r["member"] for event, r in found if event == "membership" and r["change"] == "joined"}
-    assert set(told.values()) <= joined
+    assert set(reported.values()) <= joined
     lags = [r for event, r in found if event == "lag"]
-    assert {(e["topic"], e["partition"]) for e in lags[-1]["entries"]} == set(told)
+    assert {(e["topic"], e["partition"]) for e in lags[-1]["entries"]} == set(reported)
     written = sum(e["bytes"] for event, r in found if event == "traffic" for e in r["entries"])
     # Batches have headers and are not compressed here; the log may grow between the two reads of one look.
     assert RECORDS * BYTES <= written <= 2 * RECORDS * BYTES

@@ -39,7 +39,7 @@ def published() -> list[bytes | None]:
     publisher, seen_ones = Publisher(), Rebalances()
     samples, rebalances = ObservedSamples(publisher, INTERVAL_MS), ObservedRebalances(publisher.offer_later)
     for number, group in enumerate((SKEWED, SKEWED, CHANGED)):
-        seen = look(number, group)
+        seen = refresh(number, group)
         ended = seen_ones.saw(seen)
         if ended is not None:
             rebalances.on_rebalance(seen, ended)
@@ -48,10 +48,10 @@ def published() -> list[bytes | None]:
     return values
 
 
-def look(number: int, seen: Observation) -> Observation:
+def refresh(number: int, seen: Observation) -> Observation:
     ends = [100 * number] * 4
-    looks = history(sample(0, {"orders": [90 * number, -1, 0, 0]}, {"orders": ends}))
-    return replace(seen, seen_at_ms=START_MS + number * INTERVAL_MS, group_lag=group_lag(looks, None))
+    refreshes = history(sample(0, {"orders": [90 * number, -1, 0, 0]}, {"orders": ends}))
+    return replace(seen, seen_at_ms=START_MS + number * INTERVAL_MS, group_lag=group_lag(refreshes, None))
 
 
 def test_lags_traffic_between_racks_and_members_that_go_are_in_the_tables() -> None:
@@ -71,6 +71,6 @@ def test_lags_traffic_between_racks_and_members_that_go_are_in_the_tables() -> N
 
 def test_a_rebalance_that_was_seen_is_in_the_table_without_what_only_its_leader_knows() -> None:
     (row,) = as_dicts(TABLES["rebalances"](kafka_rows(local_spark(), published()), SCHEMAS, Options()))
-    assert (row["rounds"], row["cause"], row["last_sentence"]) == (1, "members left", "c left or died")
+    assert (row["rebalances"], row["cause"], row["last_sentence"]) == (1, "members left", "c left or died")
     assert (row["moved"], row["lost"], row["withheld"], row["fallbacks"]) == (0, 0, 0, 0)
     assert (row["pause_us"], row["pause_us_max"], row["members_max"]) == (None, None, 2)

@@ -77,7 +77,7 @@ def test_every_reader_of_the_framing_reads_the_events(kafka: KafkaCluster, regis
     raw = single_objects(read_batch(local_spark(), kafka_options(kafka.bootstrap, EVENTS)), ids)
     assert as_dicts(dead_letters(raw, schemas)) == []
     decisions = [read(registry, message)[0] for message in messages].count("decision")
-    assert sum(row["rounds"] for row in as_dicts(TABLES["rebalances"](raw, schemas, Options()))) == decisions
+    assert sum(row["rebalances"] for row in as_dicts(TABLES["rebalances"](raw, schemas, Options()))) == decisions
 
     words = ["history", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--registry-url", registry]
     copied = run_to_end([*words, "--file", str(tmp_path / "history")])

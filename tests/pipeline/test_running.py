@@ -61,16 +61,16 @@ def test_a_spark_that_hangs_does_not_keep_the_jobs_from_ending(driver: Driver) -
     (jvm,) = children(driver.pid)
     os.kill(jvm, signal.SIGSTOP)
     driver.terminate()
-    _, said = driver.communicate(timeout=LIMIT_S)
-    assert driver.returncode == 0, said[-2000:]
-    assert "Spark did not stop within 2 s" in said
+    _, message = driver.communicate(timeout=LIMIT_S)
+    assert driver.returncode == 0, message[-2000:]
+    assert "Spark did not stop within 2 s" in message
     ended([jvm], LIMIT_S)
 
 
 def test_the_end_of_sparks_jvm_is_a_sentence(driver: Driver) -> None:
     (jvm,) = children(driver.pid)
     os.kill(jvm, signal.SIGKILL)
-    _, said = driver.communicate(timeout=LIMIT_S)
+    _, message = driver.communicate(timeout=LIMIT_S)
     assert driver.returncode == 1
-    assert "Spark's JVM ended" in said
-    assert "Traceback" not in said.split("Spark's JVM ended")[0], said[-2000:]
+    assert "Spark's JVM ended" in message
+    assert "Traceback" not in message.split("Spark's JVM ended")[0], message[-2000:]

@@ -52,8 +52,8 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     assert kill_within_a_batch(words, output, LIMIT_S), "the kill came between two batches"
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {line["job"]: line.get("dropped_by_watermark", 0) for line in told} == dict.fromkeys(RUN, 0)
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {line["job"]: line.get("dropped_by_watermark", 0) for line in reported} == dict.fromkeys(RUN, 0)
     spark = local_spark()
     raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
     for name in RUN:
@@ -64,5 +64,5 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     assert not differing, differing
     shown = run_to_end(["weights", "--bootstrap", kafka.bootstrap, "--topic", WEIGHTS_TOPIC, "--output", "json"])
     assert shown.code == 0, shown.text
-    told = json.loads(shown.stdout)
-    assert (told["known"], told["used"], told["refused"]) == (7, 0, {"old": 7})
+    reported = json.loads(shown.stdout)
+    assert (reported["known"], reported["used"], reported["refused"]) == (7, 0, {"old": 7})

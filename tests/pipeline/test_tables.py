@@ -59,7 +59,7 @@ def test_cost_counts_what_crosses_racks_and_absurd_amounts_as_unknown() -> None:
 def test_storms_and_who_caused_them() -> None:
     decisions: list[bytes | None] = [decision_event(START_MS + n, n, moved=2) for n in range(6)]
     (row,) = table("rebalances", decisions)
-    assert (row["rounds"], row["moved"], row["pause_us"], row["storm"]) == (6, 12, 6 * 6_750, True)
+    assert (row["rebalances"], row["moved"], row["pause_us"], row["storm"]) == (6, 12, 6 * 6_750, True)
     assert row["last_sentence"] == "round 5"
     rows = table("culprits", [membership_event(NOW_MS, "flapper", change) for change in ("joined", "left", "joined")])
     assert {(r["member"], r["change"], r["times"]) for r in rows} == {("flapper", "joined", 2), ("flapper", "left", 1)}

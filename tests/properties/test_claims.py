@@ -25,14 +25,14 @@ lists = st.lists(st.integers(0, PARTITIONS - 1), unique=True)
 @given(
     honest=st.integers(1, 3),
     late=st.lists(st.booleans(), min_size=REBALANCES, max_size=REBALANCES),
-    said=st.lists(
+    message=st.lists(
         st.lists(st.tuples(offsets, lists), min_size=REBALANCES, max_size=REBALANCES), min_size=1, max_size=2
     ),
     policy=st.sampled_from(POLICIES),
 )
 @settings(deadline=None)
 def test_honest_members_have_their_share(
-    honest: int, late: list[bool], said: list[list[tuple[int, list[int]]]], policy: str
+    honest: int, late: list[bool], message: list[list[tuple[int, list[int]]]], policy: str
 ) -> None:
     """`late`: the first member does not get the plan before the next rebalance, never twice in a row."""
     cluster = cluster_of({"t": PARTITIONS})
@@ -44,7 +44,7 @@ def test_honest_members_have_their_share(
     for step in range(REBALANCES):
         generation = start + step
         blobs = {m.member_id: m.metadata for m in members}
-        for n, claims in enumerate(said):
+        for n, claims in enumerate(message):
             age, parts = claims[step]
             blobs[f"x{n}"] = java(["t"], [("t", p) for p in parts], max(-1, generation + age))
         decision = decide(raw_group(blobs, generation=generation), cluster, memory, Policy(policy), 0)
@@ -57,4 +57,4 @@ def test_honest_members_have_their_share(
         consumed: list[TopicPartition] = [p for m in members for p in m.owned]
         assert len(consumed) == len(set(consumed))
         if step >= SETTLED and not any(late[step - SETTLED : step + 1]):
-            assert min(len(m.owned) for m in members) >= PARTITIONS // (honest + len(said))
+            assert min(len(m.owned) for m in members) >= PARTITIONS // (honest + len(message))

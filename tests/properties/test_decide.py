@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -85,7 +85,7 @@ def check(decision: Decision[PartitionPlan]) -> None:
 
 @settings(max_examples=250, deadline=None)
 @given(raw_groups(), raw_groups(), clusters(), clusters(), policies)
-def test_two_rounds_of_any_bytes_are_decided_and_valid(
+def test_two_rebalances_of_any_bytes_are_decided_and_valid(
     first: RawGroup, second: RawGroup, before: ClusterView, after: ClusterView, policy: Policy
 ) -> None:
     one = decide(first, before, Memory.empty(), policy, now_ms=0)
@@ -103,8 +103,8 @@ def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
             members.append(member)
             continue
         held = ConsumerProtocolAssignment.decode(blobs[member.member_id]).partitions
-        told = sticky_v1(held, decision.raw.generation)
-        blob = subscription(3, view.topics, told, held, decision.raw.generation, view.rack)
+        reported = sticky_v1(held, decision.raw.generation)
+        blob = subscription(3, view.topics, reported, held, decision.raw.generation, view.rack)
         members.append(replace(member, metadata=blob))
     return replace(decision.raw, generation=decision.raw.generation + 1, members=tuple(members))
 

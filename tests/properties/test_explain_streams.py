@@ -11,9 +11,9 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.plan import STANDING_STILL, TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from bellwether_kafka.assignors.streams.task_plan import WHILE_SUSPENDED, TaskPlan
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have
@@ -53,12 +53,12 @@ def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
     for task in range(TASKS):
         if not with_it.plan.view.tasks.stateful[task]:
             continue  # these are placed beside where those with state end up
-        told = explain(with_it, task)
+        reported = explain(with_it, task)
         if with_it.plan.target.active[task] != without.plan.target.active[task]:
-            stands_still = with_it.plan.target.stands_still and told.stage.endswith(STANDING_STILL)
-            assert told.stage.startswith(name) or stands_still, told
+            suspended = with_it.plan.target.suspended and reported.stage.endswith(WHILE_SUSPENDED)
+            assert reported.stage.startswith(name) or suspended, reported
         else:
-            assert told.stage.startswith("placement by"), told
+            assert reported.stage.startswith("placement by"), reported
 
 
 @settings(max_examples=40, deadline=None)
@@ -67,5 +67,5 @@ def test_a_task_that_waits_for_its_warm_up_says_so(owners: list[int]) -> None:
     decision = decided(owners, [None, None, None], NO_STAGES, AssignmentConfigs(acceptable_recovery_lag=0))
     warming = set(decision.plan.target.standby_task[decision.plan.target.warmup].tolist())
     for task in range(TASKS):
-        told = explain(decision, task).stage
-        assert (told.startswith("task movement")) == (task in warming)
+        reported = explain(decision, task).stage
+        assert (reported.startswith("task movement")) == (task in warming)

@@ -116,7 +116,7 @@ class World(RuleBasedStateMachine):
         self.broker.join(thread_id(directory, number), living[0].host, directory, number)
 
     @rule(client_id=st.sampled_from(("rdkafka", f"{FORGED}-StreamThread-1-consumer")), host=st.sampled_from(HOSTS))
-    def somebody_else_joins(self, client_id: str, host: str) -> None:
+    def another_joins(self, client_id: str, host: str) -> None:
         self.broker.join(client_id, host, str(UUID(int=50 + self.broker.joined)), 0)
 
     @rule(seconds=st.sampled_from((1.0, 60.0)))
@@ -124,15 +124,15 @@ class World(RuleBasedStateMachine):
         self.now += seconds
 
     @rule()
-    def stop_looking(self) -> None:
+    def stop_refreshing(self) -> None:
         """The network fails us until the next round has ended."""
         self.blind = True
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if self.blind:
             return
         self.now += 0.25
-        ghosts = self.finder.look(self.broker.answer(), self.now)
+        ghosts = self.finder.refresh(self.broker.answer(), self.now)
         by_id = {t.member_id: t for t in self.broker.threads}
         for ghost in ghosts:
             assert by_id[ghost.member_id].listed, "removed twice"
@@ -163,9 +163,9 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def nobody_who_lives_was_removed(self) -> None:
-        self._look()
+        self._refresh()
         self._settle()
-        self._look()
+        self._refresh()
         assert not [thread for thread, _ in self.removed if thread.alive]
 
 
@@ -174,12 +174,12 @@ TestNobodyIsWrongedByProcessIds = World.TestCase
 
 @given(
     shared=st.sampled_from(("app", thread_id(DIRECTORIES[0]))),
-    looks_before_return=st.integers(0, 8),
+    refreshes_before_return=st.integers(0, 8),
     interval_s=st.sampled_from((0.25, 0.5, 1.0)),
     later=st.lists(st.sampled_from((0.25, 5.0, 600.0)), max_size=8),
 )
 def test_where_the_word_of_the_operator_or_the_lock_is_wrong_one_removal_is_the_most(
-    shared: str, looks_before_return: int, interval_s: float, later: list[float]
+    shared: str, refreshes_before_return: int, interval_s: float, later: list[float]
 ) -> None:
     """A client id that was vouched for is shared, or a state directory was copied: two live members, one client id. The
     first removed one comes right back, and that gives it away; nobody else is touched, whatever comes later."""
@@ -187,29 +187,29 @@ def test_where_the_word_of_the_operator_or_the_lock_is_wrong_one_removal_is_the_
     now = 0.0
     removals = 0
 
-    def look(state: str, *members: str) -> None:
+    def refresh(state: str, *members: str) -> None:
         nonlocal now, removals
         now += interval_s
         metadata = subscribed(DIRECTORIES[0]) if state == "Stable" else b""
         shown = tuple(DescribedMember(m, None, metadata, client_id=shared, client_host="/h") for m in members)
-        ghosts = finder.look(DescribeAnswer(0, 0, state, "consumer", "stream", shown), now)
+        ghosts = finder.refresh(DescribeAnswer(0, 0, state, "consumer", "stream", shown), now)
         finder.removed(ghosts, now)
         removals += len(ghosts)
 
-    look("Stable", "a")
-    look("PreparingRebalance", "a", "b")
+    refresh("Stable", "a")
+    refresh("PreparingRebalance", "a", "b")
     assert removals == 1
-    for _ in range(looks_before_return):
-        look("Stable", "b")
-    look("PreparingRebalance", "b", "a-again")
+    for _ in range(refreshes_before_return):
+        refresh("Stable", "b")
+    refresh("PreparingRebalance", "b", "a-again")
     for number, gap in enumerate(later):
         now += gap
-        look("PreparingRebalance", "b", "a-again", f"c{number}")
-    look("Stable", "b", "a-again")
+        refresh("PreparingRebalance", "b", "a-again", f"c{number}")
+    refresh("Stable", "b", "a-again")
     for number, gap in enumerate(later):
         now += gap
-        look("PreparingRebalance", "b", "a-again", f"d{number}")
-        look("Stable", "b")
-        look("PreparingRebalance", "b", f"e{number}")
+        refresh("PreparingRebalance", "b", "a-again", f"d{number}")
+        refresh("Stable", "b")
+        refresh("PreparingRebalance", "b", f"e{number}")
     assert removals == 1
     assert finder.warnings()

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.coordinator.guard.members import SETTLED_S, Identity, Seen, belonging, look
+from bellwether_kafka.coordinator.guard.members import SETTLED_S, Identity, SeenMembers, belonging, updated
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, subscribed, thread_id
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
-OURS, THEIRS = "ours", "theirs"
+OWN, THEIRS = "own", "theirs"
 STATES = ("Stable", "CompletingRebalance", "PreparingRebalance")
 
 
@@ -44,40 +44,40 @@ STEP = st.one_of(
     st.tuples(st.just("join ours"), st.integers(1, 3), st.just(0)),
     st.tuples(st.just("join theirs"), st.integers(1, 3), st.integers(0, 1)),
     st.tuples(st.just("drop"), st.integers(0, 20), st.just(0)),
-    st.tuples(st.just("look"), st.integers(0, 2), st.just(0)),
+    st.tuples(st.just("refresh"), st.integers(0, 2), st.just(0)),
 )
 
 
-def played(steps: list[tuple[str, int, int]], ours: str, theirs: str, process: tuple[str | None, str | None]) -> tuple:
+def played(steps: list[tuple[str, int, int]], own: str, theirs: str, process: tuple[str | None, str | None]) -> tuple:
     """The group, and what the guard has seen. Its own process has joined as soon as one of its members is there."""
-    group, seen = Group(), Seen()
+    group, seen = Group(), SeenMembers()
     for what, number, host in steps:
         if what == "join ours":
-            group.join(OURS, ours.format(number), HOSTS[0], process[0])
+            group.join(OWN, own.format(number), HOSTS[0], process[0])
         elif what == "join theirs":
             group.join(THEIRS, theirs.format(number), HOSTS[host], process[1])
         elif what == "drop" and group.members:
             del group.members[list(group.members)[number % len(group.members)]]
-        elif what == "look":
-            seen = look(seen, group.shown(STATES[number]), joins=OURS in group.owner.values())
+        elif what == "refresh":
+            seen = updated(seen, group.shown(STATES[number]), joins=OWN in group.owner.values())
     return group, seen
 
 
 @given(st.lists(STEP, max_size=30))
 def test_with_a_process_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
-    ours, theirs = thread_id(P1).replace("-1-", "-{}-"), thread_id(P2).replace("-1-", "-{}-")
-    group, seen = played(steps, ours, theirs, (P1, P2))
+    own, theirs = thread_id(P1).replace("-1-", "-{}-"), thread_id(P2).replace("-1-", "-{}-")
+    group, seen = played(steps, own, theirs, (P1, P2))
     found = belonging(Identity(GROUP, P1), seen, 60.0)
-    assert all(group.owner[member_id] == OURS for member_id in found.member_ids)
-    if not found.doubts:
-        assert set(found.member_ids) == {m for m in seen.members if group.owner[m] == OURS}
+    assert all(group.owner[member_id] == OWN for member_id in found.member_ids)
+    if not found.objections:
+        assert set(found.member_ids) == {m for m in seen.members if group.owner[m] == OWN}
 
 
 @given(st.lists(STEP, max_size=30))
 def test_with_a_client_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
     group, seen = played(steps, "app-{}", "other-{}", (None, None))
     found = belonging(Identity(GROUP, client_ids=("app-1", "app-2", "app-3")), seen, 60.0)
-    assert all(group.owner[member_id] == OURS for member_id in found.member_ids)
+    assert all(group.owner[member_id] == OWN for member_id in found.member_ids)
 
 
 @given(st.lists(STEP, max_size=30), st.floats(0, 60))
@@ -100,6 +100,6 @@ def test_a_process_id_that_others_visibly_have_frees_none_of_them(steps: list[tu
     group, seen = played(steps, threads, threads, (P1, P1))
     found = belonging(Identity(GROUP, P1), seen, 60.0)
     assert not any(seen.members[m].before for m in found.member_ids)
-    theirs = [seen.members[m] for m in found.member_ids if group.owner[m] != OURS]
-    beside = {seen.members[m].client_id for m in found.member_ids if group.owner[m] == OURS}
+    theirs = [seen.members[m] for m in found.member_ids if group.owner[m] != OWN]
+    beside = {seen.members[m].client_id for m in found.member_ids if group.owner[m] == OWN}
     assert not any(m.client_id in seen.shared and m.client_id in beside for m in theirs)

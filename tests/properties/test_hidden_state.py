@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.lags import is_caught_up
 from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY, StreamsView
 from bellwether_kafka.assignors.streams.members.hidden_state import RETURNING_MS
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from tests.unit.assignors.streams.fleet import Fleet
 
 SEEDS = 12
@@ -22,10 +22,10 @@ EVENTS = 8
 def really_near(view: StreamsView, acceptable_lag: int) -> set[tuple[int, int]]:
     """(task, process) pairs that have caught up by their own word, or because there is next to nothing to restore."""
     process = view.report.row
-    said = is_caught_up(view.report_lag, acceptable_lag)
+    message = is_caught_up(view.report_lag, acceptable_lag)
     if len(view.report_hidden):
-        said &= ~view.report_hidden
-    pairs = set(zip(view.report.values[said].tolist(), process[said].tolist(), strict=True))
+        message &= ~view.report_hidden
+    pairs = set(zip(view.report.values[message].tolist(), process[message].tolist(), strict=True))
     small = np.flatnonzero(view.tasks.end_sum <= acceptable_lag).tolist()
     return pairs | {(task, p) for task in small for p in range(view.size)}
 
@@ -64,16 +64,16 @@ def test_no_task_waits_for_a_memory(seed: int, strategy: str, durable: bool) -> 
     """Processes restart, together too, come back early, late or empty, and are asked in between or not."""
     random = Random(seed)
     fleet = Fleet(STREAMS_HA, strategy, durable=durable)
-    fleet.each_round = check_durable if durable else check
+    fleet.each_rebalance = check_durable if durable else check
     for _ in range(EVENTS):
         for process in random.sample(range(3), random.choice([1, 1, 1, 2, 3])):
             fleet.stop(process)
             fleet.now_ms += random.choice([1_000, 10_000, 700_000])
             if fleet.threads and random.random() < 0.4:
-                fleet.round()
+                fleet.rebalance()
             fleet.start(process, wiped=random.random() < 0.3)
             if random.random() < 0.5:
-                fleet.round()
+                fleet.rebalance()
         if random.random() < 0.7:
             fleet.rest()
     fleet.settle()

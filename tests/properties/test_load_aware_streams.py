@@ -68,7 +68,7 @@ def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> Non
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, 1_000]))
-def test_ten_rounds_of_noise_move_no_task(seed: int, end_sum: int | None) -> None:
+def test_ten_rebalances_of_noise_move_no_task(seed: int, end_sum: int | None) -> None:
     """A settled application, stateless or stateful, whose tasks' loads each wander by up to a tenth either way."""
     rng = np.random.default_rng(seed)
     processes = int(rng.integers(2, 6))

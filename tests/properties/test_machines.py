@@ -97,7 +97,7 @@ class Membership(RuleBasedStateMachine):
             deadline = self.machine.deadline()
             if deadline is None or deadline > self.now:
                 return
-            self._tell(e.Wake())
+            self._send(e.Wake())
         raise AssertionError(f"{WAKES_MAX} wakes and still one is due, in {self.machine.state}")
 
     @rule(others=st.lists(st.sampled_from(("a", "b", "c")), unique=True), leads=st.integers(0, 3))
@@ -106,27 +106,27 @@ class Membership(RuleBasedStateMachine):
         for _ in range(12):
             for number, request in list(self.open.items()):
                 if self.open.pop(number, None) is not None:
-                    self._tell(self._kind_answer(number, request, others, leads=leads > 0))
+                    self._send(self._kind_answer(number, request, others, leads=leads > 0))
             for asked in self.asked[-1:]:
                 if not asked.dry:
                     self._plan(asked)
             deadline = self.machine.deadline()
             if not self.open and deadline is not None:
                 self.now = max(self.now, deadline)
-                self._tell(e.Wake())
+                self._send(e.Wake())
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def broker_answers(self, data: st.DataObject) -> None:
         number = data.draw(st.sampled_from(sorted(self.open)))
-        self._tell(self._answer(data, number, self.open.pop(number)))
+        self._send(self._answer(data, number, self.open.pop(number)))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data(), failure=st.sampled_from((*[e.Failure.DISCONNECTED, e.Failure.TIMED_OUT] * 4, *e.Failure)))
     def connection_fails(self, data: st.DataObject, failure: e.Failure) -> None:
         number = data.draw(st.sampled_from(sorted(self.open)))
         del self.open[number]
-        self._tell(e.RequestFailed(number, failure, "drawn"))
+        self._send(e.RequestFailed(number, failure, "drawn"))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -136,35 +136,35 @@ class Membership(RuleBasedStateMachine):
         if decide_.dry:
             ready = e.ComparisonReady(decide_.generation, data.draw(st.booleans()), "drawn", ("t",))
             failed = e.ComparisonFailed(decide_.generation, "drawn")
-            self._tell(data.draw(st.sampled_from((ready, failed))))
+            self._send(data.draw(st.sampled_from((ready, failed))))
             return
         if data.draw(st.booleans()):
-            self._plan(decide_, withheld=data.draw(st.booleans()))
+            self._plan(decide_, pending=data.draw(st.booleans()))
         else:
-            self._tell(e.DecisionFailed(decide_.generation, "drawn"))
+            self._send(e.DecisionFailed(decide_.generation, "drawn"))
 
     @rule(
         event=st.sampled_from(
             (
                 e.RebalanceWanted("drawn"),
                 e.StepAsideWanted("drawn"),
-                e.RoundOrdered("drawn"),
-                e.OrdersStand("", ""),
-                e.OrdersStand("leave", ""),
-                e.OrdersStand("", "pause"),
-                e.OrdersStand("", "", "release"),
+                e.RebalanceOrdered("drawn"),
+                e.OrdersInForce("", ""),
+                e.OrdersInForce("leave", ""),
+                e.OrdersInForce("", "pause"),
+                e.OrdersInForce("", "", "release"),
                 e.ActiveRoleChanged(True, ""),
                 e.ActiveRoleChanged(False, "drawn"),
             )
         )
     )
-    def somebody_orders(self, event: e.Event) -> None:
-        self._tell(event)
+    def order_arrives(self, event: e.Event) -> None:
+        self._send(event)
 
     @rule(luck=st.integers(0, 19))
-    def told_to_stop(self, luck: int) -> None:
+    def reported_to_stop(self, luck: int) -> None:
         if luck == 7:  # seldom: it is the end of every life
-            self._tell(e.StopRequested())
+            self._send(e.StopRequested())
 
     # ---- what must hold ----
 
@@ -175,18 +175,18 @@ class Membership(RuleBasedStateMachine):
         assert all(times == 1 for times in lanes.values()), lanes
 
     @invariant()
-    def whoever_has_stopped_is_silent(self) -> None:
+    def stopped_machine_is_silent(self) -> None:
         assert not self.stopped or self.machine.deadline() is None
 
     def teardown(self) -> None:
         """Told to stop and with a broker that answers nothing, it ends within a session."""
         if not hasattr(self, "machine"):
             return
-        self._tell(e.StopRequested())
+        self._send(e.StopRequested())
         ends_at = self.now + 60.0
         while not self.stopped and (deadline := self.machine.deadline()) is not None and deadline <= ends_at:
             self.now = max(self.now, deadline)
-            self._tell(e.Wake())
+            self._send(e.Wake())
         assert self.stopped, f"still {self.machine.state} a minute after it was told to stop"
 
     # ---- inside ----
@@ -194,7 +194,7 @@ class Membership(RuleBasedStateMachine):
     def _parked(self) -> list[c.Join | c.Sync]:
         return [r for r in self.open.values() if isinstance(r, (c.Join, c.Sync))]
 
-    def _tell(self, event: e.Event) -> None:
+    def _send(self, event: e.Event) -> None:
         self._take(self.machine.handle(event, self.now))
 
     def _take(self, commands: tuple[c.Command, ...]) -> None:
@@ -205,7 +205,7 @@ class Membership(RuleBasedStateMachine):
                     self.open.pop(command.request_id, None)
                 case c.Decide():
                     self.asked = [*self.asked[-2:], command]
-                case c.Stopped():
+                case c.MembershipStopped():
                     self.stopped = True
                     self.open.clear()
                 case c.Sync():
@@ -225,10 +225,10 @@ class Membership(RuleBasedStateMachine):
         if others:
             assert sync.assignments == self.ready.get(sync.generation), "a plan that nobody made for this generation"
 
-    def _plan(self, asked: c.Decide, *, withheld: bool = False) -> None:
+    def _plan(self, asked: c.Decide, *, pending: bool = False) -> None:
         plan = tuple((m.member_id, b"plan for " + m.member_id.encode()) for m in asked.members)
         self.ready.setdefault(asked.generation, plan)
-        self._tell(e.DecisionReady(asked.generation, self.ready[asked.generation], withheld, ("t",)))
+        self._send(e.DecisionReady(asked.generation, self.ready[asked.generation], pending, ("t",)))
 
     def _kind_answer(self, number: int, request: c.Request, others: list[str], *, leads: bool) -> e.Answer:
         match request:
@@ -318,19 +318,19 @@ class Consumers(RuleBasedStateMachine):
             topics = tuple(data.draw(st.lists(st.sampled_from(TOPICS), unique=True, min_size=1)))
             cooperative = BUILT_IN[self.protocol].cooperative
             self.members.append(LiveMember(f"m{self.made}", topics, rack, cooperative))
-            self._rounds()
+            self._rebalances()
 
     @precondition(lambda self: len(self.members) > 1)
     @rule(data=st.data())
     def goes(self, data: st.DataObject) -> None:
         self.members.remove(data.draw(st.sampled_from(self.members)))
-        self._rounds()
+        self._rebalances()
 
     @rule(topic=st.sampled_from(TOPICS), size=st.integers(1, 9))
     def topic_grows(self, topic: str, size: int) -> None:
         if size > self.sizes.get(topic, 0):
             self.sizes[topic] = size
-            self._rounds()
+            self._rebalances()
 
     @rule(topic=st.sampled_from(TOPICS))
     def topic_vanishes(self, topic: str) -> None:
@@ -347,20 +347,20 @@ class Consumers(RuleBasedStateMachine):
                 )
                 for m in self.members
             ]
-            self._rounds()
+            self._rebalances()
 
     @rule()
     def nothing_happens(self) -> None:
         if self.members:
             before = {m.member_id: sorted(m.owned) for m in self.members}
-            self._rounds()
+            self._rebalances()
             if self.protocol in ("sticky", "cooperative-sticky") or self.policy == "sticky-min-churn":
                 assert {m.member_id: sorted(m.owned) for m in self.members} == before
 
     def _cluster(self) -> ClusterView:
         return ClusterView.of({t: [[PLACES[p % 3]] for p in range(n)] for t, n in self.sizes.items()})
 
-    def _rounds(self) -> None:
+    def _rebalances(self) -> None:
         """Until nothing is withheld any more."""
         cluster = self._cluster()
         for _ in range(4):
@@ -418,9 +418,9 @@ class Tasks(RuleBasedStateMachine):
         )
         total = sum(count for count, _ in sizes)
         replicas = [self.random.randrange(len(RACKS)) for _ in range(total)]
-        told = [(count, 150_000 if stateful else None) for count, stateful in sizes]
+        reported = [(count, 150_000 if stateful else None) for count, stateful in sizes]
         self.tasks = sum(count for count, stateful in sizes if stateful)
-        self.application = Application(told, replicas=replicas)
+        self.application = Application(reported, replicas=replicas)
         self.away: list[Instance] = []
         self.joins()
 
@@ -428,7 +428,7 @@ class Tasks(RuleBasedStateMachine):
     def joins(self) -> None:
         if len(self.application.instances) < 6:
             self.application.instances.append(Instance(random_process_id(self.random), rack=self.random.choice(RACKS)))
-            self._round()
+            self._rebalance()
 
     @precondition(lambda self: len(self.application.instances) > 1)
     @rule(keeps=st.booleans())
@@ -437,23 +437,23 @@ class Tasks(RuleBasedStateMachine):
         gone = instances.pop(self.random.randrange(len(instances)))
         if keeps:
             self.away.append(gone)
-        self._round()
+        self._rebalance()
 
     @precondition(lambda self: self.away)
     @rule()
     def comes_back_with_its_state(self) -> None:
         self.application.instances.append(self.away.pop())
-        self._round()
+        self._rebalance()
 
     @rule()
     def left_alone(self) -> None:
         """Within what KIP-441's own test grants, and one for a probe that finds everything done."""
         for _ in range(2 * self.tasks * (1 + self.configs.num_standby_replicas) + 2):
-            if not self._round():
+            if not self._rebalance():
                 return
         raise AssertionError("it never comes to rest")
 
-    def _round(self) -> bool:
+    def _rebalance(self) -> bool:
         view = self.application.view()
         plan = assign_streams(view, self.configs, self.policy)
         assert validate_plan(view, plan) == ()

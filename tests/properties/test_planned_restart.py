@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assig
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.assignors.streams.stages.rules import last_copies
-from bellwether_kafka.coordinator.control.absence import Look, look
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update
 from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
@@ -63,7 +63,7 @@ class Group:
         self.orders[order] = None
         return order
 
-    def round(self) -> StreamsPlan:
+    def rebalance(self) -> StreamsPlan:
         self.now_ms += 1_000
         view = self.application.view()
         stages = StageConfigs(rules=tuple(order.rule for order in self.orders))
@@ -71,7 +71,7 @@ class Group:
         assert validate_plan(view, plan) == ()
         self.check(plan)
         self.application.settle(plan)
-        self.look()
+        self.refresh()
         return plan
 
     def check(self, plan: StreamsPlan) -> None:
@@ -86,10 +86,10 @@ class Group:
         for process, instance in enumerate(instances):
             assert str(instance.id) not in self.away or process not in plan.active, "given to one that is away"
 
-    def look(self) -> dict[PlacementOrder, Look]:
+    def refresh(self) -> dict[PlacementOrder, AbsenceUpdate]:
         answer, seen = self.described(), {}
         for order, before in list(self.orders.items()):
-            seen[order] = found = look(order, before, answer, self.now_ms)
+            seen[order] = found = absence_update(order, before, answer, self.now_ms)
             self.orders[order] = found.absence
             if found.ended:
                 del self.orders[order]
@@ -108,14 +108,14 @@ class Group:
 
     def settle(self) -> StreamsPlan:
         for _ in range(self.most):
-            plan = self.round()
+            plan = self.rebalance()
             if not plan.probing:
                 return plan
         pytest.fail(f"not settled after {self.most} rounds")
 
     def empty(self, order: PlacementOrder) -> None:
         for _ in range(self.most):
-            self.round()
+            self.rebalance()
             absence = self.orders[order]
             if absence is not None and absence.stage is Stage.EMPTY:
                 return
@@ -153,7 +153,7 @@ def even(group: Group, plan: StreamsPlan) -> bool:
 
 
 @pytest.mark.timeout(300 + 10 * SEEDS)
-def test_each_instance_in_turn_is_emptied_restarted_and_gets_its_share_back() -> None:
+def test_each_instance_in_turn_is_evacuated_restarted_and_gets_its_share_back() -> None:
     for seed in range(SEEDS):
         random = Random(seed)
         group = Group(random)
@@ -164,17 +164,17 @@ def test_each_instance_in_turn_is_emptied_restarted_and_gets_its_share_back() ->
             assert instance.active == [], seed
             group.stop(instance)
             for _ in range(random.randint(1, 4)):
-                group.round()
+                group.rebalance()
             assert order in group.orders, "it stands while the instance is away"
             group.start(instance)
-            group.round()
+            group.rebalance()
             assert order not in group.orders, seed
             group.ghosts = []
             assert even(group, group.settle()), seed
 
 
 @pytest.mark.timeout(300 + 10 * SEEDS)
-def test_two_that_may_be_emptied_together_are_and_stop_together() -> None:
+def test_two_that_may_be_evacuated_together_are_and_stop_together() -> None:
     together = 0
     for seed in range(SEEDS):
         random = Random(seed)
@@ -193,5 +193,5 @@ def test_two_that_may_be_emptied_together_are_and_stop_together() -> None:
         for instance in (first, second):
             assert instance.active == [], seed
             group.stop(instance)
-        group.round()
+        group.rebalance()
     assert together > SEEDS // 20

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -105,7 +105,7 @@ def test_a_settled_group_stays(world: World) -> None:
     owner = place(world.group, world.cluster)
     again = world.after(owner, 9)
     assert np.array_equal(place(again.group, again.cluster), owner)
-    assert not withhold(again.group, owner).any()
+    assert not pending_partitions(again.group, owner).any()
 
 
 @given(worlds())
@@ -118,13 +118,13 @@ def test_the_plan_depends_on_ids_not_on_the_order_of_the_answer(world: World) ->
 
 
 @given(worlds())
-def test_cooperative_rounds_settle_and_never_hand_over_what_is_consumed(world: World) -> None:
-    for round_ in range(1, 5):
+def test_cooperative_rebalances_settle_and_never_hand_over_what_is_consumed(world: World) -> None:
+    for rebalance in range(1, 5):
         group = world.group
         owner = place(group, world.cluster)
         check(world, owner)
-        withheld = withhold(group, owner)
-        sent = np.where(withheld, NOBODY, owner)
+        pending = pending_partitions(group, owner)
+        sent = np.where(pending, NOBODY, owner)
         for flat, m in enumerate(sent.tolist()):
             claim = world.cluster.name(flat)
             age = [w.generation for w, mine in zip(world.members, world.claims, strict=True) if claim in mine]
@@ -134,10 +134,10 @@ def test_cooperative_rounds_settle_and_never_hand_over_what_is_consumed(world: W
             assert claim in world.claims[m]
             assert world.members[m].generation == max(age)
             assert age.count(max(age)) == 1
-        world = world.after(sent, 10 + round_)
-        if not withheld.any():
+        world = world.after(sent, 10 + rebalance)
+        if not pending.any():
             return
-    assert not withheld.any()
+    assert not pending.any()
 
 
 def best_loads(world: World) -> list[int]:

@@ -55,7 +55,7 @@ class History:
         instances = self.application.instances
         instances.pop(self.random.randrange(len(instances)))
 
-    def round(self) -> StreamsPlan:
+    def rebalance(self) -> StreamsPlan:
         view = self.application.view()
         plan = assign_streams(view, self.configs, self.policy)
         assert validate_plan(view, plan) == ()
@@ -65,16 +65,16 @@ class History:
 
     def converge(self, most: int) -> int:
         """Rounds until no probing rebalance is wanted; then one more, which must change nothing."""
-        for rounds in range(1, most + 1):
-            plan = self.round()
+        for rebalances in range(1, most + 1):
+            plan = self.rebalance()
             if not plan.probing:
                 self.check(plan)
-                again = self.round()
+                again = self.rebalance()
                 assert not again.probing
                 assert (again.active == plan.active).all()
                 assert (again.standby_task == plan.standby_task).all()
                 assert (again.standby_process == plan.standby_process).all()
-                return rounds
+                return rebalances
         pytest.fail(f"not settled after {most} rounds")
 
     def check(self, plan: StreamsPlan) -> None:
@@ -168,7 +168,7 @@ def test_without_racks_copies_are_even(standbys: int) -> None:
             if change % 3 == 2:
                 history.drop()
             history.converge(80)
-            plan, stateful = history.round(), history.application.table().stateful
+            plan, stateful = history.rebalance(), history.application.table().stateful
             copies = np.concatenate([plan.active[stateful], plan.standby_process])
             assert skew(copies, len(history.application.instances)) <= 1, seed
 

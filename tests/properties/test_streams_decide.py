@@ -15,9 +15,9 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES
 from bellwether_kafka.assignors.streams.sending.validate import validate_bytes, validate_plan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -100,13 +100,13 @@ def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
     if decision.plan.shutdown or not raw.others:
         return
     assert validate_plan(decision.plan.view, decision.plan.target) == ()
-    kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.withheld)}
+    kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.pending)}
     assert len(given_out) == decision.plan.view.tasks.size - len(kept_back)
     # Who waits for something rejoins at once, alone or with everybody, or alone when the owner had time to let go.
     called_at_ms = decision.plan.out.next_rebalance_ms
     rows = np.flatnonzero((called_at_ms == 0) | (called_at_ms == decision.decided_at_ms + 1_000)).tolist()
     waiting = sorted(
-        {int(decision.plan.process_map.member[t]) for t in decision.plan.threads.active[decision.plan.withheld]}
+        {int(decision.plan.process_map.member[t]) for t in decision.plan.threads.active[decision.plan.pending]}
     )
     assert rows in (waiting, sorted(decision.plan.process_map.member.tolist()))
     assert bool(rows) == decision.followup
@@ -114,7 +114,7 @@ def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(raw_groups(), raw_groups(), endings, st.integers(0, 2))
-def test_two_rounds_of_any_members_are_decided_or_left(
+def test_two_rebalances_of_any_members_are_decided_or_left(
     first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int
 ) -> None:
     configs = AssignmentConfigs(num_standby_replicas=standbys)
@@ -126,7 +126,7 @@ def test_two_rounds_of_any_members_are_decided_or_left(
 
 @settings(max_examples=150, deadline=None)
 @given(raw_groups(), raw_groups(), endings, st.integers(0, 2), st.sampled_from(STREAMS_POLICIES))
-def test_two_rounds_with_the_stock_policies(
+def test_two_rebalances_with_the_stock_policies(
     first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int, policy: str
 ) -> None:
     configs = AssignmentConfigs(num_standby_replicas=standbys, rack_aware_assignment_strategy="min_traffic")

@@ -11,11 +11,12 @@ import pytest
 from bellwether_kafka.assignors.streams.application.model import PINNED, AssignmentConfigs
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from tests.unit.assignors.streams.restoring import RestoringApplication, Round, shown
+from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, shown
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "40"))
 EVENTS = 5
-ROUNDS_PER_MINUTE = 45  # a hand-over every three seconds takes forty, and a process that returns is asked five times
+# a hand-over every three seconds takes forty, and a process that returns is asked five times
+REBALANCES_PER_MINUTE = 45
 
 
 def application(random: Random) -> RestoringApplication:
@@ -55,15 +56,15 @@ def change(random: Random, made: RestoringApplication) -> None:
         made.start(len(made.processes) + 1, threads=random.choice([1, 1, 2]), rate=random.choice([2e3, 1.2e4, 6e4]))
 
 
-def check(rounds: Sequence[Round]) -> None:
-    told = shown(rounds)
-    first, last = rounds[0], rounds[-1]
-    assert all(r.destination == first.destination for r in rounds), told
-    assert last.owner == first.destination, told
-    at_ms = [r.at_ms for r in rounds if r.hands_over]
-    assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), told
-    for r in rounds:
-        assert sum(r.at_ms <= other.at_ms < r.at_ms + 60_000 for other in rounds) <= ROUNDS_PER_MINUTE, told
+def check(rebalances: Sequence[Rebalance]) -> None:
+    reported = shown(rebalances)
+    first, last = rebalances[0], rebalances[-1]
+    assert all(r.destination == first.destination for r in rebalances), reported
+    assert last.owner == first.destination, reported
+    at_ms = [r.at_ms for r in rebalances if r.hands_over]
+    assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), reported
+    for r in rebalances:
+        assert sum(r.at_ms <= other.at_ms < r.at_ms + 60_000 for other in rebalances) <= REBALANCES_PER_MINUTE, reported
 
 
 @pytest.mark.timeout(300 + 10 * SEEDS)
@@ -76,10 +77,10 @@ def test_follow_ups_do_what_was_announced(part: int) -> None:
         made.rest()
         for number in range(EVENTS):
             change(random, made)
-            begun = len(made.rounds)
+            begun = len(made.rebalances)
             made.rest()
             try:
-                check(made.rounds[begun:])
+                check(made.rebalances[begun:])
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, event {number}: {error}") from error
             made.idle(random.choice([0, 5_000, 60_000]))

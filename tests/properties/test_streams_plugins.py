@@ -129,7 +129,7 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
         return answer
 
     configs = AssignmentConfigs(num_standby_replicas=standbys)
-    health = PluginHealth(failures=failures, rounds=failures)
+    health = PluginHealth(failures=failures, rebalances=failures)
     before = view.previous_active.values.copy()
     plugin = Answering(behaviour)
     run = run_plugin(plugin, view, configs, health, now_ms=1000)

@@ -157,7 +157,7 @@ class StagedHistory(History):
         left.active, left.standby = [], []
         self.gone.append(left)
 
-    def round(self) -> StreamsPlan:
+    def rebalance(self) -> StreamsPlan:
         view = self.application.view()
         there = {id(instance): p for p, instance in enumerate(self.application.instances)}
         self.homes = {t: i for t, i in self.homes.items() if id(i) not in there or t in i.lags}

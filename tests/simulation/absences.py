@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.absence import left_behind, look
+from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
 from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.membership import commands as c
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ACCEPTABLE_LAG = 10_000  # Kafka's default, which the applications have
-GUARD_LOOK_S, REMOVED_AFTER_S = (1.0, 3.0), (0.01, 0.5)
+GUARD_REFRESH_S, REMOVED_AFTER_S = (1.0, 3.0), (0.01, 0.5)
 CHAOS_S = 300.0
 EMPTY_S, BACK_S = 1_800.0, 120.0  # warm-ups come two at a time, and one rate may be a tenth of another
-LOOK_S = 1.0
+REFRESH_S = 1.0
 HOUR_MS = 3_600_000
 
 
@@ -74,19 +74,19 @@ class Guard:
         self._guards, self.world, self._name = guards, guards.world, process_name(member)
         self._began = self.world.clock.now
         self._ended = False
-        self._seen = members.Seen()
+        self._seen = members.SeenMembers()
         self._member = member
         self._beside_another = False  # seen in one finished generation with a member that is called as it is
         of = member.of if isinstance(member, Thread) else None
         process_id = str(of.process_id) if of is not None else None
         ids = () if of is not None else (guards.called(member.client),)
         self._identity = members.Identity("g", process_id, ids)
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if self._ended:
             return
-        self.world.clock.after(self.world.more.uniform(*GUARD_LOOK_S), self._look)
+        self.world.clock.after(self.world.more.uniform(*GUARD_REFRESH_S), self._refresh)
         request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
         at = self.world.broker.coordinator or 1
         self.world.send(f"guard-{self._name}.0", 9, at, request, 5.0, self._take, lambda _: None)
@@ -94,7 +94,7 @@ class Guard:
     def _take(self, answer: e.DescribeAnswer) -> None:
         if not self._ended:  # a member that joins later belongs to another process
             listed = tuple(replace(m, client_id=self._guards.called(m.client_id)) for m in answer.members)
-            self._seen = members.look(self._seen, replace(answer, members=listed))
+            self._seen = members.updated(self._seen, replace(answer, members=listed))
             alike = [m.member_id for m in listed if m.client_id == self._guards.called(self._member.client)]
             beside = self._member.member_id in alike and len(alike) > 1
             self._beside_another |= beside and answer.state in e.FINISHED
@@ -105,15 +105,15 @@ class Guard:
     def process_ended(self) -> None:
         self.end()
         lived_s = self.world.clock.now - self._began
-        ours = members.belonging(self._identity, self._seen, lived_s).member_ids
-        if ours:
-            self.world.clock.after(self.world.more.uniform(*REMOVED_AFTER_S), lambda: self._remove(ours))
+        own = members.belonging(self._identity, self._seen, lived_s).member_ids
+        if own:
+            self.world.clock.after(self.world.more.uniform(*REMOVED_AFTER_S), lambda: self._remove(own))
 
-    def _remove(self, ours: tuple[str, ...]) -> None:
+    def _remove(self, own: tuple[str, ...]) -> None:
         named = self._identity.process_id is None
         may_err = named and self._guards.shared and not self._beside_another
-        self._guards.removed += len(ours)
-        remove(self.world, ours, f"the guard of {self._name}", may_err=may_err)
+        self._guards.removed += len(own)
+        remove(self.world, own, f"the guard of {self._name}", may_err=may_err)
 
 
 class Evacuation:
@@ -121,7 +121,7 @@ class Evacuation:
 
     def __init__(self, world: "World", process: Process) -> None:
         self.world, self.process = world, process
-        where, now_ms = f"member:{process.process_id}", world.our_wall_ms()
+        where, now_ms = f"member:{process.process_id}", world.own_wall_ms()
         kind = PlacementKind.EVACUATE
         self._order = PlacementOrder(kind, "g", "*", where, "sim", now_ms, now_ms + HOUR_MS, until=Until.BACK)
         self.rules = (Rule("ban", "*", where, self._order.sentence),)
@@ -136,7 +136,7 @@ class Evacuation:
     def seen(self) -> "Evacuation":
         """After one more look at the group."""
         if self.world.broker.at_work and not self.back:
-            found = look(self._order, self._absence, self._listed(), self.world.our_wall_ms())
+            found = absence_update(self._order, self._absence, self._listed(), self.world.own_wall_ms())
             self._absence, self.back = found.absence, bool(found.ended)
             if self.back:
                 self._remove_left_behind()
@@ -155,7 +155,7 @@ class Evacuation:
         if left:
             remove(self.world, left, f"the order to empty {self.process.name}")
         if answer.state in e.REBALANCING:
-            self.world.clock.after(LOOK_S, self._remove_left_behind)
+            self.world.clock.after(REFRESH_S, self._remove_left_behind)
 
     def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
         """A thread gets tasks that it did not have. Those that the process ran which is being emptied, and which could
@@ -175,7 +175,7 @@ def remove(world: "World", member_ids: tuple[str, ...], by: str, *, may_err: boo
     for member in world.members:
         if member.running and member.member_id in member_ids and not may_err:
             world.violate(f"{by} removes {member.member_id}, and {member.name} lives")
-    world.tell(f"{by} removes {', '.join(member_ids)}")
+    world.log(f"{by} removes {', '.join(member_ids)}")
     at = world.broker.coordinator or 1
     request = c.Evict(0, e.Node(at, "", 0), "g", 5_000, member_ids, by)
     world.send("remover.0", 9, at, request, 5.0, lambda _: None, lambda _: None)
@@ -195,27 +195,27 @@ def guarded(world: "World") -> "World":
 
 def chaos(world: "World", interval_s: float) -> None:
     """All faults, with guards; then everything heals."""
-    for number, somebody in enumerate([*world.members, *world.hostile, world.sidecars[0]]):
-        world.clock.after(number * 0.5, somebody.start)
+    for number, process in enumerate([*world.members, *world.hostile, world.instances[0]]):
+        world.clock.after(number * 0.5, process.start)
     faults = Faults(world, interval_s)
     world.run_until(CHAOS_S)
     faults.heal()
-    asleep = (somebody.paused_until for somebody in (*world.members, *world.sidecars))
+    asleep = (process.paused_until for process in (*world.members, *world.instances))
     world.run_until(max(world.clock.now, *asleep))
 
 
 def restarted(world: "World", process: Process) -> None:
     """Emptied, stopped, started again, and given its share, while we lead a group at rest."""
     evacuation = world.evacuation = Evacuation(world, process)
-    world.tell(f"---- {process.name} is to be emptied ----")
-    _want_a_round(world, "an order")
+    world.log(f"---- {process.name} is to be emptied ----")
+    _want_a_rebalance(world, "an order")
     # The last one that runs cannot be emptied: nobody else could have its tasks.
     alone = len(world.processes) == 1
     if not alone and not world.run_until(
         world.clock.now + EMPTY_S, lambda: evacuation.seen().stage is Stage.EMPTY or evacuation.back
     ):
         world.violate(f"{process.name} is {evacuation.stage.value} {EMPTY_S:.0f} s after the order")
-    world.tell(f"---- {process.name} is restarted ----")
+    world.log(f"---- {process.name} is restarted ----")
     first = process.threads[0]
     if world.guards is not None and world.more.random() < 0.5:
         world.guards.without(process)
@@ -225,10 +225,10 @@ def restarted(world: "World", process: Process) -> None:
     if not alone and not world.run_until(world.clock.now + BACK_S, lambda: evacuation.seen().back):
         world.violate(f"{process.name} started {BACK_S:.0f} s ago, and its order still stands")
     world.evacuation = None
-    _want_a_round(world, "an order has ended")
+    _want_a_rebalance(world, "an order has ended")
 
 
-def _want_a_round(world: "World", why: str) -> None:
-    for sidecar in world.sidecars:
-        if sidecar.leads:
-            sidecar.post(e.RoundOrdered(why))
+def _want_a_rebalance(world: "World", why: str) -> None:
+    for instance in world.instances:
+        if instance.leads:
+            instance.post(e.RebalanceOrdered(why))

@@ -87,6 +87,6 @@ class Application:
                 found[topic] = np.full(sizes.get(topic, 0), RECORDS // len(subtopology.changelogs), dtype=np.int64)
         return EndOffsets(found)
 
-    def rounds_max(self, partitions: int) -> int:
+    def rebalances_max(self, partitions: int) -> int:
         """Within how many rounds it must have converged (KIP-441's test of its assignor)."""
         return 2 * partitions * (1 + self.config.configs.num_standby_replicas)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WAY_S = 1.0
 BY_TOPIC = ("eager", "eager and librdkafka")  # range deals each topic for itself
-CROWD_LOOK_S = 0.25  # of a thousand members not every change can be looked at
+CROWD_REFRESH_S = 0.25  # of a thousand members not every change can be looked at
 ASKS_MAX, ASKS_WITHIN_S = 30, 60.0  # rounds that one thread asks for, whatever its clock says
 PLANS_KEPT = 20  # of ours, with what they were made from
 
@@ -37,10 +37,10 @@ class Checks:
         self.dirty = False
         self.longest: dict[str, float] = {}  # seconds that a round waited for nobody but us, by the broker's state
         self.plans = Counter[str]()
-        self._round: tuple[object, str, int] | None = None
+        self._rebalance: tuple[object, str, int] | None = None
         self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
         self._plans: dict[tuple[int, int], Assignments] = {}
-        self._look_at = 0.0
+        self._refresh_at = 0.0
         self.work: dict[tuple[int, int], Counter[str]] = {}  # what we did in each generation of a crowd
         self._asked: dict[str, deque[float]] = {}
         self._known: dict[Assignments, frozenset[TopicPartition]] = {}
@@ -51,21 +51,21 @@ class Checks:
         self.roles.step()
         self.hand_backs.step()
         if not self.world.broker.at_work:
-            self._round = None
+            self._rebalance = None
             return
-        if self.dirty and self.world.clock.now >= self._look_at:
+        if self.dirty and self.world.clock.now >= self._refresh_at:
             self.dirty = False
-            self._look_at = self.world.clock.now + (CROWD_LOOK_S if self.world.crowd else 0.0)
+            self._refresh_at = self.world.clock.now + (CROWD_REFRESH_S if self.world.crowd else 0.0)
             self._one_owner()
         self._stall()
 
     def _one_owner(self) -> None:
         """Counts who is a member for the broker: what an expelled one still consumes nobody can prevent."""
         world = self.world
-        seats = world.broker.group.seats
+        member_entries = world.broker.group.member_entries
         owners: dict[TopicPartition, str] = {}
         for member in world.members:
-            if member.member_id not in seats:
+            if member.member_id not in member_entries:
                 continue
             for partition in member.owned:
                 other = owners.setdefault(partition, member.name)
@@ -74,15 +74,15 @@ class Checks:
 
     def _stall(self) -> None:
         group = self.world.broker.group
-        waits = group.waits_for() if not self.world.crowd or group.may_wait_only_for(self.world.is_ours) else set()
-        ours = bool(waits) and all(self.world.is_ours(member_id) for member_id in waits) and len(group.seats) > 1
-        if not ours or self._held_open():
-            self._round = None
+        waits = group.waits_for() if not self.world.crowd or group.may_wait_only_for(self.world.is_own) else set()
+        own = bool(waits) and all(self.world.is_own(member_id) for member_id in waits) and len(group.member_entries) > 1
+        if not own or self._held_open():
+            self._rebalance = None
             return
         key = (group, group.state, group.generation)
         now = self.world.clock.now
-        since = self._waiting if self._round == key else {}
-        self._round, self._waiting = key, {member_id: since.get(member_id, now) for member_id in waits}
+        since = self._waiting if self._rebalance == key else {}
+        self._rebalance, self._waiting = key, {member_id: since.get(member_id, now) for member_id in waits}
         waited_s = now - min(self._waiting.values())
         self.longest[group.state] = max(self.longest.get(group.state, 0.0), waited_s)
         if waited_s > self.bound_s(group.state):
@@ -96,11 +96,11 @@ class Checks:
 
     def _held_open(self) -> bool:
         """A living sidecar that is alone lets more members come into the round, for as long as it may."""
-        for sidecar in self.world.sidecars:
-            if sidecar.holds_open:
-                held_s = sidecar.now() - sidecar.coalescing_since
+        for instance in self.world.instances:
+            if instance.holds_open:
+                held_s = instance.now() - instance.coalescing_since
                 if held_s > self.world.config.coalesce_ms_max / 1000 + WAY_S:
-                    self.world.violate(f"{sidecar.name} has held the round open for {held_s:.1f} s")
+                    self.world.violate(f"{instance.name} has held the round open for {held_s:.1f} s")
                 return True
         return False
 
@@ -126,22 +126,22 @@ class Checks:
             if first != assignments:
                 world.violate(f"two plans in generation {generation}, the second by {leader}")
             return
-        ours = world.is_ours(leader)
-        self.plans["ours" if ours else "a member's"] += 1
-        if ours:
-            self._plan_of_ours(dict(assignments), self._known.get(assignments, frozenset()))
+        own = world.is_own(leader)
+        self.plans["own" if own else "a member's"] += 1
+        if own:
+            self._plan_of_own(dict(assignments), self._known.get(assignments, frozenset()))
 
-    def _plan_of_ours(self, given: dict[str, bytes], known: frozenset[TopicPartition]) -> None:
+    def _plan_of_own(self, given: dict[str, bytes], known: frozenset[TopicPartition]) -> None:
         world = self.world
         owners = Counter[TopicPartition]()
-        for seat in world.broker.group.seats.values():
-            blob = given.get(seat.member_id, b"")
+        for member_entry in world.broker.group.member_entries.values():
+            blob = given.get(member_entry.member_id, b"")
             if not blob:
-                world.violate(f"our plan leaves {seat.member_id} out")
+                world.violate(f"our plan leaves {member_entry.member_id} out")
                 return
             partitions = ConsumerProtocolAssignment.decode(blob).partitions
             owners.update(partitions)
-            if partitions and world.is_ours(seat.member_id):
+            if partitions and world.is_own(member_entry.member_id):
                 world.violate(f"our own member gets {len(partitions)} partitions")
         twice = [partition for partition, times in owners.items() if times > 1]
         if twice:
@@ -160,8 +160,8 @@ class Checks:
             return f"the group is {group.state}"
         running = [member for member in world.members if member.running]
         guests = world.guests
-        ours = {member.member_id for member in (*running, *guests)}
-        strangers = {s for s in group.seats if not world.is_ours(s)} - ours
+        own = {member.member_id for member in (*running, *guests)}
+        strangers = {s for s in group.member_entries if not world.is_own(s)} - own
         if strangers:
             return f"{sorted(strangers)} are members but do not run"
         there = partitions_of({topic: n for topic, n in world.topics.sizes.items() if topic in world.subscribed})
@@ -178,11 +178,11 @@ class Checks:
             if guest.state != "stable" or guest.generation != group.generation:
                 return f"{guest.name} is {guest.state} in generation {guest.generation}"
             consumed |= guest.given  # lost, and by right
-        if guests and not world.is_ours(group.leader or ""):
+        if guests and not world.is_own(group.leader or ""):
             return ""  # what a hostile member's or a member's lead leaves to the others is not Bellwether's promise
         if consumed != there:
             return f"{len(consumed)} of {len(there)} partitions are consumed"
-        if any(sidecar.unfinished for sidecar in world.sidecars):
+        if any(instance.unfinished for instance in world.instances):
             return "we wait for warm-ups"
         return self._uneven(running)
 
@@ -225,6 +225,6 @@ class Checks:
             self.world.violate(f"{name} has asked for {ASKS_MAX} rounds in {now - times[0]:.0f} s")
         times.append(now)
 
-    def we_lead(self) -> bool:
+    def bellwether_leads(self) -> bool:
         leader = self.world.broker.group.leader
-        return leader is not None and self.world.is_ours(leader) and any(s.leads for s in self.world.sidecars)
+        return leader is not None and self.world.is_own(leader) and any(s.leads for s in self.world.instances)

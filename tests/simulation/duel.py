@@ -32,7 +32,7 @@ from tests.simulation.clock import Clock
 NODE = e.Node(1, "broker1", 9092)
 CLIENT_ID = "duel"
 ANSWER_LIMIT_S = float(os.environ.get("BELLWETHER_DUEL_LIMIT_S", "60"))
-Story = list[str]
+Scenario = list[str]
 NOISE = re.compile(r"request_id=0, |node=Node\(.*?\), |group_id='.*?', |, timeout_ms=0(, lane=(0|None))?")
 
 VERSIONS: dict[type[Any], tuple[int, Any]] = {
@@ -122,7 +122,7 @@ class Call:
 
 
 class Duel:
-    """One group. `story` has a line for each request and answer."""
+    """One group. `scenario` has a line for each request and answer."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Duel:
         self.group_id = group_id
         self.answers = 0
         self.clock = Clock()
-        self.story: Story = []
+        self.scenario: Scenario = []
         self._ids: deque[str] = deque()
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - four hooks that nobody listens to
         hooks = Hooks(nothing, self._new_id, nothing, nothing, nothing, initial_delay_s, order, size_max)
@@ -200,7 +200,7 @@ class Duel:
         self.do(who, c.Leave(0, NODE, self.group_id, 0, target, instance_id, ""))
 
     def do(self, who: Person, command: c.Request) -> None:
-        self.story.append(f"{who.name}: {self._short(command)}")
+        self.scenario.append(f"{who.name}: {self._short(command)}")
         wire = self._idle_wire()
         wire.send(command)
         call = Call(who, command, wire)
@@ -220,7 +220,7 @@ class Duel:
         """Lets time pass until this has come true in the model; the broker must follow."""
         while not over():
             assert self.clock.step(self.clock.now + 3600), "nothing will ever happen"
-        self.story.append(f"... {self.clock.now:.1f} s")
+        self.scenario.append(f"... {self.clock.now:.1f} s")
         self._compare_all()
 
     def _idle_wire(self) -> Wire:
@@ -287,7 +287,7 @@ class Duel:
             raise self._mismatch(f"{call.who.name} hears {self._short(came)} from the broker only")
         self.answers += 1
         expected = call.heard[0]
-        self.story.append(f"    {call.who.name} hears {self._short(came)}")
+        self.scenario.append(f"    {call.who.name} hears {self._short(came)}")
         if _essence(expected) != _essence(came):
             raise self._mismatch(f"the model said {self._short(expected)}")
         if isinstance(came, e.JoinAnswer):
@@ -302,7 +302,7 @@ class Duel:
         return seen
 
     def _compare_pictures(self) -> None:
-        if self.group.generation == 0 and not self.group.seats:
+        if self.group.generation == 0 and not self.group.member_entries:
             return  # whether a group exists before its first member is nobody's business
         expected = _picture(self.group.describe())
         deadline = time.monotonic() + ANSWER_LIMIT_S
@@ -318,7 +318,7 @@ class Duel:
         return text
 
     def _mismatch(self, text: str) -> MismatchError:
-        return MismatchError("\n".join([*self.story, f"MISMATCH: {text}"]))
+        return MismatchError("\n".join([*self.scenario, f"MISMATCH: {text}"]))
 
 
 def _essence(heard: Any) -> Any:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.applications import INPUT, OTHER
 from tests.simulation.brokers.broker import NODES
+from tests.simulation.instance import Instance
 from tests.simulation.members import Member
-from tests.simulation.sidecar import Sidecar
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -27,11 +27,11 @@ class Faults:
             (4, self.member_dies),
             (3, self.member_closes),
             (2, self.member_pauses),
-            (5, self.sidecar_burns),
-            (2, self.sidecar_dies),
-            (2, self.sidecar_stops),
-            (3, self.sidecar_pauses),
-            (2, self.second_sidecar),
+            (5, self.instance_burns),
+            (2, self.instance_dies),
+            (2, self.instance_stops),
+            (3, self.instance_pauses),
+            (2, self.second_instance),
             (2, self.cut),
             (2, self.hole),
             (2, self.coordinator_moves),
@@ -53,7 +53,7 @@ class Faults:
     def heal(self) -> None:
         """No new faults; what is broken is mended, whoever is down starts."""
         world = self.world
-        world.tell("---- everything heals ----")
+        world.log("---- everything heals ----")
         self._over = True
         world.network.down.clear()
         world.network.holes.clear()
@@ -75,21 +75,21 @@ class Faults:
         for member in world.members:
             if not member.running:
                 member.start()
-        for sidecar in world.sidecars:
-            sidecar.slow_plan_s, sidecar.fuse = 0.0, None
+        for instance in world.instances:
+            instance.slow_plan_s, instance.fuse = 0.0, None
         self._supervise()
 
     def _supervise(self) -> None:
-        for sidecar in self._missing():
-            sidecar.start()
+        for instance in self._missing():
+            instance.start()
         self.clock.after(5.0, self._supervise)
 
-    def _missing(self) -> list[Sidecar]:
+    def _missing(self) -> list[Instance]:
         """Where sidecars stand by for each other both are to run, otherwise one."""
-        sidecars = self.world.sidecars
+        instances = self.world.instances
         if self.world.config.standby:
-            return [sidecar for sidecar in sidecars if not sidecar.up]
-        return [] if any(sidecar.up for sidecar in sidecars) else sidecars[:1]
+            return [instance for instance in instances if not instance.up]
+        return [] if any(instance.up for instance in instances) else instances[:1]
 
     def _calm(self) -> None:
         self.world.network.loss = 0.0
@@ -105,7 +105,7 @@ class Faults:
         what = kind()
         if what:
             self.world.injected[kind.__name__.replace("_", " ")] += 1
-            self.world.tell(f"FAULT {what}")
+            self.world.log(f"FAULT {what}")
         self._next()
 
     def _later(self, low_s: float, high_s: float, work: Callable[[], None]) -> None:
@@ -146,8 +146,8 @@ class Faults:
 
     # ---- sidecars --------------------------------------------------------------------------------------------------
 
-    def _sidecar(self) -> Sidecar | None:
-        running = [sidecar for sidecar in self.world.sidecars if sidecar.up]
+    def _instance(self) -> Instance | None:
+        running = [instance for instance in self.world.instances if instance.up]
         return self.rng.choice(running) if running else None
 
     def _restart(self) -> None:
@@ -156,62 +156,62 @@ class Faults:
         def start() -> None:
             missing = self._missing()
             if missing:
-                self.rng.choice(missing if self.world.config.standby else self.world.sidecars).start()
+                self.rng.choice(missing if self.world.config.standby else self.world.instances).start()
 
         self._later(0.1, 25.0, start)
 
-    def sidecar_burns(self) -> str:
-        sidecar = self._sidecar()
-        if sidecar is None:
+    def instance_burns(self) -> str:
+        instance = self._instance()
+        if instance is None:
             self._restart()
             return ""
-        sidecar.fuse = self.rng.randint(1, FUSE_STEPS_MAX)
+        instance.fuse = self.rng.randint(1, FUSE_STEPS_MAX)
         self.clock.after(60.0, self._restart)
-        return f"{sidecar.name} is going to be killed in {sidecar.fuse} steps"
+        return f"{instance.name} is going to be killed in {instance.fuse} steps"
 
-    def sidecar_dies(self) -> str:
-        sidecar = self._sidecar()
-        if sidecar is None:
+    def instance_dies(self) -> str:
+        instance = self._instance()
+        if instance is None:
             self._restart()
             return ""
-        sidecar.crash()
+        instance.crash()
         self._restart()
-        return f"{sidecar.name} is killed"
+        return f"{instance.name} is killed"
 
-    def sidecar_stops(self) -> str:
-        sidecar = self._sidecar()
-        if sidecar is None:
+    def instance_stops(self) -> str:
+        instance = self._instance()
+        if instance is None:
             return ""
-        sidecar.stop()
+        instance.stop()
         self._restart()
-        return f"{sidecar.name} is told to stop"
+        return f"{instance.name} is told to stop"
 
-    def sidecar_pauses(self) -> str:
-        sidecar = self._sidecar()
-        if sidecar is None:
+    def instance_pauses(self) -> str:
+        instance = self._instance()
+        if instance is None:
             return ""
         seconds = self.rng.uniform(0.5, 25.0)
-        sidecar.pause(seconds)
-        return f"{sidecar.name} stands still for {seconds:.1f} s"
+        instance.pause(seconds)
+        return f"{instance.name} stands still for {seconds:.1f} s"
 
-    def second_sidecar(self) -> str:
-        down = [sidecar for sidecar in self.world.sidecars if not sidecar.up]
-        if not down or self._sidecar() is None:
+    def second_instance(self) -> str:
+        down = [instance for instance in self.world.instances if not instance.up]
+        if not down or self._instance() is None:
             return ""
         down[0].start()
         return f"{down[0].name} starts beside the other"
 
     def slow_plan(self) -> str:
-        sidecar = self._sidecar()
-        if sidecar is None:
+        instance = self._instance()
+        if instance is None:
             return ""
-        sidecar.slow_plan_s = self.rng.choice((0.5, 2.0, 30.0))
+        instance.slow_plan_s = self.rng.choice((0.5, 2.0, 30.0))
 
         def fast() -> None:
-            sidecar.slow_plan_s = 0.0
+            instance.slow_plan_s = 0.0
 
         self._later(5.0, 30.0, fast)
-        return f"plans of {sidecar.name} take {sidecar.slow_plan_s} s"
+        return f"plans of {instance.name} take {instance.slow_plan_s} s"
 
     def no_metadata(self) -> str:
         def back() -> None:
@@ -269,7 +269,7 @@ class Faults:
     def _topic_comes_back(self, topic: str, partitions: int) -> None:
         topics = self.world.topics
         if topic not in topics.sizes:
-            self.world.tell(f"topic {topic} is there again, with {partitions} partitions")
+            self.world.log(f"topic {topic} is there again, with {partitions} partitions")
             topics.change({**topics.sizes, topic: partitions}, self._disagreement())
 
     def input_outgrows_state(self) -> str:
@@ -285,7 +285,7 @@ class Faults:
     def internal_topics_grow(self) -> None:
         topics, application = self.world.topics, self.world.application
         if self.world.streams and not application.fits(topics.sizes):
-            self.world.tell(f"internal topics have {topics.sizes[INPUT]} partitions, too")
+            self.world.log(f"internal topics have {topics.sizes[INPUT]} partitions, too")
             topics.change(topics.sizes | dict.fromkeys(application.fixed, topics.sizes[INPUT]), self._disagreement())
 
     def member_clock_jumps(self) -> str:
@@ -302,17 +302,17 @@ class Faults:
 
     def removed(self) -> str:
         """An administrator removes a member, ours included."""
-        seats = sorted(self.world.broker.group.seats)
-        if not seats or not self.world.broker.at_work:
+        member_entries = sorted(self.world.broker.group.member_entries)
+        if not member_entries or not self.world.broker.at_work:
             return ""
-        member_id = self.rng.choice(seats)
+        member_id = self.rng.choice(member_entries)
         self.world.broker.group.remove(member_id, None)
         return f"{member_id} is removed by hand"
 
     # ---- wires and nodes -------------------------------------------------------------------------------------------
 
     def _client(self) -> str:
-        running = [m.client for m in self.world.members if m.running] + [s.client for s in self.world.sidecars if s.up]
+        running = [m.client for m in self.world.members if m.running] + [s.client for s in self.world.instances if s.up]
         return self.rng.choice(running) if running else ""
 
     def cut(self) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from bellwether_kafka.coordinator.membership import NoteKind
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from tests.simulation.brokers.group_model import STABLE
 
 if TYPE_CHECKING:
-    from tests.simulation.sidecar import Sidecar
+    from tests.simulation.instance import Instance
     from tests.simulation.world import World
 
 DAY_S = 86_400.0
@@ -41,40 +41,42 @@ class HandBackChecks:
         self.world = world
         self._kept: dict[str, Kept] = {}
 
-    def noted(self, sidecar: "Sidecar", note: c.Note) -> None:
+    def noted(self, instance: "Instance", note: c.Note) -> None:
         if note.kind is not NoteKind.ALERT or not note.reason.startswith(BEGINNING):
             return
-        now, last = self.world.clock.now, self._kept.get(sidecar.name)
+        now, last = self.world.clock.now, self._kept.get(instance.name)
         if last is not None and now - last.at < DAY_S:
-            self.world.violate(f"{sidecar.name} hands the lead back a second time, {now - last.at:.0f} s later")
-        self._kept[sidecar.name] = Kept(now, note.reason.removeprefix(BEGINNING))
+            self.world.violate(f"{instance.name} hands the lead back a second time, {now - last.at:.0f} s later")
+        self._kept[instance.name] = Kept(now, note.reason.removeprefix(BEGINNING))
 
-    def handled(self, sidecar: "Sidecar", event: e.Event) -> None:
-        kept = self._kept.get(sidecar.name)
-        shown = isinstance(event, e.ComparisonReady) and event.generation == REHEARSAL and not event.worth_moving
+    def handled(self, instance: "Instance", event: e.Event) -> None:
+        kept = self._kept.get(instance.name)
+        shown = isinstance(event, e.ComparisonReady) and event.generation == DRY_RUN and not event.worth_moving
         if kept is not None and shown:
             kept.proven = True
 
-    def started(self, sidecar: "Sidecar") -> None:
-        kept = self._kept.get(sidecar.name)
+    def started(self, instance: "Instance") -> None:
+        kept = self._kept.get(instance.name)
         if kept is not None:
-            sidecar.later(READ_S, lambda: self._remind(sidecar, kept))
+            instance.later(READ_S, lambda: self._remind(instance, kept))
 
-    def _remind(self, sidecar: "Sidecar", kept: Kept) -> None:
+    def _remind(self, instance: "Instance", kept: Kept) -> None:
         ago_s = self.world.clock.now - kept.at
-        sidecar.post(e.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
+        instance.post(e.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
 
     def step(self) -> None:
         group, now = self.world.broker.group, self.world.clock.now
-        for sidecar in self.world.sidecars:
-            kept = self._kept.get(sidecar.name)
+        for instance in self.world.instances:
+            kept = self._kept.get(instance.name)
             if kept is None or kept.proven:
                 continue
-            up = sidecar.machine is not None and self.world.broker.at_work and now >= sidecar.paused_until
-            others = group.state == STABLE and len(group.seats) > 1
-            if not (up and others and group.leader in group.seats and group.leader == sidecar.membership.member_id):
+            up = instance.machine is not None and self.world.broker.at_work and now >= instance.paused_until
+            others = group.state == STABLE and len(group.member_entries) > 1
+            if not (
+                up and others and group.leader in group.member_entries and group.leader == instance.membership.member_id
+            ):
                 kept.led_since = None
                 continue
             kept.led_since = now if kept.led_since is None else kept.led_since
             if now - kept.led_since > LED_S_MAX:
-                self.world.violate(f"{sidecar.name} has handed the lead back, and leads again without a proof")
+                self.world.violate(f"{instance.name} has handed the lead back, and leads again without a proof")

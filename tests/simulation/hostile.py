@@ -35,7 +35,7 @@ class Hostile(Member):
     def start(self) -> None:
         if not self.lasting:
             self.misdeed = self.world.rng.choice(LASTING if self.world.lasting_hostile else MISDEEDS)
-        self.world.tell(f"{self.name} {self.misdeed}")
+        self.world.log(f"{self.name} {self.misdeed}")
         super().start()
 
     def own(self, owned: set[TopicPartition]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 NO_GENERATION = -1
-FIND_TIMEOUT_S, SYNC_TIMEOUT_S, BEAT_TIMEOUT_S = 5.0, 30.0, 5.0
+FIND_TIMEOUT_S, SYNC_TIMEOUT_S, HEARTBEAT_TIMEOUT_S = 5.0, 30.0, 5.0
 RETRY_S = 0.1
 METADATA_S = 5.0
 
@@ -63,7 +63,7 @@ class Member:
         self.paused_until = 0.0
         self.topics: tuple[str, ...] = ()  # of its own, where it does not subscribe to those of all
         self._planned: Sizes = {}  # topics that its last plan was made with
-        self._beats = 0  # one series of heartbeats at a time
+        self._heartbeats = 0  # one series of heartbeats at a time
         self._forget()
 
     def _forget(self) -> None:
@@ -76,7 +76,7 @@ class Member:
         self.state = "down"
         self._node: int | None = None
         self._leads = False
-        self._round = 0  # joins and syncs of earlier rounds are not waited for
+        self._rebalance = 0  # joins and syncs of earlier rounds are not waited for
 
     @property
     def client(self) -> str:
@@ -94,18 +94,18 @@ class Member:
         self._forget()
         self.process += 1
         self.running = True
-        self.world.tell(f"{self.name} starts")
+        self.world.log(f"{self.name} starts")
         if self.world.guards is not None:
             self.world.guards.started(self)
         self._join()
 
     def crash(self) -> None:
-        self.world.tell(f"{self.name} dies")
+        self.world.log(f"{self.name} dies")
         self._end()
 
     def close(self) -> None:
         """A dynamic member leaves, a static one just goes."""
-        self.world.tell(f"{self.name} closes")
+        self.world.log(f"{self.name} closes")
         if self.instance_id is None and self.member_id and self._node is not None:
             leave = c.Leave(0, node(self._node), "g", 5_000, self.member_id, None, "closed")
             self.own(set())
@@ -144,9 +144,9 @@ class Member:
     def _after(self, delay_s: float, work: Callable[[], None]) -> None:
         self.world.clock.after(delay_s, self._alive(work))
 
-    def _of_round(self, work: Callable[..., None]) -> Callable[..., None]:
-        number = self._round
-        return self._alive(lambda *values: work(*values) if self._round == number else None)
+    def _of_rebalance(self, work: Callable[..., None]) -> Callable[..., None]:
+        number = self._rebalance
+        return self._alive(lambda *values: work(*values) if self._rebalance == number else None)
 
     def _find(self, then: Callable[[], None]) -> None:
         def found(answer: e.CoordinatorAnswer) -> None:
@@ -165,13 +165,13 @@ class Member:
     # ---- rounds ----------------------------------------------------------------------------------------------------
 
     def _join(self) -> None:
-        self._round += 1
+        self._rebalance += 1
         self.state = "joining"
         lost = self.generation == NO_GENERATION or not self.member_id
         if lost or not self.kind.cooperative:
             self.own(set())
         if self._node is None:
-            self._find(self._of_round(self._join))
+            self._find(self._of_rebalance(self._join))
             return
         request = c.Join(
             0,
@@ -185,9 +185,9 @@ class Member:
             int(self.kind.session_s * 1000),
             int(self.kind.rebalance_s * 1000),
         )
-        failed = self._of_round(self._join_failed)
+        failed = self._of_rebalance(self._join_failed)
         timeout_s = self.kind.rebalance_s + 5
-        self.world.send(self.client, 0, self._node, request, timeout_s, self._of_round(self._joined), failed)
+        self.world.send(self.client, 0, self._node, request, timeout_s, self._of_rebalance(self._joined), failed)
 
     def _subscription(self, protocol: str) -> bytes:
         data: bytes | None = None
@@ -207,12 +207,12 @@ class Member:
     def _rejoin_soon(self) -> None:
         """Java rejoins in its next poll."""
         self.state = "joining"
-        self._round += 1
-        self._after(self.world.rng.choice((0.0, 0.01, 0.1, 0.5)), self._of_round(self._join))
+        self._rebalance += 1
+        self._after(self.world.rng.choice((0.0, 0.01, 0.1, 0.5)), self._of_rebalance(self._join))
 
     def _join_failed(self, _: e.Failure) -> None:
         self._node = None
-        self._after(RETRY_S, self._of_round(self._join))
+        self._after(RETRY_S, self._of_rebalance(self._join))
 
     def _joined(self, answer: e.JoinAnswer) -> None:
         match answer.error:
@@ -225,7 +225,7 @@ class Member:
                 self.world.violate(f"{self.name} is refused: INCONSISTENT_GROUP_PROTOCOL")
             case _:
                 self._trouble(answer.error)
-                self._after(RETRY_S, self._of_round(self._join))
+                self._after(RETRY_S, self._of_rebalance(self._join))
 
     def _trouble(self, error: int) -> None:
         if error in (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE):
@@ -241,16 +241,16 @@ class Member:
         self.member_id, self.generation = answer.member_id, answer.generation
         self.protocol = answer.protocol
         self.state = "syncing"
-        self._beat_later()
+        self._heartbeat_later()
         self._leads = answer.leader == answer.member_id
         if answer.leader == answer.member_id and not answer.skip_assignment:
             delay_s = self.world.rng.uniform(0.001, 0.05)
-            self._after(delay_s, self._of_round(lambda: self._lead(answer)))
+            self._after(delay_s, self._of_rebalance(lambda: self._lead(answer)))
         else:
             self._sync(())
 
     def _lead(self, answer: e.JoinAnswer) -> None:
-        self._planned = self.world.topics.told()
+        self._planned = self.world.topics.reported()
         self._sync(self._plan(answer))
 
     def _plan(self, answer: e.JoinAnswer) -> tuple[tuple[str, bytes], ...]:
@@ -261,7 +261,7 @@ class Member:
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         if self._node is None:
-            self._find(self._of_round(self._join))
+            self._find(self._of_rebalance(self._join))
             return
         request = c.Sync(
             0,
@@ -280,8 +280,8 @@ class Member:
             self._node,
             request,
             SYNC_TIMEOUT_S,
-            self._of_round(self._synced),
-            self._of_round(self._join_failed),
+            self._of_rebalance(self._synced),
+            self._of_rebalance(self._join_failed),
         )
 
     def _synced(self, answer: e.SyncAnswer) -> None:
@@ -298,7 +298,7 @@ class Member:
         self.own(given)
         self.history, self.history_generation = tuple(sorted(given)), self.generation
         names = " ".join(f"{p.topic}{p.partition}" for p in sorted(given))
-        self.world.tell(f"{self.name} gets {names or 'nothing'} in generation {self.generation}")
+        self.world.log(f"{self.name} gets {names or 'nothing'} in generation {self.generation}")
         if revoked and self.kind.cooperative:
             self._rejoin_soon()
         elif self._leads:
@@ -307,34 +307,34 @@ class Member:
     def _watch_metadata(self, generation: int) -> None:
         """A leader among the members rejoins when the topic is not what it has planned with."""
 
-        def look() -> None:
+        def refresh() -> None:
             if self.state != "stable" or self.generation != generation:
                 return
-            if self.world.metadata and self._changed(self.world.topics.told()):
-                self.world.tell(f"{self.name} sees that topics have changed")
+            if self.world.metadata and self._changed(self.world.topics.reported()):
+                self.world.log(f"{self.name} sees that topics have changed")
                 self._rejoin_soon()
             else:
                 self._watch_metadata(generation)
 
-        self._after(METADATA_S, look)
+        self._after(METADATA_S, refresh)
 
-    def _changed(self, told: Sizes) -> bool:
-        return any(told.get(topic) != self._planned.get(topic) for topic in self.world.subscribed)
+    def _changed(self, reported: Sizes) -> bool:
+        return any(reported.get(topic) != self._planned.get(topic) for topic in self.world.subscribed)
 
     def _given(self, assignment: bytes) -> set[TopicPartition]:
         return set(ConsumerProtocolAssignment.decode(assignment).partitions)
 
     # ---- heartbeats ------------------------------------------------------------------------------------------------
 
-    def _beat_later(self) -> None:
-        self._beats += 1
-        number = self._beats
-        self._after(self.kind.heartbeat_s, lambda: self._beat() if self._beats == number else None)
+    def _heartbeat_later(self) -> None:
+        self._heartbeats += 1
+        number = self._heartbeats
+        self._after(self.kind.heartbeat_s, lambda: self._heartbeat() if self._heartbeats == number else None)
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         if self.state not in ("stable", "syncing"):
             return
-        self._beat_later()
+        self._heartbeat_later()
         if self._node is None:
             self._find(lambda: None)
             return
@@ -355,4 +355,6 @@ class Member:
         def failed(_: e.Failure) -> None:
             self._node = None
 
-        self.world.send(self.client, 1, self._node, request, BEAT_TIMEOUT_S, self._alive(answered), self._alive(failed))
+        self.world.send(
+            self.client, 1, self._node, request, HEARTBEAT_TIMEOUT_S, self._alive(answered), self._alive(failed)
+        )

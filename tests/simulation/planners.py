@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -13,13 +13,13 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NO_RACK
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
 from bellwether_kafka.coordinator.planning import streams_kind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind, PartitionRequest, make_partitions
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
@@ -29,7 +29,7 @@ from tests.simulation.brokers.topics import Sizes, partitions_of
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-LOOK_S = 5.0  # between looks at metadata
+REFRESH_S = 5.0  # between looks at metadata
 
 Made = tuple[Any, tuple[str, ...]]
 
@@ -70,10 +70,10 @@ class PlainPlanner:
         self._watched: WatchState | None = None
 
     def made(self, raw: RawGroup) -> Made:
-        told = self.world.topics.told()
-        request = PartitionRequest(raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        reported = self.world.topics.reported()
+        request = PartitionRequest(raw, self.world.topics.view(reported), self.memory, 0, 1, MESSAGE_BYTES_MAX)
         made = make_partitions(Policy(), request)
-        self.world.checks.made(made.decision.assignments, partitions_of(told))
+        self.world.checks.made(made.decision.assignments, partitions_of(reported))
         return made.decision, made.findings
 
     def again(self, raw: RawGroup) -> Made | None:
@@ -87,7 +87,7 @@ class PlainPlanner:
         return ConsumerKind.worth_moving(decision)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
-        self.memory = recall(generation, protocol, self.world.topics.look(), _described(seen))
+        self.memory = recall(generation, protocol, self.world.topics.refresh(), _described(seen))
 
     def delivered(self, decision: Decision[PartitionPlan]) -> None:
         self._previous, self.memory = decision, decision.plan.memory
@@ -101,7 +101,7 @@ class PlainPlanner:
         if self._watched is None or not self.world.metadata:
             return None
         topics = self.world.topics
-        read = topics.read(self.world.subscribed, topics.told())
+        read = topics.read(self.world.subscribed, topics.reported())
         reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
         return reason
 
@@ -116,7 +116,7 @@ class TaskPlanner:
     def __init__(self, world: "World") -> None:
         self.world = world
         configs = world.application.config.configs
-        self._look_at = self._held_back_until = 0.0
+        self._refresh_at = self._held_back_until = 0.0
         self._prober = Prober(configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms)
         self.forget()
 
@@ -146,7 +146,7 @@ class TaskPlanner:
         return streams_kind.worth_moving(decision, self.memory)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
-        self.memory = recall_streams(generation, protocol, self.world.topics.look(), _described(seen))
+        self.memory = recall_streams(generation, protocol, self.world.topics.refresh(), _described(seen))
 
     def delivered(self, decision: Decision[TaskPlan]) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.plan.memory, self._next_arrivals
@@ -167,35 +167,35 @@ class TaskPlanner:
 
     def wish(self) -> str | None:
         """A probe, or what the watch over metadata finds, where that would not end the application."""
-        reason = self._prober.due(self.world.our_wall_ms())
+        reason = self._prober.due(self.world.own_wall_ms())
         if reason:
             return None if self._held_back(reason) else reason
-        if self._watched is None or not self.world.metadata or self.world.clock.now < self._look_at:
+        if self._watched is None or not self.world.metadata or self.world.clock.now < self._refresh_at:
             return None
-        self._look_at = self.world.clock.now + LOOK_S
+        self._refresh_at = self.world.clock.now + REFRESH_S
         topics = self.world.topics
-        told = topics.told()
-        read = topics.read(self.world.application.topology.topics, told)
+        reported = topics.reported()
+        read = topics.read(self.world.application.topology.topics, reported)
         reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
-        return None if reason is None or self._would_end(self._watched, told, reason) else reason
+        return None if reason is None or self._would_end(self._watched, reported, reason) else reason
 
     def _held_back(self, reason: str) -> bool:
         """As `streams_watch` does it: no probe while a rebalance would end the application, or nobody can tell."""
-        now, told = self.world.clock.now, self.world.topics.told()
+        now, reported = self.world.clock.now, self.world.topics.reported()
         if self._watched is None:
             return False
         if not self.world.metadata or now < self._held_back_until:
             return True
-        if not self._would_end(self._watched, told, reason):
+        if not self._would_end(self._watched, reported, reason):
             return False
         self._held_back_until = now + HELD_BACK_S
         return True
 
-    def _would_end(self, watched: WatchState, told: Sizes, reason: str) -> bool:
+    def _would_end(self, watched: WatchState, reported: Sizes, reason: str) -> bool:
         """What the product says of a rebalance with these topics, held against what the model knows."""
-        if watched.objection is not None and watched.objection(self.world.topics.view(told)):
+        if watched.objection is not None and watched.objection(self.world.topics.view(reported)):
             return True
-        if not self.world.application.fits(told):
+        if not self.world.application.fits(reported):
             self.world.violate(f"a round that would end the application: {reason}")
         return False
 

@@ -14,14 +14,14 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from tests.simulation.brokers.group_model import PREPARING, STABLE
 
 if TYPE_CHECKING:
-    from tests.simulation.sidecar import Sidecar
+    from tests.simulation.instance import Instance
     from tests.simulation.world import World
 
 WAY_S = 1.0  # there and back, and a little
 NOBODY = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
-SOMEBODY = (NotLeading.LEADER_STAYS, NotLeading.UNDECLARED, NotLeading.BLOCKED)  # leads, and we do not
+ANOTHER_LEADS = (NotLeading.MEMBER_LEADS, NotLeading.UNDECLARED, NotLeading.BLOCKED)  # leads, and we do not
 SOON = (NotLeading.JOINING, NotLeading.TAKING_OVER)
-TELLING = e.JoinAnswer | e.SyncAnswer | e.HeartbeatAnswer | e.DescribeAnswer
+REPORTING = e.JoinAnswer | e.SyncAnswer | e.HeartbeatAnswer | e.DescribeAnswer
 UNTOLD = (Action.RETRY, Action.FIND, Action.USE_MEMBER_ID)  # these errors say nothing about the group
 
 
@@ -34,15 +34,15 @@ class Contact:
     heard_at: float
     wrong: str = ""
     wrong_since: float = 0.0
-    told: bool = False  # an answer has come that was given while it was wrong
+    reported: bool = False  # an answer has come that was given while it was wrong
 
     def hear(self, answer: Any, now: float) -> None:
-        if not isinstance(answer, TELLING):
+        if not isinstance(answer, REPORTING):
             return
         if answer.error != Code.GROUP_ID_NOT_FOUND and action_for(answer.error) in UNTOLD and answer.error:
             return
         self.heard_at = now
-        self.told = self.told or (bool(self.wrong) and now > self.wrong_since + WAY_S)
+        self.reported = self.reported or (bool(self.wrong) and now > self.wrong_since + WAY_S)
 
 
 class RoleChecks:
@@ -53,79 +53,79 @@ class RoleChecks:
         self.longest: dict[str, float] = {}
         self._contacts: dict[str, Contact] = {}
 
-    def heard(self, sidecar: "Sidecar", answer: Any) -> None:
-        contact = self._contacts.get(sidecar.name)
-        if contact is not None and contact.process == sidecar.process:
+    def heard(self, instance: "Instance", answer: Any) -> None:
+        contact = self._contacts.get(instance.name)
+        if contact is not None and contact.process == instance.process:
             contact.hear(answer, self.world.clock.now)
 
     def step(self) -> None:
-        for sidecar in self.world.sidecars:
-            self._look_at(sidecar)
+        for instance in self.world.instances:
+            self._refresh_at(instance)
 
-    def _look_at(self, sidecar: "Sidecar") -> None:
+    def _refresh_at(self, instance: "Instance") -> None:
         now = self.world.clock.now
-        if sidecar.machine is None or now < sidecar.paused_until:
-            self._contacts.pop(sidecar.name, None)
+        if instance.machine is None or now < instance.paused_until:
+            self._contacts.pop(instance.name, None)
             return
-        contact = self._contacts.get(sidecar.name)
-        if contact is None or contact.process != sidecar.process:
-            contact = self._contacts[sidecar.name] = Contact(sidecar.process, now)
-        self._silence(sidecar, contact)
-        wrong, limit_s = self._wrong(sidecar)
+        contact = self._contacts.get(instance.name)
+        if contact is None or contact.process != instance.process:
+            contact = self._contacts[instance.name] = Contact(instance.process, now)
+        self._silence(instance, contact)
+        wrong, limit_s = self._wrong(instance)
         if wrong != contact.wrong:
-            contact.wrong, contact.wrong_since, contact.told = wrong, now, False
+            contact.wrong, contact.wrong_since, contact.reported = wrong, now, False
         lasted_s = now - contact.wrong_since
-        if not wrong or not contact.told:
+        if not wrong or not contact.reported:
             return
         self.longest[wrong] = max(lasted_s, self.longest.get(wrong, 0.0))
         if lasted_s > limit_s and now > contact.heard_at:
-            self.world.violate(f"{sidecar.name} {wrong} for {lasted_s:.1f} s; it says {self._said(sidecar)}")
+            self.world.violate(f"{instance.name} {wrong} for {lasted_s:.1f} s; it says {self._message(instance)}")
 
-    def _silence(self, sidecar: "Sidecar", contact: Contact) -> None:
+    def _silence(self, instance: "Instance", contact: Contact) -> None:
         config = self.world.config
         silent_s = self.world.clock.now - contact.heard_at
         limit_s = (config.session_timeout_ms + config.heartbeat_interval_ms) / 1000 + WAY_S
-        if sidecar.role.leading and silent_s > limit_s:
-            self.world.violate(f"{sidecar.name} says that it leads, and has heard nothing for {silent_s:.1f} s")
+        if instance.role.leading and silent_s > limit_s:
+            self.world.violate(f"{instance.name} says that it leads, and has heard nothing for {silent_s:.1f} s")
 
-    def _said(self, sidecar: "Sidecar") -> str:
-        role = sidecar.role
+    def _message(self, instance: "Instance") -> str:
+        role = instance.role
         return "that it leads" if role.reason is None else f"{role.reason.value} ({role.detail})"
 
     # ---- what is wrong ---------------------------------------------------------------------------------------------
 
-    def _wrong(self, sidecar: "Sidecar") -> tuple[str, float]:
+    def _wrong(self, instance: "Instance") -> tuple[str, float]:
         """What a role contradicts, "" for nothing, and for how many seconds it may."""
         config = self.world.config
         heartbeats_s = 2 * config.heartbeat_interval_ms / 1000 + WAY_S
-        if not self.world.broker.at_work or sidecar.role.reason is NotLeading.LEAVING:
+        if not self.world.broker.at_work or instance.role.reason is NotLeading.LEAVING:
             return "", 0.0
-        if sidecar.membership.state is State.WATCHING:
-            look_s = config.watch_interval_ms / 1000 + WAY_S
-            return self._wrong_watching(sidecar), max(heartbeats_s, look_s)
-        return self._wrong_inside(sidecar), heartbeats_s
+        if instance.membership.state is State.WATCHING:
+            refresh_s = config.watch_interval_ms / 1000 + WAY_S
+            return self._wrong_watching(instance), max(heartbeats_s, refresh_s)
+        return self._wrong_inside(instance), heartbeats_s
 
-    def _wrong_inside(self, sidecar: "Sidecar") -> str:
-        group, role = self.world.broker.group, sidecar.role
+    def _wrong_inside(self, instance: "Instance") -> str:
+        group, role = self.world.broker.group, instance.role
         if role.reason is NotLeading.UNKNOWN_GROUP and self.world.committed:
             return "does not know a group that has offsets"
-        leads = group.leader in group.seats and group.leader == sidecar.membership.member_id
+        leads = group.leader in group.member_entries and group.leader == instance.membership.member_id
         if not leads:
             return "does not lead" if role.leading or role.reason in NOBODY else ""
         if group.state == PREPARING and role.reason in SOON:
             return ""  # who leads is not known before the round has ended
         if group.state != STABLE:
             return "" if role.leading or role.reason in NOBODY else "leads"
-        if len(group.seats) == 1:
+        if len(group.member_entries) == 1:
             return "" if role.reason in NOBODY else "is alone"
         return "" if role.leading else "leads"
 
-    def _wrong_watching(self, sidecar: "Sidecar") -> str:
-        group, role = self.world.broker.group, sidecar.role
-        ours = self.world.config.instance_id  # without one, a second sidecar is a member like any other
-        others = any(ours is None or seat.instance_id != ours for seat in group.seats.values())
+    def _wrong_watching(self, instance: "Instance") -> str:
+        group, role = self.world.broker.group, instance.role
+        own = self.world.config.instance_id  # without one, a second sidecar is a member like any other
+        others = any(own is None or member_entry.instance_id != own for member_entry in group.member_entries.values())
         if role.reason in NOBODY and others:
             return "watches a group of others"
-        if role.reason in SOMEBODY and not others:
+        if role.reason in ANOTHER_LEADS and not others:
             return "watches a group without others"
         return "says that it leads while it watches" if role.leading else ""

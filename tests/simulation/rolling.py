@@ -12,48 +12,48 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.simulation.absences import remove
-from tests.simulation.sidecar import Sidecar
+from tests.simulation.instance import Instance
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 UUID_LENGTH = 36
-GUARD = Obstacle(NotLeading.LEADER_STAYS, "it is exactly once")
-LOOK_S, WAIT_S, IN_FRONT_LOOK_S = 0.25, 3.0, 0.02
+GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")
+REFRESH_S, WAIT_S, IN_FRONT_POLL_S = 0.25, 3.0, 0.02
 REST_S, LED_S, BACK_S = 120.0, 30.0, (1.0, 6.0)
 
 
 class Ghosts:
     """The watch over ghosts beside a sidecar. `removed`: how many."""
 
-    def __init__(self, world: "World", sidecar: Sidecar, *, comes_before: bool = True) -> None:
-        self.world, self.sidecar = world, sidecar
+    def __init__(self, world: "World", instance: Instance, *, comes_before: bool = True) -> None:
+        self.world, self.instance = world, instance
         self.removed = 0
         self._comes_before = comes_before
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         dead = self._dead()
         if not dead:
-            self.world.clock.after(LOOK_S, self._look)
+            self.world.clock.after(REFRESH_S, self._refresh)
             return
-        machine = self.sidecar.machine
+        machine = self.instance.machine
         if machine is not None and machine.state is State.WATCHING and self._comes_before:
-            self.sidecar.post(e.DeathsProven(self.world.broker.group.describe(), dead))
-        self.world.clock.after(IN_FRONT_LOOK_S, lambda: self._remove(dead, self.world.clock.now + WAIT_S))
+            self.instance.post(e.DeathsProven(self.world.broker.group.describe(), dead))
+        self.world.clock.after(IN_FRONT_POLL_S, lambda: self._remove(dead, self.world.clock.now + WAIT_S))
 
     def _remove(self, dead: tuple[str, ...], limit: float) -> None:
-        machine = self.sidecar.machine
+        machine = self.instance.machine
         waits = machine is not None and machine.state is State.APPROACHING and not self._in_front()
         if waits and self.world.clock.now < limit:
-            self.world.clock.after(IN_FRONT_LOOK_S, lambda: self._remove(dead, limit))
+            self.world.clock.after(IN_FRONT_POLL_S, lambda: self._remove(dead, limit))
             return
         self.removed += len(dead)
         remove(self.world, dead, "the watch over ghosts")
-        self.world.clock.after(LOOK_S, self._look)
+        self.world.clock.after(REFRESH_S, self._refresh)
 
     def _in_front(self) -> bool:
-        machine = self.sidecar.machine
+        machine = self.instance.machine
         listed = {m.member_id for m in self.world.broker.group.describe().members}
         return machine is not None and machine.in_front in listed
 
@@ -73,28 +73,28 @@ class Ghosts:
         return [member_id for member_id in listed if member_id[: -UUID_LENGTH - 1] == thread]
 
 
-def led_by_a_member(world: "World", adopt: str = "take-over") -> Sidecar:
+def led_by_a_member(world: "World", adopt: str = "take-over") -> Instance:
     """At rest; then a sidecar comes, which may remove no live leader."""
     for thread in world.members:
         thread.start()
     world.run_until(REST_S, lambda: _rests(world) and world.clock.now > REST_S / 2)
-    sidecar = world.sidecars[0]
-    sidecar.config = replace(sidecar.config, adopt=adopt, takeover_guard=GUARD, standby=False)
-    sidecar.start()
+    instance = world.instances[0]
+    instance.config = replace(instance.config, adopt=adopt, takeover_obstacle=GUARD, standby=False)
+    instance.start()
     world.run_until(world.clock.now + 10.0)
-    return sidecar
+    return instance
 
 
-def rolled(world: "World", sidecar: Sidecar) -> bool:
+def rolled(world: "World", instance: Instance) -> bool:
     """Every process is restarted, one after the other, until the sidecar leads; whether it does."""
     for process in world.processes:
-        world.tell(f"---- {process.name} is restarted ----")
+        world.log(f"---- {process.name} is restarted ----")
         process.threads[0].crash()  # Kafka Streams does not leave when it is closed
         world.run_until(world.clock.now + world.more.uniform(*BACK_S))
         process.threads[0].start()
         world.run_until(world.clock.now + REST_S, lambda: _rests(world) and all(t.running for t in world.members))
         world.run_until(world.clock.now + LED_S / 2)
-        if sidecar.leads:
+        if instance.leads:
             return True
     return False
 

@@ -29,13 +29,13 @@ CHAOS_S = 600.0
 SETTLE_S = 420.0  # a member that died before its first generation keeps its seat for 300 s
 ADOPT_S = 900.0  # waits after setbacks double up to 300 s, and are spread by a fifth
 QUIET_S = 120.0
-TOLD_AGAIN_S = 60.0  # a reason that was not followed is told again after a minute
+REPEAT_AFTER_S = 60.0  # a reason that was not followed is told again after a minute
 REST_S = 12.0
-STAND_BY_S = 9.0  # less than our session, after which members would notice
+STANDBY_S = 9.0  # less than our session, after which members would notice
 FOLLOW_S = 60.0  # two looks at metadata, at most a quiet interval, and a round with its follow-up
 NO_ID = "member ids sorts first"  # what we say when we give up
 BUCKETS = 16  # of a small group's table
-ROUNDS_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
+REBALANCES_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
 
 
 @dataclass
@@ -70,9 +70,9 @@ class Result:
         self.flocks.update(f"streams, {name}" for name in world.application.names if world.streams)
         self.flocks["with a sidecar that stands by"] += world.config.standby
         self.flocks["with a hostile member"] += bool(world.hostile)
-        for what, (seconds, rounds) in world.rested.items():
+        for what, (seconds, rebalances) in world.rested.items():
             longest_s, most = self.settled.get(what, (0.0, 0))
-            self.settled[what] = max(seconds, longest_s), max(rounds, most)
+            self.settled[what] = max(seconds, longest_s), max(rebalances, most)
         for state, seconds in world.checks.longest.items():
             self.longest[state] = max(seconds, self.longest.get(state, 0.0))
             self.bounds[state] = world.checks.bound_s(state)
@@ -82,22 +82,22 @@ class Result:
 
 def live(world: World) -> None:
     """Safety while things go wrong, then liveness. Raises ViolationError."""
-    sidecars = world.sidecars if world.config.standby else world.sidecars[:1]
-    starts = [*world.members, *world.hostile, *sidecars]
+    instances = world.instances if world.config.standby else world.instances[:1]
+    starts = [*world.members, *world.hostile, *instances]
     world.rng.shuffle(starts)
-    for number, somebody in enumerate(starts):
-        world.clock.after(number * world.rng.choice((0.01, 1.0, 6.0)), somebody.start)
+    for number, process in enumerate(starts):
+        world.clock.after(number * world.rng.choice((0.01, 1.0, 6.0)), process.start)
     faults = Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
     world.run_until(CHAOS_S)
     faults.heal()
     # Whoever stands still wakes up when he was to: what he has put off until then cannot be called back.
-    asleep = (somebody.paused_until for somebody in (*world.members, *world.sidecars))
+    asleep = (process.paused_until for process in (*world.members, *world.instances))
     world.run_until(max(world.clock.now, *asleep))
     must_settle(world)
     must_lead(world)
     _must_follow(world)
     if world.config.standby:
-        _must_stand_by(world)
+        _must_wait(world)
     generation = world.broker.group.generation
     world.run_until(world.clock.now + QUIET_S)
     if world.broker.group.generation != generation:
@@ -107,34 +107,34 @@ def live(world: World) -> None:
 def must_settle(world: World) -> None:
     """An application has longer, because state takes its time, but not more rounds than KIP-441 grants."""
     checks, before = world.checks, world.broker.group.generation
-    most = world.rounds_max
+    most = world.rebalances_max
     limit_s = SETTLE_S + most * PROBING_MS / 1000
     healed = world.clock.now
     if not world.run_until(healed + limit_s, lambda: not checks.unsettled()):
         world.violate(f"not at rest {limit_s:.0f} s after healing: {checks.unsettled()}")
-    rounds = world.broker.group.generation - before
-    world.rested[f"healing, {world.flock}"] = world.clock.now - healed, rounds
-    if world.streams and rounds > most + ROUNDS_BEFORE:
-        world.violate(f"{rounds} rounds until it had converged, and {most} were to be enough")
+    rebalances = world.broker.group.generation - before
+    world.rested[f"healing, {world.flock}"] = world.clock.now - healed, rebalances
+    if world.streams and rebalances > most + REBALANCES_BEFORE:
+        world.violate(f"{rebalances} rounds until it had converged, and {most} were to be enough")
 
 
 def must_lead(world: World) -> None:
     """Where a running group is not taken over, it is led once it has been empty."""
     checks = world.checks
-    adopt_s = ADOPT_S + world.rounds_max * PROBING_MS / 1000
+    adopt_s = ADOPT_S + world.rebalances_max * PROBING_MS / 1000
 
     def led() -> bool:
-        return checks.we_lead() and not checks.unsettled()
+        return checks.bellwether_leads() and not checks.unsettled()
 
     if world.config.adopt == "take-over":
         if world.run_until(world.clock.now + adopt_s, led):
             return
-        obstacle = next((sidecar.obstacle for sidecar in world.sidecars if sidecar.obstacle), "")
+        obstacle = next((instance.obstacle for instance in world.instances if instance.obstacle), "")
         if not obstacle and not _no_id_is_first(world):
             world.violate(f"we do not lead {adopt_s:.0f} s later: {checks.unsettled() or 'a member leads'}")
         world.notes["not to be taken over, by a reason that was told"] += 1
     if not led():
-        world.tell("---- all members close, and come back when we are there ----")
+        world.log("---- all members close, and come back when we are there ----")
         guests = world.guests
         for member in (*world.members, *guests):
             member.close()
@@ -148,8 +148,8 @@ def must_lead(world: World) -> None:
 def _no_id_is_first(world: World) -> bool:
     """Whether a member sits in the first bucket of the broker's table, so that no id of ours comes before it, and we
     have said that none does. Who leads is not known before a round of ours has named it, and that takes an id."""
-    in_first = any(spread_hash(member) % BUCKETS == 0 for member in world.broker.group.seats)
-    return in_first and any(NO_ID in line for line in world.told)
+    in_first = any(spread_hash(member) % BUCKETS == 0 for member in world.broker.group.member_entries)
+    return in_first and any(NO_ID in line for line in world.reported)
 
 
 def _must_follow(world: World) -> None:
@@ -162,7 +162,7 @@ def _must_follow(world: World) -> None:
     topic = world.rng.choice(sorted(topics.sizes))
     for what, sizes in (("gone", {**topics.sizes, topic: 0}), ("back", topics.sizes)):
         disagree_s = world.rng.choice((0.0, 8.0))
-        world.tell(f"---- topic {topic} is {what}; all brokers know in {disagree_s} s ----")
+        world.log(f"---- topic {topic} is {what}; all brokers know in {disagree_s} s ----")
         topics.change(sizes, disagree_s)
         began, before = world.clock.now, world.broker.group.generation
         if not world.run_until(began + disagree_s + FOLLOW_S, lambda: not world.checks.unsettled()):
@@ -176,7 +176,7 @@ def _rest(world: World) -> None:
     while world.clock.now < limit:
         before = world.broker.group.generation
         world.run_until(world.clock.now + REST_S)
-        if world.broker.group.generation == before and world.checks.we_lead() and not world.checks.unsettled():
+        if world.broker.group.generation == before and world.checks.bellwether_leads() and not world.checks.unsettled():
             return
     world.violate(f"no rest of {REST_S:.0f} s: {world.checks.unsettled()}")
 
@@ -186,42 +186,42 @@ def _must_not_end(world: World) -> None:
     internal topics have grown as well, the new partitions are consumed."""
     topics, checks = world.topics, world.checks
     _rest(world)
-    world.tell("---- the input outgrows the internal topics ----")
+    world.log("---- the input outgrows the internal topics ----")
     topics.change({**topics.sizes, INPUT: topics.sizes[INPUT] + 1})
     began, before = world.clock.now, world.broker.group.generation
     world.run_until(began + FOLLOW_S)
     if world.broker.group.generation != before:
         world.violate("a round has ended the application, whose internal topics do not fit its input")
-    world.tell("---- internal topics have grown, too ----")
+    world.log("---- internal topics have grown, too ----")
     topics.change({**topics.sizes, **dict.fromkeys(world.application.fixed, topics.sizes[INPUT])})
     if OTHER in topics.sizes:
         topics.change({**topics.sizes, OTHER: topics.sizes[OTHER] + 1})
     began = world.clock.now
-    limit_s = FOLLOW_S + TOLD_AGAIN_S + world.rounds_max * PROBING_MS / 1000
+    limit_s = FOLLOW_S + REPEAT_AFTER_S + world.rebalances_max * PROBING_MS / 1000
     if not world.run_until(began + limit_s, lambda: not checks.unsettled()):
         world.violate(f"topics have grown {limit_s:.0f} s ago: {checks.unsettled()}")
     world.rested["topics that have grown"] = world.clock.now - began, world.broker.group.generation - before
 
 
-def _must_stand_by(world: World) -> None:
+def _must_wait(world: World) -> None:
     """The leader dies, or is told to stop, while its group is at rest: it is led again, in the same generation."""
     for what in ("killed", "stopped"):
-        if not world.run_until(world.clock.now + ADOPT_S, lambda: all(s.up for s in world.sidecars)):
+        if not world.run_until(world.clock.now + ADOPT_S, lambda: all(s.up for s in world.instances)):
             world.violate("the supervisor does not start a sidecar")
         world.run_until(world.clock.now + 10.0)  # until each has heard the other
-        first = next((sidecar for sidecar in world.sidecars if sidecar.leads), None)
+        first = next((instance for instance in world.instances if instance.leads), None)
         if first is None:
             world.violate("no sidecar leads a group at rest")
             return
         generation, began = world.broker.group.generation, world.clock.now
         first.crash() if what == "killed" else first.stop()
-        second = next(sidecar for sidecar in world.sidecars if sidecar is not first)
+        second = next(instance for instance in world.instances if instance is not first)
         # Who was killed is started again at once, and may come back under the instance id a moment after the other one.
-        heirs = world.sidecars if what == "killed" else [second]
+        heirs = world.instances if what == "killed" else [second]
         if not world.run_until(
-            began + STAND_BY_S, lambda heirs=heirs: any(s.leads for s in heirs) and world.checks.we_lead()
+            began + STANDBY_S, lambda heirs=heirs: any(s.leads for s in heirs) and world.checks.bellwether_leads()
         ):
-            world.violate(f"{first.name} was {what} {STAND_BY_S:.0f} s ago, and {second.name} does not lead")
+            world.violate(f"{first.name} was {what} {STANDBY_S:.0f} s ago, and {second.name} does not lead")
         if world.broker.group.generation != generation:
             world.violate(f"{first.name} was {what}, and that began a round")
         world.rested[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
@@ -268,8 +268,8 @@ def table(result: Result) -> str:
     lines += [f"plans: {whose:<14} {number:>10}" for whose, number in sorted(result.plans.items())]
     lines += [f"seeds: {flock:<30} {number:>6}" for flock, number in sorted(result.flocks.items())]
     lines += [
-        f"longest to rest from {flock:<34} {seconds:6.0f} s, {rounds} rounds"
-        for flock, (seconds, rounds) in sorted(result.settled.items())
+        f"longest to rest from {flock:<34} {seconds:6.0f} s, {rebalances} rounds"
+        for flock, (seconds, rebalances) in sorted(result.settled.items())
     ]
     lines += [f"fault: {kind:<40} {number:>6}" for kind, number in sorted(result.injected.items())]
     lines += [f"note: {kind:<41} {number:>6}" for kind, number in sorted(result.notes.items())]
@@ -300,7 +300,7 @@ def main() -> int:
     began = time.process_time()
     if options.seed is not None:
         world, violation = run_seed(options.seed, lasting_hostile=options.hostile)
-        print("\n".join(world.told))
+        print("\n".join(world.reported))
         print(violation or "every promise was kept")
         return 1 if violation else 0
     result = run_seeds(options.first, options.seeds, lasting_hostile=options.hostile)

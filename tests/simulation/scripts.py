@@ -45,11 +45,11 @@ class ByHand:
         return tuple((person.member_id, f"for {person.name}".encode()) for person in people)
 
     def run(self) -> None:
-        for work in (self.first_rounds, self.at_rest, self.new_bytes, self.static, self.goodbye):
-            self.duel.story.append(f"---- {work.__name__}")
+        for work in (self.first_rebalances, self.at_rest, self.new_bytes, self.static, self.goodbye):
+            self.duel.scenario.append(f"---- {work.__name__}")
             work()
 
-    def first_rounds(self) -> None:
+    def first_rebalances(self) -> None:
         duel, a, b = self.duel, self.a, self.b
         duel.join(a, ranged())
         duel.join(a, ranged())
@@ -190,7 +190,9 @@ class BySeed:
         plan: Protocols = ()
         if who.member_id == group.leader or self.rng.random() < 0.1:
             left_out = self.rng.random() < 0.1
-            plan = tuple((m, f"for {m[:4]} {self.rng.random()}".encode()) for m in sorted(group.seats))[left_out:]
+            plan = tuple((m, f"for {m[:4]} {self.rng.random()}".encode()) for m in sorted(group.member_entries))[
+                left_out:
+            ]
         wrong = self.rng.random()
         self.duel.sync(
             who,
@@ -213,7 +215,7 @@ class BySeed:
         who.member_id, who.generation, who.parked = "", -1, False
 
     def _evict(self, who: Person) -> None:
-        ids = [*sorted(self.duel.group.seats), *self.duel.group.pending, "nobody"]
+        ids = [*sorted(self.duel.group.member_entries), *self.duel.group.pending, "nobody"]
         self.duel.leave(who, member_id=self.rng.choice(ids))
 
 
@@ -309,7 +311,7 @@ def growing_table(duel: Duel) -> None:
         leader = next(p for p in (a, b, s) if p.member_id == duel.group.leader)
         duel.leave(door, member_id=leader.member_id)
         for person in (a, b, s):
-            if person.member_id in duel.group.seats:
+            if person.member_id in duel.group.member_entries:
                 duel.join(person, ranged(1))
 
 

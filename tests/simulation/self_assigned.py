@@ -31,12 +31,12 @@ class SelfAssigned:
             self.world.committed = True
         else:
             self.refused.append(self.world.clock.now)
-            self.world.tell(f"a commit without a member is refused: the group is {broker.group.state}")
+            self.world.log(f"a commit without a member is refused: the group is {broker.group.state}")
 
 
 def to_lead(world: "World", *, subscribes: bool) -> "World":
     """The same, where nothing but the setting says whether consumers subscribe."""
     world.config = replace(world.config, subscribes=subscribes)
-    for sidecar in world.sidecars:
-        sidecar.config = world.config
+    for instance in world.instances:
+        instance.config = world.config
     return world

@@ -24,7 +24,7 @@ FLAPPING = 0.1  # of the members live LIFE_S / 20
 # Of ours in one generation: a join may be repeated on a new connection, and be told that it must name its member id.
 # Heartbeats, and looks at a group that others lead, go by the clock.
 WORK_MAX = {"Join": 4, "Sync": 2, "Decide": 2, "Leave": 1, "Evict": 1}
-ROUND_S_MIN = 5.0  # on average: members that have died are waited for, up to ten seconds
+REBALANCE_S_MIN = 5.0  # on average: members that have died are waited for, up to ten seconds
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Storm:
     def run(self) -> Weather:
         world = self.world
         try:
-            world.sidecars[0].start()
+            world.instances[0].start()
             world.run_until(5.0)
             for member in world.members:
                 world.clock.after(world.rng.expovariate(10 / STORM_S), lambda member=member: self._come(member))
@@ -66,13 +66,15 @@ class Storm:
 
     def _calm(self) -> None:
         world = self.world
-        world.tell("---- calm ----")
+        world.log("---- calm ----")
         self._over = True
         for member in world.members:
             if not member.running:
                 member.start()
         began = world.clock.now
-        if not world.run_until(began + SETTLE_S, lambda: not world.checks.unsettled() and world.checks.we_lead()):
+        if not world.run_until(
+            began + SETTLE_S, lambda: not world.checks.unsettled() and world.checks.bellwether_leads()
+        ):
             why = world.checks.unsettled() or "a member leads"
             world.violate(f"not at rest {SETTLE_S:.0f} s after the storm: {why}")
         self.weather.settled_s = world.clock.now - began
@@ -102,7 +104,7 @@ class Storm:
         excess = {kind: n for kind, n in weather.work.items() if n > WORK_MAX.get(kind, n)}
         if not weather.violation and excess:
             weather.violation = f"seed {world.seed}: more work in one generation than {WORK_MAX}: {excess}"
-        if not weather.violation and weather.generations > world.clock.now / ROUND_S_MIN + 10:
+        if not weather.violation and weather.generations > world.clock.now / REBALANCE_S_MIN + 10:
             weather.violation = f"seed {world.seed}: {weather.generations} rounds in {world.clock.now:.0f} s"
 
 
@@ -111,7 +113,7 @@ def line(seed: int, weather: Weather) -> str:
     work = ", ".join(f"{kind} {n}" for kind, n in sorted(weather.work.items()))
     return (
         f"seed {seed}: {weather.members} members ({weather.flock}), {weather.events} comings and goings,"
-        f" {weather.generations} rounds, {weather.plans['ours']} plans of ours; most of us in one generation: {work};"
+        f" {weather.generations} rounds, {weather.plans['own']} plans of ours; most of us in one generation: {work};"
         f" longest wait for us: {waits};"
         f" at rest {weather.settled_s:.0f} s after it. {weather.violation or 'Every promise was kept.'}"
     )

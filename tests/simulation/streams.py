@@ -12,10 +12,10 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.streams.decide import decide_streams, stock
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.planning.group_kind import Proposal
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
 from bellwether_kafka.coordinator.planning.streams_config import World as Seen
 from bellwether_kafka.coordinator.planning.streams_request import make_tasks
@@ -37,16 +37,16 @@ EPOCH_MS = 1_700_000_000_000
 
 def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> Proposal[TaskPlan]:
     """Our plan. Raises RefusalError."""
-    told, application = world.topics.told(), world.application
-    seen = Seen(raw, application.topology, world.topics.view(told), application.ends(told))
+    reported, application = world.topics.reported(), world.application
+    seen = Seen(raw, application.topology, world.topics.view(reported), application.ends(reported))
     request = TaskRequest(
-        seen, application.config, memory, arrivals, frozenset(), world.our_wall_ms(), 1, MESSAGE_BYTES_MAX
+        seen, application.config, memory, arrivals, frozenset(), world.own_wall_ms(), 1, MESSAGE_BYTES_MAX
     )
     rules = world.evacuation.rules if world.evacuation is not None else ()
     made = make_tasks(stock(replace(NO_STAGES, rules=rules)), request)
-    if not application.fits(told):
-        world.violate(f"a plan for topics that would end the application: {told}")
-    world.checks.made(made.decision.assignments, partitions_of(told))
+    if not application.fits(reported):
+        world.violate(f"a plan for topics that would end the application: {reported}")
+    world.checks.made(made.decision.assignments, partitions_of(reported))
     return made
 
 
@@ -75,7 +75,7 @@ class Process:
     def set_clock(self, skew_ms: int) -> None:
         self.skew_ms = skew_ms
         for thread in self.threads:
-            thread.look_at_clock()
+            thread.refresh_at_clock()
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -155,13 +155,13 @@ class Thread(Member):
         self._unique = (self._unique + 1) % 128
         own = self.active | self.standby
         first = next(thread for thread in process.threads if thread.running)
-        told = own | (process.state.keys() - process.tasks if first is self else set())
+        reported = own | (process.state.keys() - process.tasks if first is self else set())
         sums = tuple(
             (
                 task,
                 LATEST_OFFSET if task in self.active and process.state[task] >= RECORDS else int(process.state[task]),
             )
-            for task in sorted(told & process.state.keys())
+            for task in sorted(reported & process.state.keys())
             if process.state[task] or task in self.active
         )
         data = SubscriptionInfo(
@@ -174,9 +174,9 @@ class Thread(Member):
 
     def _lead(self, answer: "e.JoinAnswer") -> None:
         """Java's leader ends its process where internal topics do not fit, and the next one's after it."""
-        self._planned = self.world.topics.told()
+        self._planned = self.world.topics.reported()
         if not self.world.application.fits(self._planned):
-            self.world.tell(f"{self.name} finds that internal topics do not fit")
+            self.world.log(f"{self.name} finds that internal topics do not fit")
             self.crash()
             self.world.clock.after(self.world.more.uniform(5.0, 40.0), self.start)
             return
@@ -185,8 +185,8 @@ class Thread(Member):
     def _plan(self, answer: "e.JoinAnswer") -> tuple[tuple[str, bytes], ...]:
         """The leader of an application knows what its members say and the end offsets."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
-        ours = frozenset(m.member_id for m in members if self.world.is_ours(m.member_id))  # Java gives those nothing
-        raw = RawGroup("g", answer.generation, answer.protocol, members, ours)
+        own = frozenset(m.member_id for m in members if self.world.is_own(m.member_id))  # Java gives those nothing
+        raw = RawGroup("g", answer.generation, answer.protocol, members, own)
         application = self.world.application
         decision = decide_streams(
             raw,
@@ -231,9 +231,9 @@ class Thread(Member):
 
     def _ask_later(self, at_ms: int) -> None:
         self.next_rebalance_ms = at_ms
-        self.look_at_clock()
+        self.refresh_at_clock()
 
-    def look_at_clock(self) -> None:
+    def refresh_at_clock(self) -> None:
         """It asks for a rebalance when its own clock says that it is time."""
         self._probe += 1
         number = self._probe
@@ -242,7 +242,7 @@ class Thread(Member):
 
         def due() -> None:
             if self._probe == number and self.state == "stable":
-                self.world.tell(f"{self.name} asks for a rebalance, as it was told to")
+                self.world.log(f"{self.name} asks for a rebalance, as it was told to")
                 self.world.checks.asked(self.name)
                 self._rejoin_soon()
 

@@ -53,7 +53,7 @@ def test_a_live_member_is_never_removed() -> None:
 
 
 @pytest.mark.parametrize("seed", applications(max(4, SEEDS // 5)))
-def test_an_emptied_task_always_has_a_caught_up_copy(seed: int) -> None:
+def test_an_evacuated_task_always_has_a_caught_up_copy(seed: int) -> None:
     restart_all(seed)
 
 
@@ -64,7 +64,7 @@ def test_a_guard_that_takes_others_members_for_its_own_is_noticed(monkeypatch: p
         all_lived_through(40)
 
 
-def test_a_guard_that_looks_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_polls_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What joins when the process has ended belongs to its successor, which may have the same process id."""
 
     def process_ended(self: absences.Guard) -> None:
@@ -72,9 +72,9 @@ def test_a_guard_that_looks_after_the_end_is_noticed(monkeypatch: pytest.MonkeyP
             self._ended = False
             self._take(self.world.broker.group.describe())
             self._ended = True
-            ours = members.belonging(self._identity, self._seen, 60.0).member_ids
-            if ours:
-                self._remove(ours)
+            own = members.belonging(self._identity, self._seen, 60.0).member_ids
+            if own:
+                self._remove(own)
 
         self._ended = True
         self.world.clock.after(5.0, late)

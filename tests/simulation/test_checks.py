@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bellwether_kafka.coordinator.control.active_role import Sidecars
+from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
@@ -24,12 +24,12 @@ ROLE_S = 3.0  # two heartbeats, and the way
 def settled() -> World:
     """A group at rest, led by us."""
     world = World(3)
-    world.sidecars[0].start()
+    world.instances[0].start()
     world.run_until(10.0)
     for member in world.members:
         member.start()
-    world.run_until(60.0, lambda: world.checks.we_lead() and not world.checks.unsettled())
-    assert world.checks.we_lead()
+    world.run_until(60.0, lambda: world.checks.bellwether_leads() and not world.checks.unsettled())
+    assert world.checks.bellwether_leads()
     assert not world.checks.unsettled()
     return world
 
@@ -52,7 +52,7 @@ def test_a_leader_that_stalls_its_group_is_noticed(monkeypatch: pytest.MonkeyPat
     """Heartbeats go on and no plan comes: the deadline that gives the group away is taken out."""
     world = settled()
     monkeypatch.setattr(Leading, "_refuse", lambda self, reason: None)
-    world.sidecars[0].slow_plan_s = 100.0
+    world.instances[0].slow_plan_s = 100.0
     world.members[0].crash()
     world.members[0].start()
     with pytest.raises(ViolationError, match="has waited for us"):
@@ -67,25 +67,25 @@ def test_a_plan_without_a_member_is_noticed() -> None:
         world.checks.planned(group.leader or "", ((group.leader or "", b"\0\0\0\0\0\0\0\0\0\0"),))
 
 
-def test_a_plan_that_uses_our_own_member_is_noticed() -> None:
+def test_a_plan_that_uses_bellwethers_own_member_is_noticed() -> None:
     world = settled()
     group = world.broker.group
     group.generation += 1
     blob = ConsumerProtocolAssignment(0, (TopicPartition("t", 0),)).encode()
     with pytest.raises(ViolationError, match="own member"):
-        world.checks.planned(group.leader or "", tuple((m, blob) for m in sorted(group.seats, reverse=True)))
+        world.checks.planned(group.leader or "", tuple((m, blob) for m in sorted(group.member_entries, reverse=True)))
 
 
 def test_a_plan_for_a_topic_that_is_gone_is_noticed() -> None:
     world = settled()
     group = world.broker.group
     group.generation += 1
-    ours, *others = sorted(group.seats, key=world.is_ours, reverse=True)
+    own, *others = sorted(group.member_entries, key=world.is_own, reverse=True)
     nothing = ConsumerProtocolAssignment(0, ()).encode()
     ghost = ConsumerProtocolAssignment(0, (TopicPartition("gone", 0),)).encode()
-    plan = ((ours, nothing), (others[0], ghost), *((member_id, nothing) for member_id in others[1:]))
+    plan = ((own, nothing), (others[0], ghost), *((member_id, nothing) for member_id in others[1:]))
     with pytest.raises(ViolationError, match="its metadata did not have"):
-        world.checks.planned(ours, plan)
+        world.checks.planned(own, plan)
 
 
 def test_a_topic_that_is_gone_and_still_consumed_is_noticed() -> None:
@@ -102,7 +102,7 @@ def test_a_thread_that_asks_without_end_is_noticed() -> None:
         world.checks.asked("m0")
 
 
-def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebalance_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch over metadata takes a grown input for a reason like any other."""
     monkeypatch.setattr(planners, "fatal_to_java", lambda topology, cluster: "")
     seed = next(seed for seed in range(50) if World(seed).streams)
@@ -113,10 +113,10 @@ def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyP
 def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
 
-    def reason_to_take_over(self: Sidecars, group: str) -> str:
+    def reason_to_take_over(self: Instances, group: str) -> str:
         return "no instance of Bellwether leads it" if self.holder(group) is None and self._own > 2 else ""
 
-    monkeypatch.setattr(Sidecars, "reason_to_take_over", reason_to_take_over)
+    monkeypatch.setattr(Instances, "reason_to_take_over", reason_to_take_over)
     world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)
     with pytest.raises(ViolationError, match="lead"):
         live(world)
@@ -133,42 +133,42 @@ def members_close(world: World) -> None:
         member.close()
 
 
-def our_seat_is_taken(world: World) -> None:
-    world.broker.group.remove(world.sidecars[0].membership.member_id, None)
+def own_member_entry_is_taken(world: World) -> None:
+    world.broker.group.remove(world.instances[0].membership.member_id, None)
 
 
 def no_answer_comes(world: World) -> None:
-    world.network.holes.add(world.sidecars[0].client)
+    world.network.holes.add(world.instances[0].client)
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
-        (our_seat_is_taken, "says that it leads while it watches"),
+        (own_member_entry_is_taken, "says that it leads while it watches"),
         (no_answer_comes, "has heard nothing for"),
         (members_close, "is alone for"),
     ],
 )
 def test_a_role_that_once_was_true_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], said: str
+    monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], message: str
 ) -> None:
     """A sidecar that has led says so for ever."""
     world = settled()
-    monkeypatch.setattr(CurrentRole, "look", lambda self: None)
+    monkeypatch.setattr(CurrentRole, "refresh", lambda self: None)
     fault(world)
-    with pytest.raises(ViolationError, match=said):
+    with pytest.raises(ViolationError, match=message):
         world.run_until(world.clock.now + 60.0)
 
 
 def test_a_leader_that_denies_its_lead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = settled()
-    not_we = Obstacle(NotLeading.LEADER_STAYS, "a member leads")
-    monkeypatch.setattr(CurrentRole, "_obstacle", lambda self: not_we)
-    with pytest.raises(ViolationError, match=r"leads for .* it says leader_stays"):
+    another_leads = Obstacle(NotLeading.MEMBER_LEADS, "a member leads")
+    monkeypatch.setattr(CurrentRole, "_obstacle", lambda self: another_leads)
+    with pytest.raises(ViolationError, match=r"leads for .* it says member_leads"):
         world.run_until(world.clock.now + 60.0)
 
 
-@pytest.mark.parametrize("fault", [our_seat_is_taken, no_answer_comes, members_close])
+@pytest.mark.parametrize("fault", [own_member_entry_is_taken, no_answer_comes, members_close])
 def test_the_role_of_the_product_passes_the_same_faults(fault: Callable[[World], None]) -> None:
     world = settled()
     fault(world)
@@ -177,20 +177,20 @@ def test_the_role_of_the_product_passes_the_same_faults(fault: Callable[[World],
 
 def restarted(world: World) -> None:
     """Within the session, under the same instance id."""
-    sidecar = world.sidecars[0]
+    instance = world.instances[0]
     generation = world.broker.group.generation
-    sidecar.crash()
+    instance.crash()
     world.run_until(world.clock.now + 3.0)
-    sidecar.start()
+    instance.start()
     world.run_until(world.clock.now + ROLE_S)
     assert world.broker.group.generation == generation
 
 
-def emptied(world: World) -> None:
+def evacuated(world: World) -> None:
     """The members close, and come back after a minute."""
     members_close(world)
     world.run_until(world.clock.now + 60.0)
-    assert world.sidecars[0].role.reason in NOBODY
+    assert world.instances[0].role.reason in NOBODY
     for member in world.members:
         member.start()
     world.run_until(world.clock.now + 60.0, lambda: not world.checks.unsettled())
@@ -201,20 +201,20 @@ def restarted_alone(world: World) -> None:
     """Alone in the group, which members then join. Who was there before the restart only their offsets tell."""
     members_close(world)
     world.run_until(world.clock.now + 60.0)
-    world.sidecars[0].crash()
-    world.sidecars[0].start()
+    world.instances[0].crash()
+    world.instances[0].start()
     world.run_until(world.clock.now + 10.0)
-    assert world.sidecars[0].role.reason is NotLeading.EMPTY
-    emptied(world)
+    assert world.instances[0].role.reason is NotLeading.EMPTY
+    evacuated(world)
 
 
-@pytest.mark.parametrize("story", [restarted, emptied, restarted_alone])
-def test_the_role_is_that_of_the_broker_two_heartbeats_after(story: Callable[[World], None]) -> None:
+@pytest.mark.parametrize("scenario", [restarted, evacuated, restarted_alone])
+def test_the_role_is_that_of_the_broker_two_heartbeats_after(scenario: Callable[[World], None]) -> None:
     world = settled()
     assert world.config.instance_id is not None
-    story(world)
-    assert world.checks.we_lead()
-    assert world.sidecars[0].role.leading
+    scenario(world)
+    assert world.checks.bellwether_leads()
+    assert world.instances[0].role.leading
 
 
 # ---- hand-backs ------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_the_role_is_that_of_the_broker_two_heartbeats_after(story: Callable[[Wo
 
 def handed_back() -> World:
     world = settled()
-    world.sidecars[0].post(StepAsideWanted("members cannot work by the plan"))
+    world.instances[0].post(StepAsideWanted("members cannot work by the plan"))
     world.run_until(world.clock.now + 0.5)
     return world
 
@@ -238,10 +238,10 @@ def anew(world: World) -> None:
 
 def again_in_another_process(world: World) -> None:
     """A process that comes into the empty group before it has read that it may not."""
-    world.sidecars[0].crash()
+    world.instances[0].crash()
     members_close(world)
     world.run_until(world.clock.now + 60.0)
-    world.sidecars[0].start()
+    world.instances[0].start()
     world.run_until(world.clock.now + 1.0)
     for member in world.members:
         member.start()
@@ -252,18 +252,18 @@ def with_a_proof_and_harm_again(world: World) -> None:
     """Nothing was wrong with its plan, so it returns as soon as that disturbs nobody."""
     world.run_until(world.clock.now + 60.0)
     anew(world)
-    assert world.checks.we_lead()
-    world.sidecars[0].post(StepAsideWanted("again"))
+    assert world.checks.bellwether_leads()
+    world.instances[0].post(StepAsideWanted("again"))
     world.run_until(world.clock.now + 10.0)
 
 
-@pytest.mark.parametrize("story", [anew, again_in_another_process, with_a_proof_and_harm_again])
-def test_the_product_hands_back_once_and_returns_with_a_proof(story: Callable[[World], None]) -> None:
-    story(handed_back())
+@pytest.mark.parametrize("scenario", [anew, again_in_another_process, with_a_proof_and_harm_again])
+def test_the_product_hands_back_once_and_returns_with_a_proof(scenario: Callable[[World], None]) -> None:
+    scenario(handed_back())
 
 
 @pytest.mark.parametrize(
-    ("broken", "instead", "story", "said"),
+    ("broken", "instead", "scenario", "message"),
     [
         ("begins", lambda self, now, reason: None, anew, "leads again without a proof"),
         ("remembered", lambda self, *_, **__: None, again_in_another_process, "leads again without a proof"),
@@ -272,8 +272,8 @@ def test_the_product_hands_back_once_and_returns_with_a_proof(story: Callable[[W
     ids=["does not wait", "forgets", "again and again"],
 )
 def test_a_hand_back_without_its_limits_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, broken: str, instead: object, story: Callable[[World], None], said: str
+    monkeypatch: pytest.MonkeyPatch, broken: str, instead: object, scenario: Callable[[World], None], message: str
 ) -> None:
     monkeypatch.setattr(HandBacks, broken, instead)
-    with pytest.raises(ViolationError, match=said):
-        story(handed_back())
+    with pytest.raises(ViolationError, match=message):
+        scenario(handed_back())

@@ -24,9 +24,9 @@ def cycles_until_led(seed: int, *, comes_before: bool = True) -> int:
     """How many rolling restarts it takes; one more than CYCLES_MAX where that many were not enough. Whatever breaks a
     promise on the way raises ViolationError."""
     world = World(seed)
-    sidecar = led_by_a_member(world)
-    ghosts = Ghosts(world, sidecar, comes_before=comes_before)
-    cycles = next((n for n in range(1, CYCLES_MAX + 1) if rolled(world, sidecar)), CYCLES_MAX + 1)
+    instance = led_by_a_member(world)
+    ghosts = Ghosts(world, instance, comes_before=comes_before)
+    cycles = next((n for n in range(1, CYCLES_MAX + 1) if rolled(world, instance)), CYCLES_MAX + 1)
     assert ghosts.removed, "restarts leave ghosts"
     return cycles
 

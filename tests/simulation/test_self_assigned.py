@@ -19,8 +19,8 @@ def lived(seed: int, *, subscribes: bool) -> SelfAssigned:
     """Sidecars and brokers fail as the seed has it, and no member ever comes."""
     world = to_lead(World(seed), subscribes=subscribes)
     consumer = SelfAssigned(world)
-    for sidecar in world.sidecars if world.config.standby else world.sidecars[:1]:
-        sidecar.start()
+    for instance in world.instances if world.config.standby else world.instances[:1]:
+        instance.start()
     Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
     world.run_until(LASTS_S)
     assert world.injected
@@ -41,11 +41,11 @@ def test_with_the_setting_they_are_refused() -> None:
 def after_members(seed: int, *, subscribes: bool, faults: bool = False) -> tuple[SelfAssigned, bool]:
     """Members come and go; then the consumer begins. And whether Bellwether led: not every leader can be removed."""
     world = to_lead(World(seed), subscribes=subscribes)
-    for sidecar in world.sidecars if faults and world.config.standby else world.sidecars[:1]:
-        sidecar.start()
+    for instance in world.instances if faults and world.config.standby else world.instances[:1]:
+        instance.start()
     for member in world.members:
         member.start()
-    led = world.run_until(300, lambda: world.sidecars[0].leads)
+    led = world.run_until(300, lambda: world.instances[0].leads)
     for member in world.members:
         member.close()
     world.run_until(world.clock.now + LEFT_WITHIN_S)

@@ -16,13 +16,13 @@ BATCH = 25
 def test_every_promise_is_kept(first: int) -> None:
     result = run_seeds(first, min(BATCH, SEEDS - first))
     assert not result.failed, table(result)
-    assert result.plans["ours"] > 0
+    assert result.plans["own"] > 0
     assert sum(result.injected.values()) > BATCH
 
 
-def test_a_seed_tells_the_same_story_twice() -> None:
+def test_a_seed_runs_the_same_scenario_twice() -> None:
     first, second = run_seed(7)[0], run_seed(7)[0]
-    assert first.told == second.told
+    assert first.reported == second.reported
 
 
 def test_a_hostile_member_that_stays_takes_its_share_and_no_more() -> None:

@@ -26,7 +26,7 @@ def test_a_topic_of_a_static_member_that_has_returned_has_owners_soon(seed: int)
     world.topics.change({"t": 6, "u": 6})
     for member in world.members:
         member.topics = ("t",)
-    world.sidecars[0].start()
+    world.instances[0].start()
     world.run_until(20)
     for member in world.members:
         member.start()

@@ -10,11 +10,11 @@ from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from tests.simulation.storm import Storm, line
 
 
-def test_a_storm_of_members_costs_the_sidecar_no_more_than_few_do() -> None:
+def test_a_storm_of_members_costs_the_instance_no_more_than_few_do() -> None:
     weather = Storm(1, members=150).run()
     assert not weather.violation, line(1, weather)
     assert weather.events > 300
-    assert weather.plans["ours"] > 5
+    assert weather.plans["own"] > 5
     assert weather.work["Sync"] <= 2
 
 

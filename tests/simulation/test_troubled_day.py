@@ -30,17 +30,17 @@ QUIET_S = 900.0
 def led(seed: int, commit_s: float = COMMIT_S) -> Work:
     """An application that Bellwether leads from the beginning."""
     world = World(seed)
-    sidecar = world.sidecars[0]
-    sidecar.config = replace(sidecar.config, standby=False)
+    instance = world.instances[0]
+    instance.config = replace(instance.config, standby=False)
     paces = {process.name: Pace(commit_s=commit_s) for process in world.processes}
-    work = Work(world, sidecar, paces, frozenset({TopicPartition(INPUT, 0)}))
-    sidecar.start()
+    work = Work(world, instance, paces, frozenset({TopicPartition(INPUT, 0)}))
+    instance.start()
     world.run_until(20)
     work.begin()
     for process in world.processes:
         process.threads[0].start()
     world.run_until(600)
-    assert sidecar.leads
+    assert instance.leads
     return work
 
 
@@ -107,7 +107,7 @@ def test_members_in_trouble_take_the_lead_from_nobody(seed: int, commit_s: float
     work = led(seed, commit_s)
     work.paces[work.world.processes[0].name].per_s = SLOW
     Day(work).live(HOURS)
-    assert not [verdict for verdict in work.said if isinstance(verdict, HandBack)]
+    assert not [verdict for verdict in work.message if isinstance(verdict, HandBack)]
     assert work.world.notes["STANDS ASIDE"] == 0
     assert work.commits
 
@@ -129,5 +129,5 @@ def test_an_application_that_commits_nothing_after_a_restart_is_handed_back() ->
         work.paces[process.name].works = False
         day.again(process)
     day.wait(HOUR_S / 4)
-    assert [verdict for verdict in work.said if isinstance(verdict, HandBack)]
+    assert [verdict for verdict in work.message if isinstance(verdict, HandBack)]
     assert work.world.notes["LEFT"]

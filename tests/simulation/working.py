@@ -12,14 +12,14 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import LongArray
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS
 from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED, HandBack, Verdict, WorkWatch
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
 from tests.simulation.applications import RECORDS
-from tests.simulation.sidecar import Sidecar
+from tests.simulation.instance import Instance
 from tests.simulation.streams import Process, Thread
 
 if TYPE_CHECKING:
@@ -51,21 +51,21 @@ class Log:
 
 @dataclass(slots=True)
 class Work:
-    """`flows`: whether there is input. `said` are the verdicts of the watch, `asked` counts its probes."""
+    """`flows`: whether there is input. `message` are the verdicts of the watch, `asked` counts its probes."""
 
     world: "World"
-    sidecar: Sidecar
+    instance: Instance
     paces: dict[str, Pace] = field(default_factory=dict)
     idle: frozenset[TopicPartition] = frozenset()  # partitions that never get a record
     flows: bool = True
     watch: WorkWatch = field(default_factory=lambda: WorkWatch(TASK_STALL_MS))
-    said: list[Verdict] = field(default_factory=list)
+    message: list[Verdict] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     commits: int = 0
     _logs: dict[TopicPartition, Log] = field(default_factory=dict)
     _commit_at: dict[str, float] = field(default_factory=dict)
     _decision: Decision[TaskPlan] | None = None
-    _look_at: float = 0.0
+    _refresh_at: float = 0.0
 
     def begin(self) -> None:
         self.world.work = self
@@ -92,7 +92,7 @@ class Work:
                 log.end += INPUT_PER_S * TICK_S
         for process in self.world.processes:
             self._work(process)
-        self._look()
+        self._refresh()
 
     def _work(self, process: Process) -> None:
         pace = self.paces.get(process.name, Pace())
@@ -123,22 +123,22 @@ class Work:
 
     # ---- the watch -------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """As `coordinator/triggers/streams_watch.py` does."""
-        machine, now_ms = self.sidecar.machine, self.world.our_wall_ms()
+        machine, now_ms = self.instance.machine, self.world.own_wall_ms()
         if machine is None or machine.state is not State.STABLE:
             return
         if machine.alone:
             self._conclude(self.watch.alone(now_ms))
             return
-        if self._decision is None or self.world.clock.now < self._look_at:
+        if self._decision is None or self.world.clock.now < self._refresh_at:
             return
-        self._look_at = self.world.clock.now + self.watch.interval_ms / 1000
-        found = self.watch.look(self._decision, *self._offsets(self._decision), now_ms)
+        self._refresh_at = self.world.clock.now + self.watch.interval_ms / 1000
+        found = self.watch.refresh(self._decision, *self._offsets(self._decision), now_ms)
         self._conclude(found.verdict)
         if found.ask:
             self.asked[found.ask.partition(":")[2]] += 1
-            self.sidecar.post(e.RebalanceWanted(found.ask))
+            self.instance.post(e.RebalanceWanted(found.ask))
 
     def _offsets(self, decision: Decision[TaskPlan]) -> tuple[LongArray, LongArray]:
         """What is committed and the ends, by flat partition."""
@@ -154,6 +154,6 @@ class Work:
     def _conclude(self, verdict: Verdict | None) -> None:
         if verdict is None:
             return
-        self.said.append(verdict)
+        self.message.append(verdict)
         harm = isinstance(verdict, HandBack)
-        self.sidecar.post(e.StepAsideWanted(verdict.reason) if harm else e.WorkDoubted(verdict.reason))
+        self.instance.post(e.StepAsideWanted(verdict.reason) if harm else e.WorkSuspected(verdict.reason))

@@ -14,12 +14,12 @@ from tests.simulation.applications import Application
 from tests.simulation.brokers.broker import Broker
 from tests.simulation.brokers.network import Call, Network
 from tests.simulation.brokers.topics import Topics
+from tests.simulation.channels import ControlLog
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
-from tests.simulation.desks import ControlLog
 from tests.simulation.hostile import Hostile
+from tests.simulation.instance import Instance
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
-from tests.simulation.sidecar import Sidecar
 from tests.simulation.streams import EPOCH_MS, STREAMS, Process
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.working import Work
 
 TOPIC = "t"
-SIDECAR = "bw"
+INSTANCE = "bw"
 SIZE_MAX = 2**31 - 1  # the brokers' group.max.size, where it is not set
 STEPS_MAX = 300_000  # an ordinary life takes ten thousand
 # Members of one world; the kinds of a list have a protocol in common.
@@ -43,7 +43,7 @@ CROWDS = ("eager", "sticky", "cooperative")
 
 
 class World:
-    """`told` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
+    """`reported` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
 
     def __init__(self, seed: int, clock: Clock | None = None, crowd: int = 0, *, lasting_hostile: bool = False) -> None:
         """With a clock of somebody else many worlds live at the same time. `crowd`: so many consumers of one topic.
@@ -51,7 +51,7 @@ class World:
         self.seed = seed
         self.rng = random.Random(seed)
         self.clock = clock or Clock()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.notes = Counter[str]()
         self.edges = Counter[Edge[Any]]()  # that the machines have taken
         self.injected = Counter[str]()
@@ -64,7 +64,7 @@ class World:
         self.evacuation: Evacuation | None = None
         self.work: Work | None = None
         self.network = Network(self.clock, self.rng, self.injected)
-        self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
+        self.broker = Broker(self.clock, self.rng.getrandbits, self.log, self._changed, self.checks.planned)
         self.crowd = crowd
         self.lasting_hostile = lasting_hostile
         consumers = [flock for flock in FLOCKS if flock != "streams"]
@@ -91,7 +91,7 @@ class World:
         hostile = not self.streams and not crowd and self.rng.random() < 0.25
         hostile = hostile or lasting_hostile
         self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
-        self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
+        self.instances = [Instance(self, f"{INSTANCE}-{name}", self.config) for name in "ab"]
 
     @property
     def streams(self) -> bool:
@@ -102,10 +102,10 @@ class World:
         return EPOCH_MS + int(self.clock.now * 1000)
 
     @property
-    def rounds_max(self) -> int:
-        return self.application.rounds_max(self.topics.sizes[TOPIC]) if self.streams else 0
+    def rebalances_max(self) -> int:
+        return self.application.rebalances_max(self.topics.sizes[TOPIC]) if self.streams else 0
 
-    def our_wall_ms(self) -> int:
+    def own_wall_ms(self) -> int:
         """What our machines take for it."""
         return self.wall_ms() + self.skew_ms
 
@@ -115,7 +115,7 @@ class World:
             group_id="g",
             protocols=STREAMS.protocols if self.streams else STOCK_PROTOCOLS,
             adopt=self.rng.choice(("when-empty", "succeed", "take-over", "take-over")),
-            instance_id=SIDECAR if self.rng.random() < 0.8 else None,
+            instance_id=INSTANCE if self.rng.random() < 0.8 else None,
             leave_on_stop=self.rng.random() < 0.5,
             linger_ms=None,
             takeover_attempts_max=1_000,
@@ -151,15 +151,15 @@ class World:
 
     # ---- for everybody ---------------------------------------------------------------------------------------------
 
-    def tell(self, text: str) -> None:
-        self.told.append(f"{self.clock.now:10.3f}  {text}")
+    def log(self, text: str) -> None:
+        self.reported.append(f"{self.clock.now:10.3f}  {text}")
 
     def violate(self, text: str) -> None:
-        self.tell(f"VIOLATION {text}")
+        self.log(f"VIOLATION {text}")
         raise ViolationError(f"seed {self.seed}, {self.clock.now:.3f} s: {text}")
 
-    def is_ours(self, member_id: str) -> bool:
-        return member_id.startswith(SIDECAR)
+    def is_own(self, member_id: str) -> bool:
+        return member_id.startswith(INSTANCE)
 
     def send(
         self,

@@ -105,14 +105,14 @@ def test_a_folder_and_a_missing_file_are_errors_with_a_reason(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [(b"\0\0\0\x03ab", "ends within"), (b"\0\0", "no sane length"), (b"\xff\xff\xff\xff", "no sane length")],
 )
-def test_records_that_are_damaged_end_in_a_clause(file: Path, data: bytes, said: str) -> None:
+def test_records_that_are_damaged_end_in_a_clause(file: Path, data: bytes, message: str) -> None:
     file.write_bytes(b"\0\0\0\x01a" + data)
     records = bounded.records_of(file, 4, 1000)
     assert next(records) == b"a"
-    with pytest.raises(OutsideTextError, match=said):
+    with pytest.raises(OutsideTextError, match=message):
         list(records)
 
 
@@ -136,7 +136,7 @@ MERGES = "a: &a {k: v}\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "said"),
+    ("read", "text", "message"),
     [
         (bounded.json_of, b"[" * 100_000, "nested"),
         (bounded.json_of, b"[" * 150 + b"]" * 150, "nested"),
@@ -160,9 +160,9 @@ MERGES = "a: &a {k: v}\n" + "".join(
     ],
     ids=range(19),
 )
-def test_a_text_that_is_nonsense_or_a_bomb_ends_in_a_clause(read: object, text: object, said: str) -> None:
+def test_a_text_that_is_nonsense_or_a_bomb_ends_in_a_clause(read: object, text: object, message: str) -> None:
     assert callable(read)
-    with pytest.raises(OutsideTextError, match=said):
+    with pytest.raises(OutsideTextError, match=message):
         read(text)
 
 

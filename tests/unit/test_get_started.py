@@ -18,10 +18,10 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.cli import doctor, orders, plan
-from bellwether_kafka.coordinator.cli.ordering import OrdersTopic, Terms
+from bellwether_kafka.coordinator.cli.ordering import OrderService, OrderTerms
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.topic import TopicDesk
-from bellwether_kafka.coordinator.observation.doctor import Facts, examine
+from bellwether_kafka.coordinator.control.topic import TopicChannel
+from bellwether_kafka.coordinator.observation.doctor import DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
 from bellwether_kafka.coordinator.settings.group import GroupSettings
@@ -54,7 +54,7 @@ def command_lines(text: str) -> list[list[str]]:
     return found
 
 
-def ours(page: str) -> list[list[str]]:
+def own(page: str) -> list[list[str]]:
     return [one for text in blocks(page, "sh") for line in command_lines(text) for one in bare(line)]
 
 
@@ -68,7 +68,7 @@ def settings(page: str, folder: Path) -> list[Settings]:
 
 @every_page
 def test_every_command_of_a_page_exists(page: str) -> None:
-    found = ours(page)
+    found = own(page)
     assert found
     for words in found:
         understood(words)
@@ -109,7 +109,7 @@ def test_the_settings_of_a_page_load_with_what_its_shell_has_set(page: str, tmp_
 
 @every_page
 def test_a_group_that_is_named_by_options_has_a_mode_that_exists(page: str) -> None:
-    for words in (words for words in ours(page) if words[0] == "run" and "--group" in words):
+    for words in (words for words in own(page) if words[0] == "run" and "--group" in words):
         given = dict(zip(words[1::2], words[2::2], strict=True))
         entry = named(given["--group"], given.get("--mode", "observe"))
         assert load(overrides={"groups": [entry]}, environ=BROKERS).groups
@@ -133,7 +133,7 @@ def test_groups_and_describe_are_shown_as_in_the_readme() -> None:
 
 
 @pytest.fixture
-def looked() -> Observation:
+def refreshed() -> Observation:
     """That group as `plan` and `doctor` see it."""
     answer, cluster = SHOWN["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
     members = tuple(RawMember(m.member_id, None, m.metadata) for m in answer.members)
@@ -146,16 +146,18 @@ def looked() -> Observation:
 
 
 def test_the_plan_of_the_page_is_what_the_command_prints(
-    looked: Observation, capsys: pytest.CaptureFixture[str]
+    refreshed: Observation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert looked.shadow is not None
-    plan.show_plan(looked, looked.shadow, Output.TABLE)
+    assert refreshed.shadow is not None
+    plan.show_plan(refreshed, refreshed.shadow, Output.TABLE)
     assert capsys.readouterr().out == blocks("observe-my-cluster", "text")[2]
 
 
-def test_the_checks_of_the_page_are_what_doctor_prints(looked: Observation, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checks_of_the_page_are_what_doctor_prints(
+    refreshed: Observation, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = GroupSettings(name="orders", mode="lead").membership("bellwether")
-    facts = Facts(looked, config, "lead", 25, ("az1", "az2"), LIMITS, (4, 3))
+    facts = DoctorFacts(refreshed, config, "lead", 25, ("az1", "az2"), LIMITS, (4, 3))
     checks = examine(facts)
     doctor._draw(checks, next_steps(facts, checks))
     assert capsys.readouterr().out == blocks("lead-a-consumer-group", "text")[0]
@@ -173,16 +175,18 @@ class Topic:
     """Orders are written to it, and it has nobody who listens."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, local: bool) -> None:
-        monkeypatch.setattr(OrdersTopic, "read", lambda _: {})
-        monkeypatch.setattr(TopicDesk, "write", lambda *_: None)
-        monkeypatch.setattr(OrdersTopic, "_placed", lambda *_: SimpleNamespace(doubt=""))
-        monkeypatch.setattr(OrdersTopic, "in_full", lambda _self, _group, where: where)
+        monkeypatch.setattr(OrderService, "read", lambda _: {})
+        monkeypatch.setattr(TopicChannel, "write", lambda *_: None)
+        monkeypatch.setattr(OrderService, "_placed", lambda *_: SimpleNamespace(objection=""))
+        monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
         monkeypatch.setattr(orders, "_until_ready", lambda *_: "")
-        self.to = OrdersTopic(TopicDesk({}, "control"), "control", False, "broker-1:9092", Output.TABLE, local=local)
+        self.to = OrderService(
+            TopicChannel({}, "control"), "control", False, "broker-1:9092", Output.TABLE, local=local
+        )
 
 
 @pytest.mark.parametrize("page", ["lead-a-consumer-group", "lead-a-streams-application"])
-def test_the_end_of_leading_is_said_as_the_page_says_it(
+def test_the_end_of_leading_is_reported_as_the_page_says_it(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (group,) = re.findall(r"^export GROUP=(\S+)$", "".join(blocks(page, "sh")), re.MULTILINE)
@@ -190,14 +194,14 @@ def test_the_end_of_leading_is_said_as_the_page_says_it(
     assert capsys.readouterr().out.split() == blocks(page, "text")[-1].split(), "the page breaks the line"
 
 
-def test_a_planned_restart_is_said_as_the_page_says_it(
+def test_a_planned_restart_is_reported_as_the_page_says_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    emptied, back = blocks("restart-without-a-pause", "text")
+    evacuated, back = blocks("restart-without-a-pause", "text")
     to, where = Topic(monkeypatch, local=False).to, "member:orders-7"
-    terms = Terms("1h", "", 0.0, force=True, dry_run=False)
+    terms = OrderTerms("1h", "", 0.0, force=True, dry_run=False)
     evacuate = orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
     evacuate(to=to, terms=terms, group="orders", where=where)
-    assert capsys.readouterr().out == emptied
+    assert capsys.readouterr().out == evacuated
     orders.ready.__wrapped__.__wrapped__(to=to, group="orders", where=where)  # type: ignore[attr-defined]
     assert capsys.readouterr().out == back

@@ -1,8 +1,9 @@
-"""Pages and help texts avoid the words that docs/style.md replaces."""
+"""Pages, help texts, names and keys avoid the words that docs/style.md replaces."""
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,109 @@ def test_every_module_states_what_it_is_for_without_these_words(folder: str) -> 
     found = {str(path.relative_to(ROOT)): avoided((text or "").split("\n\n")[0]) for path, text in stated.items()}
     assert [str(path) for path, text in stated.items() if not text] == []
     assert {name: hits for name, hits in found.items() if hits} == {}
+
+
+# Parts of names, and what to write instead; these are words of the code and not of the prose.
+NAMES = {
+    **dict.fromkeys(("round", "rounds"), "rebalance"),
+    **dict.fromkeys(("look", "looks", "looked", "looking"), "refresh, poll, sample or observe"),
+    **dict.fromkeys(("told", "tell", "tells", "telling", "said"), "reported, given, message, or what the value is"),
+    **dict.fromkeys(("ours", "our", "us", "we"), "own or bellwether"),
+    **dict.fromkeys(("stands", "standing", "stood"), "in_force"),
+    **dict.fromkeys(("withheld", "withhold"), "pending"),
+    **dict.fromkeys(("sidecar", "sidecars"), "instance"),
+    **dict.fromkeys(("desk", "desks"), "channel"),
+    **dict.fromkeys(("seat", "seats", "crew", "crews"), "member, slot or instances"),
+    **dict.fromkeys(("emptied",), "evacuated"),
+    **dict.fromkeys(("story", "stories", "villain", "villains"), "scenario"),
+    **dict.fromkeys(("obey", "obeys", "obeyed", "obeying", "heed", "heeds", "heeded"), "carry_out or follow"),
+    **dict.fromkeys(("beat", "beats"), "heartbeat"),
+    **dict.fromkeys(("void", "voids", "voided"), "infeasible or outdated"),
+    **dict.fromkeys(("doubt", "doubts", "doubted", "doubtful"), "objection, distrust or caveat"),
+    **dict.fromkeys(("barrier", "barriers"), "blocker"),
+    **dict.fromkeys(("rehearse", "rehearsed", "rehearsal"), "dry_run"),
+    **dict.fromkeys(("vouch", "vouches", "vouched"), "attest"),
+    **dict.fromkeys(("whoever", "whoso", "somebody", "someone"), "what it is: a member, a process"),
+}
+PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# An assignor of Kafka's, and microseconds.
+OF_OTHERS = re.compile(r"round_?robin|pause_us(?:_max)?", re.IGNORECASE)
+# Fields of records in topics, which earlier versions read and write; settings that were renamed; a region.
+OLD_KEYS = frozenset({"round", "withheld", "beat", "stands_by", "sidecar_id", "BELLWETHER_SIDECAR_ID", "us"})
+NAMED_FOLDERS = (
+    "assignors",
+    "bellwether_kafka",
+    "coordinator",
+    "pipeline",
+    "protocol",
+    "tests",
+    "examples",
+    "deploy",
+    "docs",
+)
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module defines or sets, and each key of a dictionary or a logged event, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.value.lineno, node.arg
+        elif isinstance(node, ast.Dict):
+            keys = [(key.lineno, str(key.value)) for key in node.keys if isinstance(key, ast.Constant)]
+            yield from (key for key in keys if key[1] not in OLD_KEYS)
+        elif isinstance(node, ast.Call) and _logs(node.func):
+            yield from ((text.lineno, str(text.value)) for text in node.args[:1] if isinstance(text, ast.Constant))
+
+
+def _logs(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "log"
+
+
+def forbidden(name: str) -> list[str]:
+    """The parts of a name that have a better word."""
+    parts = (hit.lower() for hit in PART.findall(OF_OTHERS.sub("", name)))
+    return [part for part in parts if name.isidentifier() and part in NAMES]
+
+
+@cache
+def _named(folder: str) -> tuple[str, ...]:
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.name == "test_words.py" or any(parent.is_symlink() for parent in path.parents):
+            continue
+        name = path.relative_to(ROOT).as_posix()
+        found += [f"{name}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
+        for line, one in names(ast.parse(path.read_text(encoding="utf-8"))):
+            found += [f"{name}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
+    return tuple(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("folder", NAMED_FOLDERS)
+def test_names_and_keys_avoid_these_words(folder: str) -> None:
+    found = _named(folder)
+    assert not found, "write instead:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("LagLooks", ["looks"]),
+        ("next_round_of_ours", ["round", "ours"]),
+        ("ROUNDS_MAX", ["rounds"]),
+        ("RoundRobinAssignor", []),
+        ("around_standby_lookup", []),
+        ("us-east-1a", []),
+    ],
+)
+def test_parts_of_names_are_found(name: str, parts: list[str]) -> None:
+    assert forbidden(name) == parts

@@ -15,7 +15,7 @@ from typing import Any
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -108,22 +108,22 @@ class World:
 def record(name: str, seed: int) -> dict[str, Any]:
     policy, protocol = CASES[name]
     world = World(Random(f"{name} {seed}"), seed % 4 == 0, protocol)
-    memory, rounds = Memory.empty(), []
+    memory, rebalances = Memory.empty(), []
     for generation in range(4, 8):
         cluster = world.cluster()
         if policy.name == LOAD_AWARE:
             policy = replace(policy, load=LoadAware(world.weights(), {"m0": 2.0, "m1": 0.5}))
         raw = live_group(world.members, generation, protocol)
         decision = decide(raw, cluster, memory, policy, 0)
-        rounds.append(_round(decision))
+        rebalances.append(_rebalance(decision))
         world.members = [member.after(decision) for member in world.members]
         memory = decision.plan.memory if world.random.random() < 0.8 else Memory.empty()
         if not decision.followup:
             world.change()
-    return {"case": name, "seed": seed, "rounds": rounds}
+    return {"case": name, "seed": seed, "rebalances": rebalances}
 
 
-def _round(decision: Decision[PartitionPlan]) -> dict[str, Any]:
+def _rebalance(decision: Decision[PartitionPlan]) -> dict[str, Any]:
     cluster = decision.cluster
     sent = ["."] * cluster.partition_total
     for member, partitions in given(decision).items():

@@ -36,7 +36,7 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     assign_streams,
 )
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.threads.stay import spread
+from bellwether_kafka.assignors.streams.threads.keep import spread
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -86,14 +86,14 @@ def _views(name: str, seed: int) -> list[dict[str, Any]]:
     policy, stages = CASES[name]
     random = Random(f"{name} {seed}")
     application, configs = random_world(random)
-    rounds = []
+    rebalances = []
     for _ in range(3):
         view = application.view()
         home = [random.randrange(view.size) if random.random() < 0.3 else NOBODY for _ in range(view.tasks.size)]
         partitions = {f"t{number}": count for number, (count, _) in enumerate(application.subtopologies)}
         view = replace(view, home=np.array(home, dtype=np.int32), cluster=cluster_of(partitions))
         plan = assign_streams(view, configs, policy, stages, load_of(random, view))
-        rounds.append(_round(view, plan))
+        rebalances.append(_rebalance(view, plan))
         application.settle(plan, caught_up=random.random() < 0.6)
         if random.random() < 0.4 and len(application.instances) > 1:
             application.instances.pop(random.randrange(len(application.instances)))
@@ -101,7 +101,7 @@ def _views(name: str, seed: int) -> list[dict[str, Any]]:
             rack = random.choice(RACKS) if application.replicas else None
             number = 90 + len(application.instances)
             application.instances.append(Instance(process_id(number), random.randint(1, 2), rack, {"cores": "2"}))
-    return rounds
+    return rebalances
 
 
 def load_of(random: Random, view: StreamsView) -> LoadAware:
@@ -115,7 +115,7 @@ def load_of(random: Random, view: StreamsView) -> LoadAware:
     return LoadAware(Weights(weights))
 
 
-def _round(view: StreamsView, plan: StreamsPlan) -> dict[str, Any]:
+def _rebalance(view: StreamsView, plan: StreamsPlan) -> dict[str, Any]:
     threads = spread(view, plan)
     found: dict[str, Any] = {
         "active": _letters(plan.active),
@@ -146,21 +146,21 @@ def _fleet(policy: str, strategy: str, seed: int) -> list[dict[str, Any]]:
     """Whole decisions, bytes to bytes, while instances restart; of the bytes that are sent only a fingerprint."""
     random = Random(f"{policy} {strategy} {seed}")
     fleet = Fleet(policy, strategy, durable=seed % 2 == 0)
-    rounds = [_fleet_round(fleet)]
+    rebalances = [_fleet_rebalance(fleet)]
     for _ in range(3):
         process = random.randrange(3)
         fleet.stop(process)
         if random.random() < 0.6:
-            fleet.round()
-            rounds.append(_fleet_round(fleet))
+            fleet.rebalance()
+            rebalances.append(_fleet_rebalance(fleet))
         fleet.start(process, wiped=random.random() < 0.3)
         for _ in range(random.randint(1, 3)):
-            fleet.round()
-            rounds.append(_fleet_round(fleet))
-    return rounds
+            fleet.rebalance()
+            rebalances.append(_fleet_rebalance(fleet))
+    return rebalances
 
 
-def _fleet_round(fleet: Fleet) -> dict[str, Any]:
+def _fleet_rebalance(fleet: Fleet) -> dict[str, Any]:
     decision = fleet.decision
     assert decision is not None
     print_of = blake2b(digest_size=8)
@@ -184,8 +184,8 @@ FLEETS = {
 
 
 def record(name: str, seed: int) -> dict[str, Any]:
-    rounds = _fleet(*FLEETS[name], seed) if name in FLEETS else _views(name, seed)
-    return {"case": name, "seed": seed, "rounds": rounds}
+    rebalances = _fleet(*FLEETS[name], seed) if name in FLEETS else _views(name, seed)
+    return {"case": name, "seed": seed, "rebalances": rebalances}
 
 
 def records() -> Iterator[dict[str, Any]]:

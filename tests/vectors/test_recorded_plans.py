@@ -14,17 +14,17 @@ def recorded(file: Path) -> list[Any]:
     return [pytest.param(case, id=f"{case['case']}-{case['seed']}") for case in cases]
 
 
-def rounds_agree(now: dict[str, Any], then: dict[str, Any]) -> None:
+def rebalances_agree(now: dict[str, Any], then: dict[str, Any]) -> None:
     """Round by round, so that a failure shows the first one that differs."""
-    for number, (mine, theirs) in enumerate(zip(now["rounds"], then["rounds"], strict=True)):
+    for number, (mine, theirs) in enumerate(zip(now["rebalances"], then["rebalances"], strict=True)):
         assert (number, mine) == (number, theirs)
 
 
 @pytest.mark.parametrize("case", recorded(consumer_plans.FILE))
 def test_consumer_groups_are_planned_as_recorded(case: dict[str, Any]) -> None:
-    rounds_agree(consumer_plans.record(case["case"], case["seed"]), case)
+    rebalances_agree(consumer_plans.record(case["case"], case["seed"]), case)
 
 
 @pytest.mark.parametrize("case", recorded(streams_plans.FILE))
 def test_streams_applications_are_planned_as_recorded(case: dict[str, Any]) -> None:
-    rounds_agree(streams_plans.record(case["case"], case["seed"]), case)
+    rebalances_agree(streams_plans.record(case["case"], case["seed"]), case)

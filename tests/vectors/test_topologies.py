@@ -160,9 +160,9 @@ class Editor:
                 self.edits.append(name)
                 kept[name] = replace(kept.get(name, InternalTopic(name)), partitions=partitions)
                 whole = replace(whole, internal_topics=tuple(kept.values()))
-        ours = made(whole, self.case)
+        own = made(whole, self.case)
         for name, truth in self.case.created.items():
-            if ours.get(name) != truth:
+            if own.get(name) != truth:
                 self.described(name, truth[1])
                 kept[name] = InternalTopic(name, configs=tuple(truth[1].items()))
         return replace(whole, internal_topics=tuple(kept.values()))
@@ -199,10 +199,12 @@ class Editor:
         """Some line of the notes fits; configs that the application gave its store by hand come on top."""
         assert name in self.file.notes
         lines = (yaml.safe_load(re.sub(r"<[^>]*>", "0", line)) for line in re.findall(r"`(- .*?)`", self.file.notes))
-        told = [
+        reported = [
             line[0]["TopicConfigs"] for line in lines if isinstance(line[0], dict) and line[0]["Name"] in ("NAME", name)
         ]
-        fitting = [t for t in told if t.keys() <= configs.keys() and t["cleanup.policy"] == configs["cleanup.policy"]]
+        fitting = [
+            t for t in reported if t.keys() <= configs.keys() and t["cleanup.policy"] == configs["cleanup.policy"]
+        ]
         needed = {"retention.ms", "min.compaction.lag.ms"} & configs.keys()
         assert any(needed <= line.keys() for line in fitting), f"no line for {name}\n{self.file.notes}"
         self.edits.append(name)

@@ -1,6 +1,6 @@
 """The sticky assignors "sticky" and "cooperative-sticky": balanced, and partitions move only to get there.
 
-Both place alike; they differ in the step after it (`cooperative.withhold`).
+Both place alike; they differ in the step after it (`cooperative.pending_partitions`).
 """
 
 import numpy as np

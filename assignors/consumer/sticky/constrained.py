@@ -44,19 +44,19 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
     _cut(cluster, flats, kept, load, quota)
     load = np.minimum(load, quota)
     takes_extra = quota == least
-    seats = _Seats(least - np.minimum(load, least), takes_extra, extras - int(members - takes_extra.sum()))
+    free = _Slots(least - np.minimum(load, least), takes_extra, extras - int(members - takes_extra.sum()))
     # As much as possible goes to racks that hold it, and back to its owner what no rack can have nearer.
     if aware:
-        _place_local(cluster, flats, kept, racks, seats)
-        _give_back(kept, owner, seats)
+        _place_local(cluster, flats, kept, racks, free)
+        _give_back(kept, owner, free)
     # The rest goes around.
     pool = np.flatnonzero(kept == NOBODY)
-    kept[pool] = seats.take(np.ones(members, dtype=np.bool_), len(pool))
+    kept[pool] = free.take(np.ones(members, dtype=np.bool_), len(pool))
     return kept
 
 
 @dataclass(slots=True, eq=False)
-class _Seats:
+class _Slots:
     """What members may still take."""
 
     room: LongArray  # of each member, up to the lower quota
@@ -68,13 +68,13 @@ class _Seats:
         were at the lower quota already, then in the order of reaching it."""
         if not count:
             return np.zeros(0, dtype=np.int32)
-        seats = _rounds(self.room * among, count)
-        if len(seats) < count:
+        chosen = _in_turns(self.room * among, count)
+        if len(chosen) < count:
             able = np.flatnonzero(self.takes_extra & among)
             able = able[np.argsort(self.room[able], kind="stable")]
-            seats = np.concatenate([seats, able[: min(self.spare, count - len(seats))]])
-        self.use(np.bincount(seats, minlength=len(self.room)))
-        return seats.astype(np.int32)
+            chosen = np.concatenate([chosen, able[: min(self.spare, count - len(chosen))]])
+        self.use(np.bincount(chosen, minlength=len(self.room)))
+        return chosen.astype(np.int32)
 
     def use(self, taken: LongArray) -> None:
         over = taken > self.room
@@ -83,7 +83,7 @@ class _Seats:
         self.spare -= int(over.sum())
 
 
-def _rounds(room: LongArray, count: int) -> LongArray:
+def _in_turns(room: LongArray, count: int) -> LongArray:
     """Member indices of the first `count` free places, one per member and pass."""
     members = np.flatnonzero(room)
     free = room[members]
@@ -107,7 +107,7 @@ def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray
     kept[item[run_ordinals(member) >= quota[member]]] = NOBODY
 
 
-def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: IntArray, seats: _Seats) -> None:
+def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: IntArray, free: _Slots) -> None:
     """Gives as many free partitions as possible to members in a rack that holds them."""
     pool = np.flatnonzero(kept == NOBODY)
     rows, row_of = np.unique(cluster.signature[flats[pool]], return_inverse=True)
@@ -116,16 +116,16 @@ def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: 
     flow = rack_quotas(
         np.bincount(row_of, minlength=len(rows)),
         cluster.signature_racks[rows],
-        np.bincount(racks[placed], weights=seats.room[placed], minlength=rack_total).astype(np.int64),
-        np.bincount(racks[placed & seats.takes_extra], minlength=rack_total),
-        seats.spare,
+        np.bincount(racks[placed], weights=free.room[placed], minlength=rack_total).astype(np.int64),
+        np.bincount(racks[placed & free.takes_extra], minlength=rack_total),
+        free.spare,
     )
     rack_of = np.full(len(pool), -1, dtype=np.int64)
     for row in np.flatnonzero(flow.sum(axis=1)):
         rack_of[np.flatnonzero(row_of == row)[: flow[row].sum()]] = _interleaved(flow[row])
     for rack in np.flatnonzero(flow.sum(axis=0)):
         chosen = pool[rack_of == rack]
-        kept[chosen] = seats.take(racks == rack, len(chosen))
+        kept[chosen] = free.take(racks == rack, len(chosen))
 
 
 def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: LongArray, spare: int) -> LongArray:
@@ -157,15 +157,15 @@ def _interleaved(counts: LongArray) -> LongArray:
     return index[np.argsort((ordinals(counts) + 0.5) / counts[index], kind="stable")]
 
 
-def _give_back(kept: IntArray, owner: IntArray, seats: _Seats) -> None:
+def _give_back(kept: IntArray, owner: IntArray, free: _Slots) -> None:
     """Returns what is still free to its owner as far as it has room: moving it would gain nothing."""
     item = np.flatnonzero((kept == NOBODY) & (owner >= 0))
     item = item[np.argsort(owner[item], kind="stable")]
     member = owner[item]
     nth = run_ordinals(member)
-    back = nth < seats.room[member]
+    back = nth < free.room[member]
     extra = np.zeros(len(item), dtype=np.bool_)
-    extra[np.flatnonzero((nth == seats.room[member]) & seats.takes_extra[member])[: seats.spare]] = True
+    extra[np.flatnonzero((nth == free.room[member]) & free.takes_extra[member])[: free.spare]] = True
     back |= extra
     kept[item[back]] = member[back]
-    seats.use(np.bincount(member[back], minlength=len(seats.room)))
+    free.use(np.bincount(member[back], minlength=len(free.room)))

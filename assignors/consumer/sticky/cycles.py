@@ -23,7 +23,7 @@ def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
     while budget > 0:
         rings = _Rings(counts, foreign)
         found = rings.find(budget)
-        budget -= rings.looked_at
+        budget -= rings.visited
         if not sum(rings.cancel(ring) for ring in found):
             return
 
@@ -46,7 +46,7 @@ class _Rings:
         levels = np.unique(counts.level)[:, None]
         self.taking = np.concatenate([taking, np.where(counts.height == levels + 1, 0, FAR)]).astype(np.int32)
         self.giving = np.concatenate([giving, np.where(counts.level == levels, 0, FAR)]).astype(np.int32)
-        self.looked_at = 0
+        self.visited = 0
 
     def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
         """Rings of (receiver, row, giver) that save something, no class in two of them."""
@@ -56,14 +56,14 @@ class _Rings:
             receiver_of[last == NOBODY] = NOBODY
             rings = [[(int(receiver_of[g]), int(row_of[g]), g) for g in ring] for ring in loops(receiver_of)]
             saving = [ring for ring in rings if self._cost(ring) < 0]
-            if saving or self.looked_at >= budget:
+            if saving or self.visited >= budget:
                 return saving
         return []
 
     def _relax(self, cost: IntArray | LongArray) -> tuple[IntArray | LongArray, LongArray]:
         """To each giver through the row and from the receiver that cost least; the arc is row * classes + receiver."""
         rows, classes = self.taking.shape
-        self.looked_at += 2 * rows * classes
+        self.visited += 2 * rows * classes
         through = self.taking + cost
         receiver = through.argmin(axis=1)
         arrival = self.giving + through[np.arange(rows), receiver][:, None]

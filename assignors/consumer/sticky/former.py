@@ -110,8 +110,8 @@ def _dealt(
     rest[back] = False
     item: LongArray = np.flatnonzero(rest & (before != NOBODY))
     place = _of(gives, key[item], before[item], size)
-    stays = _nth(place) >= (gives[1] - given)[place]
-    pool = np.concatenate([np.flatnonzero(rest & (before == NOBODY)), item[~stays]])
+    remains = _nth(place) >= (gives[1] - given)[place]
+    pool = np.concatenate([np.flatnonzero(rest & (before == NOBODY)), item[~remains]])
     # Places that are open: those of the plan without those that are taken.
     open_key, open_member = key[moving], placed[moving].astype(np.int64)
     code = np.sort(open_key * size + open_member)

@@ -135,10 +135,10 @@ def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntAr
     return _within_classes(cluster, frame, flats, kept, to_class)
 
 
-def _keep(frame: _Frame, owner: IntArray, stay: LongArray, before: LongArray) -> IntArray:
+def _keep(frame: _Frame, owner: IntArray, remain: LongArray, before: LongArray) -> IntArray:
     """The owners of what stays. Where a class gives up some of a row, its fullest members give first, each a little of
     every row that it has to give."""
-    leave = (before - stay).ravel()
+    leave = (before - remain).ravel()
     if not leave.any():
         return owner.copy()
     item = np.flatnonzero(owner >= 0)

@@ -77,7 +77,7 @@ class KafkaStreamsState:
     _process: ProcessView = field(repr=False)
     _row: int = field(repr=False)
     _first_thread: int = field(repr=False)
-    _tasks: "Tasks" = field(repr=False)
+    _tasks: "TaskInfos" = field(repr=False)
     _with_lags: bool = False
 
     @property
@@ -147,7 +147,7 @@ class KafkaStreamsState:
             raise LagsNotComputedError("lags are there with kafka_streams_states(compute_task_lags=True) only")
 
 
-class Tasks(Mapping[TaskId, TaskInfo]):
+class TaskInfos(Mapping[TaskId, TaskInfo]):
     """All tasks in order, their infos made when asked for. `ids` by task index, `number` the other way round."""
 
     __slots__ = ("_cluster", "_subtopologies", "ids", "number", "view")
@@ -186,7 +186,7 @@ class ApplicationState:
         self.view = view
         self.now_ms = now_ms
         self._configs = configs
-        self._tasks = Tasks(view, cluster)
+        self._tasks = TaskInfos(view, cluster)
         self._states: dict[bool, Mapping[ProcessId, KafkaStreamsState]] = {}
 
     def kafka_streams_states(self, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:

@@ -67,9 +67,12 @@ class RackAwareOptimizationParams:
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
         stateful = any(infos[task].is_stateful for task in self.tasks_to_optimize)
         # The settings are about stateful tasks only.
-        traffic, stay = configs.rack_costs(*placing.STATEFUL_COSTS) if stateful else placing.STATELESS_COSTS
+        traffic, non_overlap = configs.rack_costs(*placing.STATEFUL_COSTS) if stateful else placing.STATELESS_COSTS
         overrides = self.traffic_cost_override, self.non_overlap_cost_override
-        return (traffic if overrides[0] is None else overrides[0], stay if overrides[1] is None else overrides[1])
+        return (
+            traffic if overrides[0] is None else overrides[0],
+            non_overlap if overrides[1] is None else overrides[1],
+        )
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:

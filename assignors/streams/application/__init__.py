@@ -29,4 +29,4 @@ from bellwether_kafka.assignors.streams.application.topology import (
     Topology,
     TopologyError,
 )
-from bellwether_kafka.assignors.streams.application.topology_text import Described, parse_description
+from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description

@@ -22,7 +22,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(slots=True)
-class Node:
+class TopologyNode:
     """One line of the text. `topics` are those that a source reads or a sink writes, without the application id;
     `pattern` is a source's regular expression, `stores` a processor's; `before` are the nodes that feed it, `after`
     those that it feeds; None where there
@@ -43,13 +43,13 @@ class Part:
 
     number: int
     with_tasks: bool = True
-    sources: dict[str, Node] = field(default_factory=dict)
-    processors: dict[str, Node] = field(default_factory=dict)
-    sinks: dict[str, Node] = field(default_factory=dict)
+    sources: dict[str, TopologyNode] = field(default_factory=dict)
+    processors: dict[str, TopologyNode] = field(default_factory=dict)
+    sinks: dict[str, TopologyNode] = field(default_factory=dict)
     dynamic: bool = False
 
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, TopologyNode]:
         """All of them, by name."""
         return self.sources | self.processors | self.sinks
 
@@ -69,21 +69,21 @@ class Part:
     def patterns(self) -> list[str]:
         return [node.pattern for node in self.sources.values() if node.pattern]
 
-    def users(self, store: str) -> list[Node]:
+    def users(self, store: str) -> list[TopologyNode]:
         """The processors that this store is connected with."""
         return [node for node in self.processors.values() if store in node.stores]
 
-    def readers(self, topic: str) -> list[Node]:
+    def readers(self, topic: str) -> list[TopologyNode]:
         """The processors right behind the sources of this topic."""
         sources = {node.name for node in self.sources.values() if topic in node.topics}
         return [node for node in self.processors.values() if sources & {*node.before}]
 
-    def feeds(self, node: Node) -> bool:
+    def feeds(self, node: TopologyNode) -> bool:
         """Whether some node follows this one."""
-        followers: Iterable[Node] = (*self.processors.values(), *self.sinks.values())
+        followers: Iterable[TopologyNode] = (*self.processors.values(), *self.sinks.values())
         return any(node.name in follower.before for follower in followers)
 
-    def topics_behind(self, node: Node) -> set[str]:
+    def topics_behind(self, node: TopologyNode) -> set[str]:
         """The topics of all sources that records of this node may come from."""
         seen: set[str] = set()
         open_names = [node.name]
@@ -99,7 +99,7 @@ def read_description(text: str) -> list[Part]:
     """All subtopologies, those of global stores included. Raises TopologyError with the number of a line that cannot be
     read. Whether anything is missing is not checked."""
     parts: list[Part] = []
-    last: Node | None = None
+    last: TopologyNode | None = None
     for number, line in enumerate(text.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
         if not line.strip() or _HEADER.fullmatch(line):
             continue
@@ -115,7 +115,7 @@ def read_description(text: str) -> list[Part]:
     return parts
 
 
-def _add_arrow(node: Node | None, line: str) -> bool:
+def _add_arrow(node: TopologyNode | None, line: str) -> bool:
     """Adds an arrow line to its node; whether it is one."""
     before, after = _BEFORE.fullmatch(line), _AFTER.fullmatch(line)
     arrow = before or after
@@ -137,21 +137,21 @@ def _linked(text: str) -> tuple[str, ...] | None:
     return names if all(names) else None
 
 
-def _node(part: Part, line: str) -> Node | None:
+def _node(part: Part, line: str) -> TopologyNode | None:
     """The new node of a line, None where it is none. Raises TopologyError where the subtopology has it already."""
     if source := _SOURCE.fullmatch(line):
         names = _names(source[2])
-        return _added(part, part.sources, Node(source[1], names, "" if names else source[2]))
+        return _added(part, part.sources, TopologyNode(source[1], names, "" if names else source[2]))
     if processor := _PROCESSOR.fullmatch(line):
         stores = tuple(store.strip() for store in processor[2].split(",") if store.strip())
-        return _added(part, part.processors, Node(processor[1], stores=stores))
+        return _added(part, part.processors, TopologyNode(processor[1], stores=stores))
     if sink := _SINK.fullmatch(line):
         part.dynamic |= not sink[2]
-        return _added(part, part.sinks, Node(sink[1], (sink[2],) if sink[2] else ()))
+        return _added(part, part.sinks, TopologyNode(sink[1], (sink[2],) if sink[2] else ()))
     return None
 
 
-def _added(part: Part, nodes: dict[str, Node], node: Node) -> Node:
+def _added(part: Part, nodes: dict[str, TopologyNode], node: TopologyNode) -> TopologyNode:
     if node.name in part.nodes:
         raise TopologyError(f"node {node.name} of subtopology {part.number} is there twice")
     nodes[node.name] = node

@@ -184,8 +184,8 @@ class AssignmentConfigs:
     def rack_costs(self, traffic: int, non_overlap: int) -> tuple[int, int]:
         """(traffic cost, non-overlap cost) as configured, else these."""
         costs = (self.rack_aware_traffic_cost, traffic), (self.rack_aware_non_overlap_cost, non_overlap)
-        configured, stay = (stock if cost is None else cost for cost, stock in costs)
-        return configured, stay
+        configured, overlap_cost = (stock if cost is None else cost for cost, stock in costs)
+        return configured, overlap_cost
 
     def __post_init__(self) -> None:
         _check_integer("acceptable.recovery.lag", self.acceptable_recovery_lag, 0, PINNED)
@@ -229,11 +229,11 @@ class StreamsPlan:
     """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
-    `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
+    `keeps_threads`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
     `stages` tell what each configured stage did; `deferred` tasks wait for a later rebalance because of one of them.
     `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
-    now and wait for others, so that all leave their processes at once. `emptied[p]`: an order empties process p; ()
-    where there is none. `stands_still`: nothing is evened out, because a process hands all over or is expected back."""
+    now and wait for others, so that all leave their processes at once. `evacuated[p]`: an order empties process p; ()
+    where there is none. `suspended`: nothing is evened out, because a process hands all over or is expected back."""
 
     active: IntArray
     standby_task: IntArray
@@ -242,13 +242,13 @@ class StreamsPlan:
     probing: bool = False
     notes: tuple[str, ...] = field(default=())
     deadlines: tuple[tuple[int, int], ...] = ()
-    stays: bool = False
+    keeps_threads: bool = False
     stages: tuple[StageReport, ...] = ()
     deferred: int = 0
     held: int = 0
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    emptied: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    stands_still: bool = False
+    evacuated: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    suspended: bool = False
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from bellwether_kafka.assignors.streams.application.description import Node, Part
+from bellwether_kafka.assignors.streams.application.description import Part, TopologyNode
 
 CHANGELOG, REPARTITION = "-changelog", "-repartition"  # what the names of internal topics end with
 _NUMBER = r"-\d{10}"
@@ -48,7 +48,7 @@ def named_internal(name: str) -> bool:
     return _INTERNAL.fullmatch(name) is not None
 
 
-def surely_internal(topic: str, writers: Sequence[Node], readers: Sequence[Node]) -> bool | None:
+def surely_internal(topic: str, writers: Sequence[TopologyNode], readers: Sequence[TopologyNode]) -> bool | None:
     """Of a topic with such a name that the application writes itself: whether Streams made it, None for undecided. Its
     nodes have the topic's name, or the topic has a number, but for a table that is grouped anew. Before 2.5 the nodes
     of named ones had numbers too: then the store behind it may have its name."""
@@ -66,7 +66,7 @@ def may_be_sized(topic: str) -> bool:
     return _MAYBE_SIZED.fullmatch(topic) is not None
 
 
-def kind_of(store: str, users: Sequence[Node]) -> StoreKind:
+def kind_of(store: str, users: Sequence[TopologyNode]) -> StoreKind:
     """`users` are the processors that the store is connected with."""
     names = [store, *(node.name for node in users)]
     if _PLAIN_STORE.fullmatch(store) or _NUMBERED_STORE.fullmatch(store):
@@ -76,7 +76,7 @@ def kind_of(store: str, users: Sequence[Node]) -> StoreKind:
     return StoreKind.JOIN if _JOIN_STORE.fullmatch(store) else StoreKind.UNKNOWN
 
 
-def stand_in(part: Part, store: str) -> str | None:
+def substitute(part: Part, store: str) -> str | None:
     """The source topic that may serve as the changelog of this store: of a table under topology.optimization, and of a
     read-only store, whose processor passes nothing on."""
     users = part.users(store)
@@ -106,8 +106,9 @@ def joined(part: Part) -> list[tuple[set[str], list[str]]]:
         topics = set().union(*behind.values())
         if not known or len(users) < 2 or len(topics) < 2:
             continue
-        told = set().union(*(behind[name] for name in known))
-        sure = topics == told or any(f"{name}-repartition" in behind[name] for name in known)  # the join made the topic
+        produced = set().union(*(behind[name] for name in known))
+        # the join made the topic
+        sure = topics == produced or any(f"{name}-repartition" in behind[name] for name in known)
         guessed = [] if sure else sorted(behind.keys() - known)
         for other in [group for group in groups if group[0] & topics]:
             groups.remove(other)

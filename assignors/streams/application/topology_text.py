@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.application.stores import (
     kind_of,
     may_be_sized,
     named_internal,
-    stand_in,
+    substitute,
     surely_internal,
 )
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
@@ -33,7 +33,7 @@ _LISTED = "under StateChangelogTopics"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedSubtopology:
     """A topology from a text, and what it does not say, as sentences for people."""
 
     topology: Topology
@@ -65,7 +65,7 @@ class _Reading:
         return self.topics is not None and topic in self.topics
 
 
-def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> Described:
+def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> DescribedSubtopology:
     """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
     TopologyError with the number of a line that cannot be read, or what is missing."""
     described = read_description(text)
@@ -79,7 +79,7 @@ def parse_description(text: str, application_id: str, topics: Collection[str] | 
     plain = tuple(InternalTopic(changelog, configs=_COMPACT) for changelog in reading.plain)
     topology = Topology(application_id, subtopologies, "description", internal_topics=plain, patterns=patterns)
     general = _general(reading, patterns=bool(patterns))
-    return Described(topology, (*general, *reading.notes, *_not_in_the_text(topology, topics or ())))
+    return DescribedSubtopology(topology, (*general, *reading.notes, *_not_in_the_text(topology, topics or ())))
 
 
 def _not_in_the_text(topology: Topology, topics: Collection[str]) -> Iterable[str]:
@@ -139,7 +139,7 @@ def _found(part: Part, reading: _Reading) -> Iterable[str]:
     optimized = not any(map(reading.exists, tables))
     here = f"{_LISTED} of subtopology {part.number}"
     for store in part.stores:
-        source = stand_in(part, store)
+        source = substitute(part, store)
         if reading.exists(reading.changelog(store)):
             yield reading.changelog(store)
         elif source is not None and (optimized or not is_table(part, store)):
@@ -158,7 +158,7 @@ def _found(part: Part, reading: _Reading) -> Iterable[str]:
 def _supposed(part: Part, reading: _Reading) -> Iterable[str]:
     """The changelogs that the stores of a subtopology have if all of them are logged."""
     for store in part.stores:
-        changelog, source = reading.changelog(store), stand_in(part, store)
+        changelog, source = reading.changelog(store), substitute(part, store)
         yield changelog
         kind = kind_of(store, part.users(store))
         lists = {StoreKind.PLAIN: reading.plain, StoreKind.JOIN: reading.windowed, StoreKind.UNKNOWN: reading.unknown}

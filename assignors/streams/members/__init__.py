@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.streams.members.checks import (
     member_warnings,
     state_warnings,
 )
-from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, withheld
+from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, still_held
 from bellwether_kafka.assignors.streams.members.destinations import destinations_after, use_destinations
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     HiddenState,

@@ -103,11 +103,11 @@ def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
     if cluster.unreadable:
         return ""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
-    stays = [
+    remains = [
         replace(s, sources=tuple(t for t in s.sources if t in existing or not topology.fits_pattern(t)))
         for s in topology.subtopologies
     ]
-    topology = replace(topology, subtopologies=tuple(stays))
+    topology = replace(topology, subtopologies=tuple(remains))
     counts = application.required_counts(topology, existing)
     gone = [f"source topic {t} does not exist" for t in counts.missing]
     internal = (*topology.repartition_topics, *_own_changelogs(topology))

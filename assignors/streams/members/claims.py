@@ -78,7 +78,7 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     return ThreadClaims(member, flat, generation, silent, asked, believed.refused)
 
 
-def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
+def still_held(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Tasks that must not be sent yet: another member still owns one of their partitions
     (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. Its own claim of a
     partition wins unless another one's is of a later generation."""

@@ -29,7 +29,7 @@ def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *
     table = view.tasks
     same = last.processes == view.processes and np.array_equal(last.subtopology, table.subtopology)
     if not same or not np.array_equal(last.partition, table.partition):
-        return replace(view, destination=_withheld_for(last, view, memory, tasks), hands_over=not asks)
+        return replace(view, destination=_pending_for(last, view, memory, tasks), hands_over=not asks)
     just_now = last.next_hand_over_ms(view.now_ms) > view.now_ms
     return replace(view, destination=last.process, hands_over=not (asks or just_now))
 
@@ -48,7 +48,7 @@ def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemo
     )
 
 
-def _withheld_for(last: Destinations, view: StreamsView, memory: StreamsMemory, tasks: TaskMap) -> IntArray:
+def _pending_for(last: Destinations, view: StreamsView, memory: StreamsMemory, tasks: TaskMap) -> IntArray:
     """Per task that was sent to nobody and runs nowhere, the process that it was meant for, if that is the same."""
     index = {process: p for p, process in enumerate(view.processes)}
     process = np.array([*(index.get(process, NOBODY) for process in last.processes), NOBODY], dtype=np.int32)

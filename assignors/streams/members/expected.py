@@ -38,7 +38,7 @@ def expected_copies(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray
 
 def back_until_ms(held: Held, now_ms: int) -> int | None:
     """Until when (epoch ms) a process that went is expected; None where nobody waits for it."""
-    if held.emptied_ms is None:
+    if held.evacuated_ms is None:
         return None
     return _until_ms(held.went_ms, DIED_MS if held.died else EXPECTED_MS, now_ms)
 
@@ -48,7 +48,7 @@ def closes_until(here: Mapping[int, Held], processes: int, now_ms: int) -> LongA
     where it is not."""
     until_ms = np.full(processes, now_ms, dtype=np.int64)
     for process, held in here.items():
-        stopped_ms = _until_ms(held.emptied_ms, EXPECTED_MS, now_ms)
+        stopped_ms = _until_ms(held.evacuated_ms, EXPECTED_MS, now_ms)
         if stopped_ms is not None:
             until_ms[process] = stopped_ms
     return until_ms

@@ -41,7 +41,7 @@ from bellwether_kafka.assignors.shared import (
     Ragged,
     among,
     distinct,
-    look_up,
+    lookup,
     starts,
     task_code,
 )
@@ -80,7 +80,7 @@ class HiddenState:
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     for one of which no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the
     process, NOBODY for none. `away` is what processes held that are not here. `had` are the ascending codes of what
-    those that are here ran by the last plan or were to have back; those in `emptied_ms` have had nothing left to run
+    those that are here ran by the last plan or were to have back; those in `evacuated_ms` have had nothing left to run
     since then.
     """
 
@@ -93,13 +93,13 @@ class HiddenState:
     lost_by: IntArray
     away: HeldBy
     had: LongArray
-    emptied_ms: Mapping[int, int]
+    evacuated_ms: Mapping[int, int]
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
         """Whether a process has come back in this rebalance that can take over more once it has said what it has.
         Where others took its tasks over that is anything: it opens its stores first, also small ones."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
-        taken_over = np.isin(process, list(self.emptied_ms))
+        taken_over = np.isin(process, list(self.evacuated_ms))
         unsaid = taken_over | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
         return bool((unsaid & (self.restarted_ms[process] == now_ms)).any())
 
@@ -149,7 +149,7 @@ def use_hidden_state(
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms, standbys=configs.num_standby_replicas > 0),
         had=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
-        emptied_ms={p: held.emptied_ms for p, held in known.items() if held.emptied_ms is not None},
+        evacuated_ms={p: held.evacuated_ms for p, held in known.items() if held.evacuated_ms is not None},
     )
     expected, expected_until_ms = expected_copies(state.away, tasks, now_ms)
     kept = replace(
@@ -173,8 +173,8 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
     given = distinct(np.concatenate([runs, task_code(plan.standby_process, plan.standby_task, total)]))
     back = np.flatnonzero(state.ran_before_restart != NOBODY)
     home = task_code(state.ran_before_restart[back], back, total)
-    if len(plan.emptied):
-        home = np.concatenate([home, state.had[plan.emptied[state.had // max(1, total)]]])
+    if len(plan.evacuated):
+        home = np.concatenate([home, state.had[plan.evacuated[state.had // max(1, total)]]])
     hidden = state.hidden[~among(state.hidden, given) | among(state.hidden, state.trusted)]
     code = distinct(np.concatenate([_reported(view), given, hidden, home]))
     process, task = np.divmod(code, max(1, total))
@@ -187,8 +187,8 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
         part = slice(first[p], first[p + 1])
         ran, kept, at_home, is_hidden = (mark[part] for mark in marks)
         restarted_ms = None if at_ms == LONG_AGO else at_ms
-        empties = len(plan.emptied) > 0 and bool(plan.emptied[p])
-        emptied_ms = state.emptied_ms.get(p, view.now_ms if empties else None)
+        empties = len(plan.evacuated) > 0 and bool(plan.evacuated[p])
+        evacuated_ms = state.evacuated_ms.get(p, view.now_ms if empties else None)
         held[of.process_id] = Held(
             subtopology[part],
             partition[part],
@@ -197,7 +197,7 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
             at_home,
             is_hidden,
             restarted_ms,
-            emptied_ms=None if ran.any() else emptied_ms,
+            evacuated_ms=None if ran.any() else evacuated_ms,
         )
     return held | dict(state.away)
 
@@ -277,7 +277,7 @@ def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[
 
 def _returned(held: Held, now_ms: int) -> Held:
     """One that died and is late has been replaced: it warms up as others do."""
-    return replace(held, emptied_ms=None) if held.died and back_until_ms(held, now_ms) is None else held
+    return replace(held, evacuated_ms=None) if held.died and back_until_ms(held, now_ms) is None else held
 
 
 def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> HeldBy:
@@ -287,14 +287,14 @@ def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standb
     gone = {p: held for p, held in memory.held.items() if p not in here}
     since = {p: _missed(held, now_ms, standbys) if held.went_ms is None else held for p, held in gone.items()}
     if here - memory.held.keys():
-        since = {p: replace(held, emptied_ms=None) for p, held in since.items()}
+        since = {p: replace(held, evacuated_ms=None) for p, held in since.items()}
     return {p: held for p, held in since.items() if not _too_old(held, now_ms)}
 
 
 def _missed(held: Held, now_ms: int, standbys: bool) -> Held:
     """Missing for the first time. Where there are standbys, others take over now what no order let them take before."""
-    died = standbys and held.emptied_ms is None
-    return replace(held, went_ms=now_ms, emptied_ms=now_ms if died else held.emptied_ms, died=died)
+    died = standbys and held.evacuated_ms is None
+    return replace(held, went_ms=now_ms, evacuated_ms=now_ms if died else held.evacuated_ms, died=died)
 
 
 def _too_old(held: Held, now_ms: int) -> bool:
@@ -320,15 +320,17 @@ def _restarts(
     made = []
     for at_ms, p in recent:
         task = tasks.index(known[p].subtopology, known[p].partition)
-        stateful = look_up(view.tasks.stateful, task, False)
-        said = among(task_code(p, task, view.tasks.size), reported)
-        made.append(_Restart(p, at_ms, p in continuing, known[p], task, stateful, said))
+        stateful = lookup(view.tasks.stateful, task, False)
+        sums_reported = among(task_code(p, task, view.tasks.size), reported)
+        made.append(_Restart(p, at_ms, p in continuing, known[p], task, stateful, sums_reported))
     return made
 
 
 def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
     resumed = np.zeros(view.size, dtype=np.bool_)
-    resumed[[r.process for r in restarts if r.held.emptied_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = True
+    resumed[[r.process for r in restarts if r.held.evacuated_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = (
+        True
+    )
     return resumed
 
 
@@ -354,7 +356,7 @@ def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> 
     keys = memory.plan.members.keys
     process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
     found: IntArray = np.full(tasks.table.size + 1, NOBODY, dtype=np.int32)
-    found[tasks.task_of] = look_up(np.array(process, dtype=np.int32), memory.plan.owner_in(tasks.cluster, keys), NOBODY)
+    found[tasks.task_of] = lookup(np.array(process, dtype=np.int32), memory.plan.owner_in(tasks.cluster, keys), NOBODY)
     found[NOBODY] = NOBODY
     return found
 
@@ -375,7 +377,7 @@ def _lost_by(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], se
         return owner
     for p, held in going_on.items():
         task = tasks.index(held.subtopology, held.partition)[held.ran]
-        owner[task[look_up(nowhere, task, False) & (sent[task] == p)]] = p
+        owner[task[lookup(nowhere, task, False) & (sent[task] == p)]] = p
     return owner
 
 

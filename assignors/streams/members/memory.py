@@ -55,7 +55,7 @@ class Held:
     """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
     `ran`: tasks that it runs; `kept`: those of which it was given a standby or a warm-up; `home`: those that it ran
     until it restarted, or until an order emptied it; `hidden`: state not mentioned since its restart, which was seen at
-    `restarted_ms` (epoch). It was first missed at `went_ms`. Others took over all that it ran at `emptied_ms`: by an
+    `restarted_ms` (epoch). It was first missed at `went_ms`. Others took over all that it ran at `evacuated_ms`: by an
     order, or because it `died`. None for each of them where there was no such time."""
 
     subtopology: IntArray
@@ -66,7 +66,7 @@ class Held:
     hidden: BoolArray
     restarted_ms: int | None = None
     went_ms: int | None = None
-    emptied_ms: int | None = None
+    evacuated_ms: int | None = None
     died: bool = False
 
 

@@ -82,14 +82,14 @@ def future_process(group_id: str) -> ProcessId:
 def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
     """Groups the members into processes, in Java's order of UUIDs and of member ids."""
     infos, bad = decoded.infos, decoded.bad
-    stand_in = future_process(decoded.raw.group_id)
+    substitute = future_process(decoded.raw.group_id)
     rows: dict[ProcessId, list[int]] = {}
     outsiders: dict[int, str] = {}
     used: set[int] = set()
     latest: set[int] = set()
     for m, raw in enumerate(decoded.members):
         if m not in bad:
-            rows.setdefault(infos.process[m] or stand_in, []).append(m)
+            rows.setdefault(infos.process[m] or substitute, []).append(m)
             used.add(int(infos.version[m]))
             latest.add(int(infos.latest[m]))
             continue
@@ -142,14 +142,14 @@ def _view(
     if not readable:
         return ProcessView(process, members), ()
     infos, rack = decoded.infos, decoded.columns.rack
-    said = [(rack[m], infos.tags[m], infos.end_point[m]) for m in readable]
-    first = said[0]
+    identities = [(rack[m], infos.tags[m], infos.end_point[m]) for m in readable]
+    first = identities[0]
     host = end_point(first[2])
     warnings = []
-    if infos.process[readable[0]] is not None and any(other != first for other in said):
+    if infos.process[readable[0]] is not None and any(other != first for other in identities):
         warnings.append(f"threads of process {process} disagree on rack, tags or endpoint, {members[0]} counts")
     if first[2] and host is None:
         warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
     # Java takes no rack into account where threads of one process disagree on theirs; no rack has the same effect.
-    in_rack = first[0] if len({other[0] for other in said}) == 1 else None
+    in_rack = first[0] if len({other[0] for other in identities}) == 1 else None
     return ProcessView(process, members, in_rack, first[1], host), tuple(warnings)

@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.shared import (
     Ragged,
     among,
     distinct,
-    look_up,
+    lookup,
     task_code,
 )
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, StreamsView, TaskMap, lags
@@ -59,23 +59,23 @@ def reports_at_rest(
 ) -> Reports:
     """What members would say if they joined again now: what they said when they joined, with what they were given
     since. A copy of which nobody has reported anything yet is of unknown size."""
-    said, table = read_reports(decoded, tasks), tasks.table
-    silent, process_of = claims.silent, look_up(process_map.process, process_map.thread, NOBODY)
+    reports, table = read_reports(decoded, tasks), tasks.table
+    silent, process_of = claims.silent, lookup(process_map.process, process_map.thread, NOBODY)
     owned = claims.tasks(tasks)
-    runs = silent[claims.member] & look_up(table.stateful, owned, False) & (process_of[claims.member] != NOBODY)
+    runs = silent[claims.member] & lookup(table.stateful, owned, False) & (process_of[claims.member] != NOBODY)
     code, first = np.unique(task_code(process_of[claims.member[runs]], owned[runs], table.size), return_index=True)
     runner = claims.member[runs][first]
     # Another thread of the process cannot report what this one runs: its directory is locked.
-    told = (said.task != NOBODY) & (process_of[said.member] != NOBODY)
-    elsewhere = told & among(task_code(process_of[said.member], said.task, table.size), code)
-    kept = ~(silent[said.member] & elsewhere)
-    ended = silent[said.member] & (said.offset_sum == LATEST_OFFSET)
-    sums = np.where(ended, UNKNOWN_OFFSET_SUM, said.offset_sum)[kept]
-    known = task_code(process_of[said.member[kept & told]], said.task[kept & told], table.size)
+    of_tasks = (reports.task != NOBODY) & (process_of[reports.member] != NOBODY)
+    elsewhere = of_tasks & among(task_code(process_of[reports.member], reports.task, table.size), code)
+    kept = ~(silent[reports.member] & elsewhere)
+    ended = silent[reports.member] & (reports.offset_sum == LATEST_OFFSET)
+    sums = np.where(ended, UNKNOWN_OFFSET_SUM, reports.offset_sum)[kept]
+    known = task_code(process_of[reports.member[kept & of_tasks]], reports.task[kept & of_tasks], table.size)
     member, task = _copies_given(process_map, tasks, memory, np.concatenate([code, known]), silent)
     return Reports(
-        member=np.concatenate([said.member[kept], runner, member]),
-        task=np.concatenate([said.task[kept], code % max(1, table.size), task]),
+        member=np.concatenate([reports.member[kept], runner, member]),
+        task=np.concatenate([reports.task[kept], code % max(1, table.size), task]),
         offset_sum=np.concatenate(
             [sums, np.full(len(code), LATEST_OFFSET), np.full(len(member), UNKNOWN_OFFSET_SUM)]
         ).astype(np.int64),
@@ -94,7 +94,7 @@ def _copies_given(
         if held is None or not silent[row]:
             continue
         task = tasks.index(held.subtopology, held.partition)
-        task = task[(task != NOBODY) & look_up(tasks.table.stateful, task, False)]
+        task = task[(task != NOBODY) & lookup(tasks.table.stateful, task, False)]
         task = task[~among(task_code(np.full(len(task), p), task, tasks.table.size), distinct(known))]
         members.append(np.full(len(task), row, dtype=np.int64))
         found.append(task.astype(np.int64))
@@ -145,8 +145,8 @@ def streams_view(
         cluster=tasks.cluster,
     )
     far = np.flatnonzero((sums[kept] > end) & lags_known)
-    said_by = process_map.member[thread][latest][kept]
-    return TimestampedView(view, joined[said_by], _beyond(view, far))
+    reporter = process_map.member[thread][latest][kept]
+    return TimestampedView(view, joined[reporter], _beyond(view, far))
 
 
 def contradictions(
@@ -168,7 +168,7 @@ def contradictions(
     infos, table = decoded.infos, tasks.table
     ids = np.stack([infos.sum_subtopology[running], infos.sum_partition[running]], axis=1)
     unknown = task == NOBODY
-    stateless = ~unknown & ~look_up(table.stateful, task, False)
+    stateless = ~unknown & ~lookup(table.stateful, task, False)
     claimed = claims.tasks(tasks)
     inside = claimed != NOBODY
     owned = task_code(claims.member[inside], claimed[inside], table.size)

@@ -14,7 +14,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import IntArray, LongArray
 from bellwether_kafka.assignors.streams.placing.placement import Standbys
 
-ROUNDS = 4
+PASSES = 4
 _NEVER = -(2**40)
 
 Movable = Callable[[int, int, int], bool]
@@ -60,11 +60,11 @@ class StandbyExchange:
 
     def run(self) -> None:
         """Up to four passes over all pairs, until a pass swaps nothing."""
-        for _ in range(ROUNDS):
-            if not self._round():
+        for _ in range(PASSES):
+            if not self._exchanged():
                 return
 
-    def _round(self) -> bool:
+    def _exchanged(self) -> bool:
         moved = False
         size = len(self._rack)
         for first in range(size):
@@ -104,10 +104,10 @@ class StandbyExchange:
             if seen >= max(self._changed[first], self._changed[second]):
                 return False
             self._seen[first, second] = self._clock
-        ours, theirs = self._offers(first, second), self._offers(second, first)
-        if not ours or not theirs:
+        own, theirs = self._offers(first, second), self._offers(second, first)
+        if not own or not theirs:
             return False
-        swapped = _swapped(ours, theirs)
+        swapped = _swapped(own, theirs)
         if not swapped:
             return False
         for task, there in swapped:
@@ -138,14 +138,14 @@ class StandbyExchange:
         holders[holders.index(source)] = destination
 
 
-def _swapped(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> list[tuple[int, bool]]:
+def _swapped(own: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> list[tuple[int, bool]]:
     """Which tasks end on the other side, and whether they were `theirs`; offers are (task, cost here, cost there)."""
-    if max(a - b for _, a, b in ours) + max(a - b for _, a, b in theirs) <= 0:
+    if max(a - b for _, a, b in own) + max(a - b for _, a, b in theirs) <= 0:
         return []
-    pair = _Pair(ours, theirs)
+    pair = _Pair(own, theirs)
     while pair.cycle():
         pass
-    before = {task for task, _, _ in ours}
+    before = {task for task, _, _ in own}
     after = {task for on_a, _ in pair.groups.values() for task in on_a}
     return [(task, False) for task in before - after] + [(task, True) for task in after - before]
 
@@ -163,10 +163,10 @@ class _Pair:
 
     __slots__ = ("_passes", "groups")
 
-    def __init__(self, ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
-        self._passes = len(ours) + len(theirs) + 4
+    def __init__(self, own: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
+        self._passes = len(own) + len(theirs) + 4
         self.groups: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-        for task, here, there in ours:
+        for task, here, there in own:
             self.groups.setdefault((here, there), ([], []))[0].append(task)
         for task, here, there in theirs:
             self.groups.setdefault((there, here), ([], []))[1].append(task)

@@ -163,8 +163,8 @@ def rack_disagreement(view: StreamsView, configs: AssignmentConfigs) -> str | No
     key, others = min(wrong.items(), key=lambda item: len(item[1]))
     if not others:
         return None
-    said = dict(others[0].tags).get(key)
+    value = dict(others[0].tags).get(key)
     return (
         f"client.rack and client tags disagree: process {others[0].process_id} is in rack {others[0].rack} and has "
-        f"{f'{key}={said}' if said else f'no tag {key}'}; standbys follow the tags"
+        f"{f'{key}={value}' if value else f'no tag {key}'}; standbys follow the tags"
     )

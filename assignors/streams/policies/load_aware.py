@@ -105,11 +105,11 @@ def cores(view: StreamsView) -> FloatArray:
     found = view.capacity.astype(np.float64)
     for row, process in enumerate(view.processes):
         try:
-            said = float(dict(process.tags).get(CORES_TAG, ""))
+            text = float(dict(process.tags).get(CORES_TAG, ""))
         except ValueError:
             continue
-        if np.isfinite(said) and said > 0:
-            found[row] = said
+        if np.isfinite(text) and text > 0:
+            found[row] = text
     return found
 
 

@@ -44,7 +44,7 @@ class StreamsHighAvailability:
         self.stateless: IntArray = np.flatnonzero(~self.view.tasks.stateful).astype(np.int32)
         self._resumed: list[int] = np.flatnonzero(view.resumed).tolist()
         self._waits_until_ms = self._expected_until_ms()
-        self._stands_still = self._waits_until_ms is not None or self._hands_all_over()
+        self._suspended = self._waits_until_ms is not None or self._hands_all_over()
 
     def assign(self) -> application.StreamsPlan:
         """Returns the plan: stateful actives and the stages, standbys, what waits where its state is, and then
@@ -76,11 +76,11 @@ class StreamsHighAvailability:
         plan = self.place.plan(probing=moved > 0 or steps.deferred > 0 or held > 0, notes=(*steps.notes, *notes))
         return replace(
             plan,
-            stays=True,
+            keeps_threads=True,
             destination=np.where(self.view.tasks.stateful, destination, last),
-            emptied=steps.emptied,
-            stands_still=self._stands_still,
-            deadlines=() if self._waits_until_ms is None else ((self._stays_here(), self._waits_until_ms),),
+            evacuated=steps.evacuated,
+            suspended=self._suspended,
+            deadlines=() if self._waits_until_ms is None else ((self._first_remaining(), self._waits_until_ms),),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
             held=held,
@@ -108,29 +108,29 @@ class StreamsHighAvailability:
         """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or
         that are to come back; None where there are none, and while another one is being emptied. One that is alone
         waits for nobody: it has everything."""
-        view, emptied = self.steps.view, self.steps.emptied
+        view, evacuated = self.steps.view, self.steps.evacuated
         if view.size == 1:
             return None
-        if not emptied.any():
+        if not evacuated.any():
             return view.expected_until_ms
         if not len(view.closes_until_ms):
             return None
-        first_ms = int(view.closes_until_ms[emptied].min())
+        first_ms = int(view.closes_until_ms[evacuated].min())
         return first_ms if first_ms > view.now_ms else None
 
     def _hands_all_over(self) -> bool:
         """Whether processes that are being emptied still run tasks, and others have copies of all of these that have
         caught up. Where warm-ups are still to come it can take long, and everybody else goes on as usual."""
         previous = self.view.previous_active
-        tasks = previous.values[self.steps.emptied[previous.row]]
+        tasks = previous.values[self.steps.evacuated[previous.row]]
         if not len(tasks):
             return False
         alone = self.steps.last_copies(self.configs.acceptable_recovery_lag)
         return not np.isin(tasks, alone).any()
 
-    def _stays_here(self) -> int:
+    def _first_remaining(self) -> int:
         """The first process that no order empties, or the first one."""
-        return int(np.argmin(self.steps.emptied))
+        return int(np.argmin(self.steps.evacuated))
 
     def _on_their_way(self, owner: IntArray) -> IntArray:
         """These owners, and the destinations of the last plan where those stand."""
@@ -169,7 +169,7 @@ class StreamsHighAvailability:
             return ()
         if self._waits_until_ms is not None:
             self._leave_standbys(self.view.expected)
-        elif self.steps.emptied.any():
+        elif self.steps.evacuated.any():
             self._leave_standbys(np.zeros(self.view.tasks.size, dtype=np.int32))
         else:
             self._keep_standbys()
@@ -224,10 +224,10 @@ class StreamsHighAvailability:
         running = running_processes(self.view)
         restoring = self._restoring()
         there = np.array([t for t, p in restoring.items() if place.active[t] == p], dtype=np.int32)
-        staying = running | restoring
-        held = self._caught_up_early(staying)
+        remaining = running | restoring
+        held = self._caught_up_early(remaining)
         moving = np.setdiff1d(self.stateful, there)
-        moved = moves.actives(moving, staying, self.steps.reserved, held) + len(there)
+        moved = moves.actives(moving, remaining, self.steps.reserved, held) + len(there)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + moves.standbys(closer=True, urgent=late), len(held)
@@ -242,12 +242,12 @@ class StreamsHighAvailability:
         mine = late[owned.values]
         return dict(zip(owned.values[mine].tolist(), owned.row[mine].tolist(), strict=True))
 
-    def _caught_up_early(self, staying: Mapping[int, int]) -> frozenset[int]:
+    def _caught_up_early(self, remaining: Mapping[int, int]) -> frozenset[int]:
         """Tasks that could leave their processes now, in a rebalance in which none does."""
         if self.view.hands_over:
             return frozenset()
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
-        return frozenset(t for t, p in staying.items() if self.place.active[t] != p and t not in late)
+        return frozenset(t for t, p in remaining.items() if self.place.active[t] != p and t not in late)
 
     def _homes(self) -> IntArray:
         """Who ran each task last."""
@@ -262,7 +262,7 @@ class StreamsHighAvailability:
             return
         self._even_out(tasks, owner, others)
         self.place.place_actives(tasks, owner[tasks])
-        if self.racks is not None and not self._stands_still:
+        if self.racks is not None and not self._suspended:
             self._optimize(self.racks, tasks, rack_costs)
 
     def _optimize(self, racks: placing.RackOptimiser, tasks: IntArray, rack_costs: tuple[int, int]) -> None:
@@ -280,7 +280,7 @@ class StreamsHighAvailability:
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             dealt = deal_to_quotas if self.steps.weighs else placing.deal
             owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
-        if self._stands_still:
+        if self._suspended:
             return
         view, remote = self.view, self._remote if self.racks is not None else None
         evener = self.steps.evener(

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, look_up
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, lookup
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.sending.hosts import HostMaps, tail
 from bellwether_kafka.protocol.bulk import write_assignments
@@ -42,7 +42,7 @@ class Outgoing:
 
     def owner(self, tasks: TaskMap) -> IntArray:
         """The row that gets each flat partition, NOBODY where none does."""
-        return look_up(self.holder, tasks.task_of, NOBODY)
+        return lookup(self.holder, tasks.task_of, NOBODY)
 
 
 def own_assignment() -> bytes:

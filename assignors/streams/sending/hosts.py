@@ -108,8 +108,8 @@ def _by_task(tasks: TaskMap) -> Ragged:
 
 def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple[IntArray, ...]:
     """Flat partitions per host of the (host, task) pairs."""
-    told = host != NOBODY
-    host, task = host[told], task[told]
+    placed_hosts = host != NOBODY
+    host, task = host[placed_hosts], task[placed_hosts]
     sizes = np.diff(flats.first)[task]
     found = flats.values[np.repeat(flats.first[task], sizes) + ordinals(sizes)]
     owner = np.repeat(host, sizes)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, look_up
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, lookup
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap, ThreadPlan
 from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
@@ -53,7 +53,7 @@ def validate_threads(
     count = len(process_map.member)
     if (threads.active < NOBODY).any() or (threads.active >= count).any() or _outside(threads.standby, count):
         return ("a task is given to a thread that is not there",)
-    astray = look_up(process_map.process, threads.active, NOBODY) != plan.active
+    astray = lookup(process_map.process, threads.active, NOBODY) != plan.active
     standby_astray = process_map.process[threads.standby] != plan.standby_process
     return (
         *_tasks(view, np.flatnonzero(astray), "task {} is on a wrong thread"),

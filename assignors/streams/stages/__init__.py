@@ -2,5 +2,5 @@
 
 from bellwether_kafka.assignors.streams.stages.capacity import deal_to_quotas
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import against, last_copies, means, void
+from bellwether_kafka.assignors.streams.stages.rules import against, infeasible, last_copies, means
 from bellwether_kafka.assignors.streams.stages.steps import Steps

@@ -28,19 +28,19 @@ from bellwether_kafka.protocol.primitives import whole_number
 NAME = "operator's rules"
 
 
-def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
+def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
     """The owners under the rules, and what that took. The array that is given is not changed."""
     allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
-    stays = [t for t in wrong if problem.live[t] != NOBODY and allowed[t, problem.live[t]]]
-    wanted[stays] = problem.live[stays]
-    moves = np.setdiff1d(wrong, stays).astype(np.int32)
+    remains = [t for t in wrong if problem.live[t] != NOBODY and allowed[t, problem.live[t]]]
+    wanted[remains] = problem.live[remains]
+    moves = np.setdiff1d(wrong, remains).astype(np.int32)
     others = np.delete(wanted, moves)
     load = np.bincount(others[others != NOBODY], minlength=problem.view.size).astype(np.float64)
-    emptied = any(rule.empties for rule in rules)
+    evacuated = any(rule.empties for rule in rules)
     for task in moves.tolist():
-        target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load, emptied=emptied)
+        target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load, evacuated=evacuated)
         wanted[task] = target
         load[target] += 1
     orders = ordered(rules)
@@ -56,7 +56,7 @@ def means(process: ProcessView, where: str) -> bool:
     return name == str(process.process_id) or any(m == name or m.startswith(f"{name}-") for m in process.members)
 
 
-def void(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
+def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
     """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
     if not any(means(process, rule.where) for process in view.processes):
         racks = sorted({process.rack for process in view.processes if process.rack is not None})
@@ -83,14 +83,14 @@ def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArr
 
 def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
     """Tasks of whose state only processes that these rules empty have a copy that has caught up."""
-    emptied = emptied_by(view, rules)
+    evacuated = evacuated_by(view, rules)
     task, process = view.report.values, view.report.row
     caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
-    found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~emptied[process]]).astype(np.int32)
+    found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~evacuated[process]]).astype(np.int32)
     return found
 
 
-def emptied_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
+def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
     """The processes that these rules empty."""
     emptying = [rule for rule in rules if rule.empties]
     return np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
@@ -120,14 +120,14 @@ def _named(table: TaskTable, item: str) -> BoolArray:
 
 
 def _target(
-    problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64], *, emptied: bool
+    problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64], *, evacuated: bool
 ) -> int:
     """The process with the least load. An order to empty a place ends, and the task comes back: until then it is where
     it need not be moved once more, once a warm-up has caught up, and rather where a copy is open than where it would
     have to be made, however small."""
     stateless = np.array([task not in problem.lags.state_of(int(p)) for p in processes], dtype=np.int64)
-    late = problem.lags.behind(np.full(len(processes), task, dtype=np.int32), processes) & emptied
+    late = problem.lags.behind(np.full(len(processes), task, dtype=np.int32), processes) & evacuated
     share = load[processes] / np.maximum(1, problem.view.capacity[processes])
     remote = problem.remote(task, processes) if problem.racks else np.zeros(len(processes), dtype=np.int64)
-    last = (stateless, late) if emptied else (late,)
+    last = (stateless, late) if evacuated else (late,)
     return int(processes[np.lexsort((processes, remote, stateless, share, *last))[0]])

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, devi
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import emptied_by, last_copies, obey
+from bellwether_kafka.assignors.streams.stages.rules import evacuated_by, last_copies, moved_by_rules
 
 
 class Steps:
@@ -45,9 +45,9 @@ class Steps:
         return self._configs.any
 
     @cached_property
-    def emptied(self) -> BoolArray:
+    def evacuated(self) -> BoolArray:
         """The processes that orders empty."""
-        return emptied_by(self.view, self._configs.rules)
+        return evacuated_by(self.view, self._configs.rules)
 
     def last_copies(self, acceptable_lag: int) -> IntArray:
         """Tasks that nobody but these processes has caught up on."""
@@ -66,10 +66,10 @@ class Steps:
         placed = StageReport(f"placement, {kind} tasks", True, 0.0, 0.0, True, "Every task has a process.", owner)
         self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
         wanted, reports = run(self._stages(), problem, owner, self._configs.clock)
-        self._say(reports, kind)
+        self._add_reports(reports, kind)
         if self._configs.rules:
-            wanted, obeyed = obey(problem, self._configs.rules, wanted)
-            self._say((obeyed,), kind)
+            wanted, rules_report = moved_by_rules(problem, self._configs.rules, wanted)
+            self._add_reports((rules_report,), kind)
         if kind == "stateful":
             self.reserved = reserved(problem, wanted)
         return wanted, self._within_budget(problem, wanted, kind)
@@ -97,7 +97,7 @@ class Steps:
             return wanted
         chosen = choose(problem, wanted, most, self._moves_left)
         owner, reports = run([MoveBudget(most, self._moves_left)], problem, wanted, self._configs.clock)
-        self._say(reports, kind)
+        self._add_reports(reports, kind)
         self.deferred += len(chosen.waiting)
         self._moves_left -= len(chosen.now)
         if chosen.given_up:
@@ -107,7 +107,7 @@ class Steps:
             )
         return owner
 
-    def _say(self, reports: tuple[StageReport, ...], kind: str) -> None:
+    def _add_reports(self, reports: tuple[StageReport, ...], kind: str) -> None:
         self.reports += [replace(report, stage=f"{report.stage}, {kind} tasks") for report in reports]
 
 

@@ -1,4 +1,4 @@
 """Tasks to the threads of a process."""
 
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
-from bellwether_kafka.assignors.streams.threads.stay import spread
+from bellwether_kafka.assignors.streams.threads.keep import spread

@@ -122,8 +122,8 @@ def _fill(rest: list[int], taken: list[list[int]], room: list[int]) -> tuple[lis
     """Smallest task first, member after member while they have room; returns what is left and how many went."""
     polled = 0
     while filling := [member for member, mine in enumerate(taken) if len(mine) < room[member]]:
-        rounds = min(room[member] - len(taken[member]) for member in filling)
-        dealt = rest[polled : polled + rounds * len(filling)]
+        turns = min(room[member] - len(taken[member]) for member in filling)
+        dealt = rest[polled : polled + turns * len(filling)]
         for n, member in enumerate(filling):
             taken[member] += dealt[n :: len(filling)]
         polled += len(dealt)

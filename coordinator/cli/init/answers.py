@@ -17,7 +17,7 @@ class AnswerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenGroups:
     """The groups to observe, as names or patterns, and those to lead."""
 
     observe: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> Chosen:
+def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> ChosenGroups:
     """`known` are the groups of the cluster: one to lead must be among them. Raises AnswerError."""
-    found = Chosen(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
+    found = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
     if not found.observe and not found.lead:
         raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")
     both = [name for name in found.lead if name in found.observe]

@@ -18,17 +18,17 @@ from bellwether_kafka.coordinator.cli.init.answers import (
     EVERY_GROUP,
     NO_GROUP,
     AnswerError,
-    Chosen,
+    ChosenGroups,
     chosen,
     names_of,
     properties_of,
     rack_of,
 )
-from bellwether_kafka.coordinator.cli.init.draft import Draft, Led, text_of
+from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, text_of
 from bellwether_kafka.coordinator.cli.init.questions import Questions
-from bellwether_kafka.coordinator.cli.look import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import counted, fail, say
+from bellwether_kafka.coordinator.cli.output import counted, echo, fail
+from bellwether_kafka.coordinator.cli.refresh import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.kafka import environment_properties
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
@@ -40,7 +40,7 @@ PROTOCOL = "security.protocol"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenOptions:
     """What options answer; None is left to ask for."""
 
     bootstrap: str | None
@@ -90,14 +90,14 @@ def init(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
-    given = Given(bootstrap, property_, observe, lead, rack, out, force)
+    given = GivenOptions(bootstrap, property_, observe, lead, rack, out, force)
     try:
         _init(Questions(terminal=sys.stdin.isatty(), defaults=yes), given)
     except AnswerError as error:
         fail(str(error))
 
 
-def _init(questions: Questions, given: Given) -> None:
+def _init(questions: Questions, given: GivenOptions) -> None:
     """Raises AnswerError."""
     if given.out is not None:
         _check_target(given.out, force=given.force)
@@ -113,11 +113,11 @@ def _init(questions: Questions, given: Given) -> None:
     written = _write(file, text_of(Draft(properties, groups.observe, led, cluster.racks, where, variables)))
     for entry in written.groups:
         if not any(entry.selects(name) for name in cluster.names):
-            say(f"The cluster has no group yet that {entry.called} fits.", err=True)
-    _tell(file, groups)
+            echo(f"The cluster has no group yet that {entry.called} fits.", err=True)
+    _print_next(file, groups)
 
 
-def _properties(questions: Questions, given: Given) -> tuple[dict[str, str], tuple[str, ...]]:
+def _properties(questions: Questions, given: GivenOptions) -> tuple[dict[str, str], tuple[str, ...]]:
     """What the file says of clients, and the names of what variables say. Those win when settings are loaded; they are
     not written, because they may be secrets."""
     own, variables = properties_of(given.properties or ()), environment_properties(os.environ)
@@ -139,7 +139,7 @@ def _racks(admin: AdminClient) -> tuple[str, ...]:
     return tuple(sorted({node.rack for node in nodes if node.rack}))
 
 
-def _groups(questions: Questions, cluster: Cluster, given: Given) -> Chosen:
+def _groups(questions: Questions, cluster: Cluster, given: GivenOptions) -> ChosenGroups:
     if given.observe is not None or given.lead is not None:
         return chosen(given.observe or (), given.lead or (), cluster.names)
     if questions.asks:
@@ -150,17 +150,17 @@ def _groups(questions: Questions, cluster: Cluster, given: Given) -> Chosen:
     return chosen(names_of(observe), names_of(lead), cluster.names)
 
 
-async def _led(settings: Settings, names: Sequence[str]) -> tuple[Led, ...]:
+async def _led(settings: Settings, names: Sequence[str]) -> tuple[DraftedGroup, ...]:
     """A look at each of these groups, or the end with a sentence where no client can lead one."""
     if not names:
         return ()
     async with connected(settings.properties) as sources:
-        looks = [of_a_group(await observer_for(settings, name, sources).look()) for name in names]
-    for seen in looks:
+        refreshes = [of_a_group(await observer_for(settings, name, sources).observe()) for name in names]
+    for seen in refreshes:
         if not seen.can_be_led:
             reason = seen.obstacle.rstrip(".") or seen.verdict
             fail(f"{seen.group_id} cannot be led: {reason}; use --observe {seen.group_id}.")
-    return tuple(Led(_headline(seen), configuration_to_lead(seen, Prices())) for seen in looks)
+    return tuple(DraftedGroup(_headline(seen), configuration_to_lead(seen, Prices())) for seen in refreshes)
 
 
 def _headline(seen: Observation) -> str:
@@ -197,8 +197,8 @@ def _write(file: Path, text: str) -> Settings:
     return loaded
 
 
-def _tell(file: Path, groups: Chosen) -> None:
-    say(f"Wrote {file}, and loaded it again. Next:")
+def _print_next(file: Path, groups: ChosenGroups) -> None:
+    echo(f"Wrote {file}, and loaded it again. Next:")
     for name in groups.lead:
-        say(f"  bellwether doctor {for_shell(name)} --config {for_shell(str(file))}")
-    say(f"  bellwether run --config {for_shell(str(file))}")
+        echo(f"  bellwether doctor {for_shell(name)} --config {for_shell(str(file))}")
+    echo(f"  bellwether run --config {for_shell(str(file))}")

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.settings import named
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class DraftedGroup:
     """A group to lead: what it was when it was seen, and its lines of the file."""
 
     headline: str
@@ -23,7 +23,7 @@ class Draft:
 
     properties: Mapping[str, str]
     observe: Sequence[str]
-    led: Sequence[Led]
+    led: Sequence[DraftedGroup]
     racks: Sequence[str] = ()
     rack: str = ""
     environment: Sequence[str] = ()
@@ -73,7 +73,7 @@ def _observed(names: Sequence[str]) -> Iterator[str]:
         yield _block([*first, "[[groups]]", *(f"{setting} = {for_toml(value)}" for setting, value in entry.items())])
 
 
-def _led(group: Led) -> str:
+def _led(group: DraftedGroup) -> str:
     return _block([f"# {for_terminal(group.headline)}", *group.configuration.splitlines()])
 
 

@@ -3,7 +3,7 @@
 import typer
 
 from bellwether_kafka.coordinator.cli.init.answers import AnswerError, properties_of
-from bellwether_kafka.coordinator.cli.output import fail, say
+from bellwether_kafka.coordinator.cli.output import echo, fail
 
 NO_LOGIN = "none"
 LOGINS = (NO_LOGIN, "tls", "sasl")
@@ -55,7 +55,7 @@ def _sasl() -> dict[str, str]:
         try:
             found |= properties_of([more])
         except AnswerError as error:
-            say(str(error), err=True)
+            echo(str(error), err=True)
     return found | (_authority() if encrypted else {})
 
 

@@ -30,7 +30,7 @@ class Addresses:
     async def connected(self, host: str, port: int, until: float) -> socket.socket:
         """A socket to the first address that takes connections, beginning with the one that did last. Raises
         KafkaConnectionError."""
-        found = await self._looked_up(host, port, until)
+        found = await self._resolved(host, port, until)
         last = self._worked.get((host, port))
         error: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
         ordered = sorted(found, key=lambda address: address[4] != last)
@@ -46,7 +46,7 @@ class Addresses:
             return opened
         raise kafka_errors.KafkaConnectionError(f"unable to connect to {host}:{port}: {error}")
 
-    async def _looked_up(self, host: str, port: int, until: float) -> list[Address]:
+    async def _resolved(self, host: str, port: int, until: float) -> list[Address]:
         try:
             literal = ipaddress.ip_address(host)
         except ValueError:
@@ -56,11 +56,11 @@ class Addresses:
             rest = () if family == socket.AF_INET else (0, 0)
             return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, *rest))]
 
-        def look_up() -> list[Address]:
+        def resolve() -> list[Address]:
             return list(socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM))
 
         try:
-            return await self._known.of((host, port), look_up, until)
+            return await self._known.of((host, port), resolve, until)
         except (OSError, UnicodeError, kafka_errors.KafkaTimeoutError) as error:
             raise kafka_errors.KafkaConnectionError(f"DNS Resolution failure of {host}: {error}") from None
 

@@ -1,6 +1,6 @@
 """Coming into a running group and leading it: one attempt, without I/O."""
 
-from bellwether_kafka.coordinator.membership.takeover.state import Failed, Led, Outcome
+from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakenOver
 from bellwether_kafka.coordinator.membership.takeover.takeover import Takeover
 
-__all__ = ["Failed", "Led", "Outcome", "Takeover"]
+__all__ = ["Failed", "Outcome", "TakenOver", "Takeover"]

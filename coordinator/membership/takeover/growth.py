@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import Table, on_the_way, tables, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import MemberTable, on_the_way, tables, unavoidable
 from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
 from bellwether_kafka.coordinator.membership.takeover.own_joins import TemporaryMembers
@@ -12,12 +12,12 @@ from bellwether_kafka.coordinator.membership.transitions import Step
 
 
 @dataclass(slots=True)
-class Growth:
+class TableGrowing:
     """Of the broker's table, which is one of `before` when the attempt begins."""
 
     state: TakeoverState
     temporary: TemporaryMembers
-    before: tuple[Table, ...]
+    before: tuple[MemberTable, ...]
 
     def reserve(self) -> None:
         self.temporary.reserve()
@@ -73,7 +73,7 @@ class Growth:
         full = self.temporary.refused == Code.GROUP_MAX_SIZE_REACHED
         return len(self.state.listing.members) + self.temporary.wanted if full else None
 
-    def _possible(self, *, certain: bool) -> tuple[Table, ...]:
+    def _possible(self, *, certain: bool) -> tuple[MemberTable, ...]:
         """Of the tables, where all temporary members have come in for certain, and where they have not."""
         tables_after = self.state.listing.tables
         return tables_after if certain else on_the_way(self.before, tables_after)

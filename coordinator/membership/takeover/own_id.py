@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind
 from bellwether_kafka.coordinator.membership.table_growth import CHOOSY
-from bellwether_kafka.coordinator.membership.takeover.growth import Growth
+from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.transitions import Step
 
@@ -19,7 +19,7 @@ class OwnId:
     """The search begins with `first_step`."""
 
     state: TakeoverState
-    growth: Growth
+    growth: TableGrowing
     first_step: Step
 
     def begin(self) -> None:
@@ -93,13 +93,13 @@ class OwnId:
         if own is None or own.member_id == listing.own:
             state.describe_later()
             return None
-        listing.look(members, own.member_id)
+        listing.refresh(members, own.member_id)
         if state.evictions and not listing.tables:
             return Failed("the broker lists members in an unknown order")
         if self._is_good(own.member_id):
             state.go(Step.PARKED)
             state.requests.member_id = own.member_id
-            if not state.requests.waits_for(Kind.BARRIER):
+            if not state.requests.waits_for(Kind.BLOCKER):
                 self.release()
             return None
         if state.now > state.limit:
@@ -138,7 +138,7 @@ class OwnId:
 
     # ---- the barrier -----------------------------------------------------------------------------------------------
 
-    def barrier_answered(self, answer: JoinAnswer) -> Outcome:
+    def blocker_answered(self, answer: JoinAnswer) -> Outcome:
         """A rebalance that is open stays open as long as the broker waits for this id. Otherwise there is none, or it
         is the end of the rebalance into which one of them came, which tells Bellwether nothing."""
         state = self.state
@@ -148,14 +148,14 @@ class OwnId:
                 self._grow_or_park()
             elif state.step is Step.PARKED:
                 self.release()
-        elif answer.error and self._needs_barrier:
+        elif answer.error and self._needs_blocker:
             return refused("JOIN", answer.error)
         elif answer.error and state.step is Step.PARKED and not state.opens_next:
             self.release()
         return None
 
     @property
-    def _needs_barrier(self) -> bool:
+    def _needs_blocker(self) -> bool:
         state = self.state
         return state.step is Step.BARRING or (state.step is Step.REOPENING and not state.next_is_open)
 
@@ -166,6 +166,6 @@ class OwnId:
         if state.step is Step.PARKED and state.reopens and not state.opens_next and pending.choose_opener():
             state.opens_next = True
             state.joins.open_next(pending.opener)
-        if pending.barrier:
-            pending.released, pending.barrier = pending.barrier, ""
+        if pending.blocker:
+            pending.released, pending.blocker = pending.blocker, ""
             state.requests.evict((pending.released,), "the rebalance may end", kind=Kind.GIVE_BACK)

@@ -17,29 +17,29 @@ class PendingIds:
     """Ids of Bellwether's that the broker may wait for, "" for none."""
 
     unfit: list[str] = field(default_factory=list)  # do not sort first
-    barrier: str = ""  # holds the rebalance open
+    blocker: str = ""  # holds the rebalance open
     released: str = ""  # a barrier whose LeaveGroup has not been answered
     opener: str = ""  # comes into the rebalance, and opens the next one when it leaves
 
     @property
     def all(self) -> tuple[str, ...]:
-        return (*self.unfit, *(ours for ours in (self.barrier, self.released, self.opener) if ours))
+        return (*self.unfit, *(own for own in (self.blocker, self.released, self.opener) if own))
 
     def keep_spare(self) -> None:
         """Ids that do not sort first are good enough for these."""
         self.opener = self.unfit.pop() if self.unfit else ""
-        self.barrier = self.unfit.pop() if self.unfit else ""
+        self.blocker = self.unfit.pop() if self.unfit else ""
 
     def reserved(self, member_id: str) -> None:
-        if self.barrier:
+        if self.blocker:
             self.opener = member_id
         else:
-            self.barrier = member_id
+            self.blocker = member_id
 
     def choose_opener(self) -> str:
         """Where there is one id only, the rebalance may end between the two requests, which gives its leader time."""
         if not self.opener:
-            self.opener, self.barrier = self.barrier, ""
+            self.opener, self.blocker = self.blocker, ""
         return self.opener
 
 
@@ -64,7 +64,7 @@ class OwnJoins:
 
     def reserve(self) -> None:
         """An id for a barrier or an opener."""
-        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+        self._requests.join(self._metadata, REASON, kind=Kind.BLOCKER, member_id="", static=False)
 
     def park(self) -> None:
         self._requests.join(self._metadata, REASON)
@@ -89,7 +89,7 @@ class OwnJoins:
 
     def open_next(self, opener: str) -> None:
         lane = 1 - self._lane
-        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id=opener, static=False, lane=lane)
+        self._requests.join(self._metadata, REASON, kind=Kind.BLOCKER, member_id=opener, static=False, lane=lane)
         self._requests.evict((opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
 
     def forget(self) -> None:

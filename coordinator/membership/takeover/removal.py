@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId
 from bellwether_kafka.coordinator.membership.takeover.state import (
     COOPERATIVE,
     Failed,
-    Led,
     Outcome,
+    TakenOver,
     TakeoverState,
     refused,
 )
@@ -21,7 +21,7 @@ EVICTED = "another member takes the lead"
 
 
 @dataclass(slots=True)
-class Removal:
+class LeaderRemoval:
     """`leader` is the one that an answer has named; `evicted` are all that have been removed."""
 
     state: TakeoverState
@@ -39,7 +39,7 @@ class Removal:
         state.joins.forget()
         state.requests.admitted(answer)
         if answer.leader == answer.member_id and not answer.skip_assignment:
-            return Led(answer)
+            return TakenOver(answer)
         self.leader = answer.leader
         if not answer.leader or not state.evictions:
             return Failed(f"{answer.leader or 'no member'} leads the group")
@@ -63,13 +63,13 @@ class Removal:
         state.next_is_open, state.opens_next = state.opens_next, False
         if not state.next_is_open:
             state.joins.come_back(changed=True)
-            if not state.pending.barrier:
+            if not state.pending.blocker:
                 state.joins.reserve()
         state.due = state.now + min(state.now - state.parked_at, state.config.roll_ms_max / 1000)
 
     def reopening_is_due(self) -> None:
         """Members have had as long as they needed for the first rebalance."""
-        if self.state.next_is_open or self.state.pending.barrier:
+        if self.state.next_is_open or self.state.pending.blocker:
             self.evict()
         else:
             self.state.describe_later()
@@ -117,7 +117,7 @@ class Removal:
             return
         state.listing.members = members
         state.go(Step.RETURNING)
-        if state.pending.barrier:
+        if state.pending.blocker:
             self.own_id.release()
         else:
             state.joins.come_back()

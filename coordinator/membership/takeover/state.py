@@ -15,7 +15,7 @@ COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is o
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class TakenOver:
     """Bellwether leads: the answer says so."""
 
     answer: JoinAnswer
@@ -29,7 +29,7 @@ class Failed:
     code: int = 0
 
 
-Outcome = Led | Failed | None
+Outcome = TakenOver | Failed | None
 
 
 @dataclass(slots=True)

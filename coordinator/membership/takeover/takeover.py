@@ -37,10 +37,10 @@ from bellwether_kafka.coordinator.membership.broker_order import Listing, grown
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
-from bellwether_kafka.coordinator.membership.takeover.growth import Growth
+from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId
 from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins, PendingIds, TemporaryMembers
-from bellwether_kafka.coordinator.membership.takeover.removal import Removal
+from bellwether_kafka.coordinator.membership.takeover.removal import LeaderRemoval
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
@@ -69,9 +69,9 @@ class Takeover:
             evictions=attempt.evictions,
         )
         temporary = TemporaryMembers(requests, metadata, attempt.temporary)
-        self._growth = Growth(self._state, temporary, attempt.tables)
+        self._growth = TableGrowing(self._state, temporary, attempt.tables)
         self._own_id = OwnId(self._state, self._growth, first)
-        self._removal = Removal(self._state, self._own_id)
+        self._removal = LeaderRemoval(self._state, self._own_id)
 
     @property
     def due(self) -> float | None:
@@ -129,8 +129,8 @@ class Takeover:
         match event:
             case events.JoinAnswer() if kind is Kind.TEMPORARY:
                 return self._temporary_answered(event)
-            case events.JoinAnswer() if kind is Kind.BARRIER:
-                return self._own_id.barrier_answered(event)
+            case events.JoinAnswer() if kind is Kind.BLOCKER:
+                return self._own_id.blocker_answered(event)
             case events.JoinAnswer():
                 return self._join_answered(kind, event)
             case events.SyncAnswer():

@@ -1,7 +1,7 @@
 """A watch on the work of a led group: whether members can work by Bellwether's plans, and what follows where not."""
 
 from bellwether_kafka.coordinator.triggers.work.evidence import Evidence, Fact
-from bellwether_kafka.coordinator.triggers.work.owners import Owners
+from bellwether_kafka.coordinator.triggers.work.owners import OwnerWork
 from bellwether_kafka.coordinator.triggers.work.standstill import NOTHING_COMMITTED, Rhythm, Standstill
 from bellwether_kafka.coordinator.triggers.work.suspicion import Suspicion
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict

@@ -37,16 +37,16 @@ class Fact:
 
     member_id: str
     task: TaskId
-    says: str
+    statement: str
     certain: bool = False
 
     @property
     def sentence(self) -> str:
-        return f"member {self.member_id} has task {self.task} {self.says}"
+        return f"member {self.member_id} has task {self.task} {self.statement}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Claims:
     """One thread's JoinGroup."""
 
     member_id: str
@@ -78,26 +78,26 @@ class Evidence:
     def planned(self, decision: Decision[TaskPlan]) -> tuple[Fact, ...]:
         """What the threads of this rebalance have said against the topology; () for nothing."""
         now_ms = decision.decided_at_ms
-        said = list(_said(decision, self._bytes))
+        claims = list(_claims(decision, self._bytes))
         self._bytes = {m.member_id: m.metadata for m in decision.plan.joined}
-        found = [fact for thread in said for fact in self._of_thread(decision, thread)]
-        keys = {(f.member_id, f.task, f.says): now_ms for f in found if not f.certain}
-        certain = [f for f in found if f.certain or self._said_before(f, now_ms)]
+        found = [fact for thread in claims for fact in self._of_thread(decision, thread)]
+        keys = {(f.member_id, f.task, f.statement): now_ms for f in found if not f.certain}
+        certain = [f for f in found if f.certain or self._claimed_before(f, now_ms)]
         # Threads that did not come again have said nothing new.
-        heard = {thread.member_id for thread in said}
+        heard = {thread.member_id for thread in claims}
         kept = {key: at for key, at in self._once.items() if key[0] not in heard or key in keys}
         self._once = keys | kept
         self._runs = frozenset(
-            (t.member_id, task) for t in said for task, value in t.sums.items() if value == LATEST_OFFSET
+            (t.member_id, task) for t in claims for task, value in t.sums.items() if value == LATEST_OFFSET
         )
         self._given(decision)
         return tuple(certain)
 
-    def _said_before(self, fact: Fact, now_ms: int) -> bool:
-        at = self._once.get((fact.member_id, fact.task, fact.says))
+    def _claimed_before(self, fact: Fact, now_ms: int) -> bool:
+        at = self._once.get((fact.member_id, fact.task, fact.statement))
         return at is not None and now_ms - at >= AGAIN_MS
 
-    def _of_thread(self, decision: Decision[TaskPlan], thread: _Said) -> Iterator[Fact]:
+    def _of_thread(self, decision: Decision[TaskPlan], thread: _Claims) -> Iterator[Fact]:
         plan, now_ms = decision.plan, decision.decided_at_ms
         owners, table = plan.topology.subtopology_of, plan.view.tasks
         had = {TaskId(owners[topic], partition) for topic, partition in thread.owned if topic in owners}
@@ -110,8 +110,8 @@ class Evidence:
             end = int(table.end_sum[index]) if plan.lags_known else None
             odd = contradiction(stateful=bool(table.stateful[index]), end=end, value=thread.sums.get(task))
             if odd is not None:
-                says, certain = odd
-                yield Fact(member_id=thread.member_id, task=task, says=says, certain=certain)
+                statement, certain = odd
+                yield Fact(member_id=thread.member_id, task=task, statement=statement, certain=certain)
 
     def _given(self, decision: Decision[TaskPlan]) -> None:
         """Since when each thread has had its tasks, by this plan."""
@@ -136,11 +136,11 @@ def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tupl
     return None
 
 
-def _said(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[_Said]:
+def _claims(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[_Claims]:
     """What each thread said in this rebalance. One that did not come again is listed with its former bytes."""
     for member_id, subscription, info in new_reports(decision, before):
         if info.future or info.version < REPORTS_SINCE:
             continue
         owned = frozenset((tp.topic, tp.partition) for tp in subscription.owned_partitions)
         sums = {TaskId(task.subtopology, task.partition): value for task, value in info.task_offset_sums}
-        yield _Said(member_id, owned, sums)
+        yield _Claims(member_id, owned, sums)

@@ -33,7 +33,7 @@ class Unserved:
 
 
 @dataclass(slots=True)
-class Owners:
+class OwnerWork:
     """One group's. `planned` takes every delivered plan."""
 
     _counts: Mapping[str, int] = field(default_factory=dict)  # of the topics that can be read

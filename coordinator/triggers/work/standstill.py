@@ -55,7 +55,7 @@ class Standstill:
         self._begun_ms = 0  # since when nothing has been committed, for all that is known
         self._worked_before = False  # it committed, not long before the last plan for changed members
         self._changed_ms: int | None = None  # when that plan was made, None once the group has committed by it
-        self._looked = True  # since that plan
+        self._refreshed = True  # since that plan
 
     @property
     def unproven(self) -> bool:
@@ -78,7 +78,7 @@ class Standstill:
             # After a single commit nobody knows when the next one is due.
             self._worked_before = last is not None and usual is not None and now_ms - last <= self.patience_ms
         self._changed_ms = self._begun_ms = now_ms
-        self._looked = False
+        self._refreshed = False
 
     def unknown(self, now_ms: int) -> None:
         """A broker has not answered: what happened meanwhile is not known."""
@@ -96,7 +96,7 @@ class Standstill:
             self._first_end = ends
             self._begun_ms = max(self._begun_ms, now_ms) if self._changed_ms is None else self._begun_ms
             return None
-        first, self._looked = not self._looked, True
+        first, self._refreshed = not self._refreshed, True
         if (committed != before).any():
             self.rhythm.committed(now_ms)
             if not first:  # the first look after a plan also shows what was committed before it

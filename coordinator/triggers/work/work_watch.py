@@ -1,6 +1,6 @@
 """The watch on the work of one application that Bellwether leads: what threads say, and what the group commits.
 
-`planned` takes every delivered plan, `look` offsets from time to time; both say what follows. Pure.
+`planned` takes every delivered plan, `refresh` offsets from time to time; both say what follows. Pure.
 """
 
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, 
 
 CLOSE_MS, FAR_MS = 5_000, 10_000  # between two looks, while a member has yet to show that it works, and otherwise
 PARTITIONS_A_SECOND = 2_000  # a large group is looked at more seldom
-TOLD_AGAIN_MS = 600_000
+REPEAT_AFTER_MS = 600_000
 SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class WorkFinding:
     """What a look has shown: a verdict, and why threads should say what they have, "" for no reason."""
 
     verdict: Verdict | None = None
@@ -96,10 +96,10 @@ class WorkWatch:
         """A broker has not answered."""
         self.standstill.unknown(now_ms)
 
-    def look(self, decision: Decision[TaskPlan], committed: LongArray, ends: LongArray, now_ms: int) -> Finding:
+    def refresh(self, decision: Decision[TaskPlan], committed: LongArray, ends: LongArray, now_ms: int) -> WorkFinding:
         """Takes the offsets of the flat partitions of `decision`."""
         if decision is not self._decision:
-            return Finding()  # a new plan came in between
+            return WorkFinding()  # a new plan came in between
         read = decision.plan.tasks.task_of != NOBODY  # nothing is asked about the other topics' partitions
         waiting = self.standstill.waiting(committed[read], ends[read])
         restoring = bool((waiting & ~self._runs(decision)[read]).any())
@@ -111,7 +111,7 @@ class WorkWatch:
         before, self._committed = self._committed, committed
         worked = read & (committed != before) if before is not None else np.zeros(len(read), dtype=np.bool_)
         self.short_lives.observe(decision, worked, has_input=bool(waiting.any()))
-        return Finding(self._short_lived() or self._once(verdict, now_ms), ask)
+        return WorkFinding(self._short_lived() or self._once(verdict, now_ms), ask)
 
     def _runs(self, decision: Decision[TaskPlan]) -> BoolArray:
         """By flat partition: nothing can be restored for it, because its task keeps no state or its thread said that it
@@ -130,7 +130,7 @@ class WorkWatch:
         if not isinstance(verdict, Alert):
             return verdict
         kind = verdict.reason.partition(";")[2]
-        if now_ms - self._alerted.get(kind, -TOLD_AGAIN_MS) < TOLD_AGAIN_MS:
+        if now_ms - self._alerted.get(kind, -REPEAT_AFTER_MS) < REPEAT_AFTER_MS:
             return None
         self._alerted[kind] = now_ms
         return verdict

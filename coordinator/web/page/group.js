@@ -22,7 +22,7 @@ export function group(row, picture, lines, filter) {
 function heading(row, picture) {
   const seen = picture?.observed;
   const by = row.leading ? "led by Bellwether" : `assigned by ${row.assigned_by}`;
-  const when = seen && `looked at ${time(seen.seen_at_ms)}`;
+  const when = seen && `refreshed at ${time(seen.seen_at_ms)}`;
   const words = [seen ? `${seen.type} group, ${seen.verdict}` : `${row.type} group`, row.state, picture?.protocol, by, row.mode, when];
   const jumps = SECTIONS.map(([id, name]) => make("a", { href: link(row.group, id) }, name));
   return make("div", { id: "heading" }, make("a", { id: "back", href: "#" }, "All groups"), make("h1", {}, row.group),
@@ -33,8 +33,8 @@ function pains(row, picture) {
   const seen = picture?.observed;
   const notes = seen ? [seen.trouble, ...seen.lag_notes] : [...(picture?.warnings ?? []), ...(picture?.lag_notes ?? [])];
   const found = row.pains.map((pain) => make("li", { className: pain.level }, badge(pain), ` ${pain.detail}`));
-  const said = notes.filter(Boolean).map((text) => make("li", { className: "note" }, text));
-  return found.length + said.length ? [make("ul", { id: "pains" }, ...found, ...said)] : [];
+  const items = notes.filter(Boolean).map((text) => make("li", { className: "note" }, text));
+  return found.length + items.length ? [make("ul", { id: "pains" }, ...found, ...items)] : [];
 }
 
 function role(row) {
@@ -44,11 +44,11 @@ function role(row) {
   mark.dataset.leading = row.leading;
   const next = known(row.role.next_attempt_ms) ? `, next attempt at ${time(row.role.next_attempt_ms)}` : "";
   const more = row.leading ? [] : [make("p", {}, row.role.detail), make("p", {}, row.role.remedy)];
-  const said = make("p", {}, mark, ` since ${new Date(row.role.since_ms).toLocaleString()}${next}`);
-  return [make("div", { id: "role" }, said, ...more, ...row.emptying.map(emptied))];
+  const line = make("p", {}, mark, ` since ${new Date(row.role.since_ms).toLocaleString()}${next}`);
+  return [make("div", { id: "role" }, line, ...more, ...row.emptying.map(evacuation))];
 }
 
-function emptied(one) {
+function evacuation(one) {
   const since = known(one.since_ms) ? ` since ${time(one.since_ms)}` : "";
   return make("p", { className: "emptying" }, `${one.where}: ${one.stage || "to be emptied"}${since}; ${one.order}`);
 }
@@ -82,10 +82,10 @@ function lag(row, seen, report) {
 }
 
 function soFar(row) {
-  const told = row.curve?.values.filter(known) ?? [];
-  if (!told.length) return [];
+  const lags = row.curve?.values.filter(known) ?? [];
+  if (!lags.length) return [];
   const span = { from_ms: row.curve.from_ms, to_ms: Date.now() };
-  const words = `Lag of the last ${duration(span.to_ms - span.from_ms)}: at most ${number(Math.max(...told))}, at least ${number(Math.min(...told))} records.`;
+  const words = `Lag of the last ${duration(span.to_ms - span.from_ms)}: at most ${number(Math.max(...lags))}, at least ${number(Math.min(...lags))} records.`;
   return [make("figure", {}, curve(row.curve, { ...span, ...CURVE }), make("figcaption", {}, words))];
 }
 
@@ -98,7 +98,7 @@ function plan(picture) {
   const seen = picture.observed;
   if (!seen) {
     const stages = (picture.stages ?? []).map((stage) => [stage.stage, stage.taken ? "yes" : "no", stage.reason]);
-    const facts = [["kept", "kept"], ["moved", "moved"], ["new", "new"], ["next rebalance", "withheld"], ["from another rack", "cross_rack"], ["without an owner", "unowned"]];
+    const facts = [["kept", "kept"], ["moved", "moved"], ["new", "new"], ["next rebalance", "pending"], ["from another rack", "cross_rack"], ["without an owner", "unowned"]];
     const row = make("dl", {}, ...facts.map(([name, key]) => fact(name, number(picture[key]))));
     return section("plan", "The last rebalance", row, ...listed, ...(stages.length ? table("stages", ["stage", "taken", "reason"], stages) : []));
   }
@@ -138,12 +138,12 @@ function partitions(picture) {
 function rebalances(row, picture, lines) {
   if (picture.observed) {
     const seen = picture.observed.rebalances.map(seenRebalance);
-    const listed = seen.length ? table("rebalances", ["when", "why", "how long", "kept ", "moved ", "new "], seen) : [make("p", {}, "None since this process began to look.")];
+    const listed = seen.length ? table("rebalances", ["when", "why", "how long", "kept ", "moved ", "new "], seen) : [make("p", {}, "None since this process started.")];
     return [section("rebalances", "Rebalances seen", ...listed)];
   }
-  const rounds = lines.filter((line) => line.group === row.group).map((line) =>
+  const rebalances = lines.filter((line) => line.group === row.group).map((line) =>
     [time(line.decided_at_ms), line.generation, line.cause, line.kept, line.moved, line.new, `${line.plan_ms} ms`]);
-  return [section("rebalances", "Rebalances", ...table("rebalances", ["when", "generation ", "why", "kept ", "moved ", "new ", "plan "], rounds))];
+  return [section("rebalances", "Rebalances", ...table("rebalances", ["when", "generation ", "why", "kept ", "moved ", "new ", "plan "], rebalances))];
 }
 
 // Looks are seconds apart, so a duration is known as a range.

@@ -45,12 +45,12 @@ function rack(name, holders, { observed, open, query, nouns }) {
 
 function sum(holder) {
   const active = holder.items.filter((item) => !copy(item));
-  const told = active.filter((item) => known(item.lag));
+  const withLag = active.filter((item) => known(item.lag));
   return {
     active: active.length,
     cross: active.filter((item) => item.state === "cross-rack").length,
-    lag: told.reduce((all, item) => all + item.lag, 0),
-    unknown: active.length - told.length,
+    lag: withLag.reduce((all, item) => all + item.lag, 0),
+    unknown: active.length - withLag.length,
   };
 }
 
@@ -102,14 +102,14 @@ function runs(numbers) {
 
 function entry(item, observed) {
   const lag = known(item.lag) ? `, ${item.lag} records behind` : "";
-  const square = make("i", { className: `item ${item.state}${item.withheld ? " withheld" : ""}`, title: `${item.name}: ${item.state}${lag}` });
+  const square = make("i", { className: `item ${item.state}${item.pending ? " pending" : ""}`, title: `${item.name}: ${item.state}${lag}` });
   square.dataset.item = item.name;
   if (known(item.lag)) {
     square.dataset.lag = item.lag;
     square.dataset.behind = item.lag >= FAR_RECORDS ? "far" : item.lag > 0 ? "near" : "no";
   }
   const unknown = observed && !copy(item) ? "?" : "";
-  const later = item.withheld ? [make("em", {}, "next rebalance")] : [];
+  const later = item.pending ? [make("em", {}, "next rebalance")] : [];
   return make("span", { className: "entry" }, square, item.name, make("b", {}, known(item.lag) ? number(item.lag) : unknown), ...later);
 }
 

@@ -93,13 +93,13 @@ def composition(home: Path = HOME) -> Iterator[Composition]:
     compose = shutil.which("docker-compose", path=TOOLS)
     if compose is None:
         raise MissingEngineError("docker-compose is missing; make check-deploy builds it, with Go")
-    ours = engine(home)
+    own = engine(home)
     leases = {name: PortLease() for name in PUBLISHED}
-    with ours.served() as docker_host, ours.healthchecks_run():
+    with own.served() as docker_host, own.healthchecks_run():
         ports = {name: lease.port for name, lease in leases.items()}
         override = home / "ports.yaml"
         override.write_text(_override(ports))
-        made = Composition(ours, compose, docker_host, override, ports, _services(compose, ours, override))
+        made = Composition(own, compose, docker_host, override, ports, _services(compose, own, override))
         made.down()  # what a run before may have left
         try:
             yield made
@@ -114,13 +114,13 @@ def _override(ports: Mapping[str, int]) -> str:
     return "\n".join(["services:", *lines, ""])
 
 
-def _services(compose: str, ours: Engine, override: Path) -> Mapping[str, Any]:
+def _services(compose: str, own: Engine, override: Path) -> Mapping[str, Any]:
     files = ["-f", "docker-compose.yml", "-f", str(override)]
-    told = subprocess.run(
+    reported = subprocess.run(
         [compose, *files, "config", "--format", "json"], check=True, cwd=ROOT, capture_output=True, text=True
     )
-    services: dict[str, Any] = json.loads(told.stdout)["services"]
-    if not ours.has_image(GRAFANA):
+    services: dict[str, Any] = json.loads(reported.stdout)["services"]
+    if not own.has_image(GRAFANA):
         del services["grafana"]
     return services
 

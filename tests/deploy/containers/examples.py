@@ -33,7 +33,7 @@ from tests.deploy.containers.play import (
 from tests.paths import ROOT
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
-SIDECAR = ROOT / "deploy" / "no-pause" / "sidecar.yaml"
+POD = ROOT / "deploy" / "no-pause" / "sidecar.yaml"
 GROUP, POD = "payments", "payments-0"
 SESSION_MS = 45_000
 PROVEN_S = 15.0  # a member that was there when the guard first looked is proven after ten seconds
@@ -76,7 +76,7 @@ def base(made: Composition) -> tuple[str, bool]:
 
 def guarded_application() -> dict[str, Any]:
     """deploy/no-pause/sidecar.yaml as one pod."""
-    (stateful,) = yaml.safe_load_all(SIDECAR.read_text())
+    (stateful,) = yaml.safe_load_all(POD.read_text())
     pod = stateful["spec"]["template"]["spec"]
     application, guard = pod["containers"]
     script = application["command"][-1]
@@ -106,19 +106,19 @@ def guarded(made: Composition) -> tuple[str, bool]:
         removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
         held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
         if not held:
-            sys.stdout.write(said_of_the_group(made, application, guard))
-    said = removed[0] if removed is not None else "nothing removed"
+            sys.stdout.write(message_of_the_group(made, application, guard))
+    message = removed[0] if removed is not None else "nothing removed"
     line = f"guard as a sidecar, the application killed: owned again after {shown(owned_s)} with a session of 45 s"
-    return f"{line}; guard: {said}; {resident / (1 << 20):.0f} MiB", held
+    return f"{line}; guard: {message}; {resident / (1 << 20):.0f} MiB", held
 
 
-def said_of_the_group(made: Composition, application: str, guard: str) -> str:
+def message_of_the_group(made: Composition, application: str, guard: str) -> str:
     """What the application, its guard and the brokers have written, with the time in UTC where they write it."""
-    said = {name: made.engine.logs(name).splitlines() for name in (application, guard)}
+    message = {name: made.engine.logs(name).splitlines() for name in (application, guard)}
     for broker in BROKERS:
         written = made.engine.logs(made.container(broker)).splitlines()
-        said[broker] = [text for text in written if GROUP in text]
-    return "".join(f"{name}: {text}\n" for name, texts in said.items() for text in texts)
+        message[broker] = [text for text in written if GROUP in text]
+    return "".join(f"{name}: {text}\n" for name, texts in message.items() for text in texts)
 
 
 def resident_bytes(pid: int) -> int:

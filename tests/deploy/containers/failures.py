@@ -190,15 +190,15 @@ def row(made: Composition, watch: Watch, failure: Failure) -> Row:
     while time.monotonic() - over < LIMIT_S and (healthy_s is None or leads_s is None):
         groups = watch.groups()
         if groups and not ends:
-            ends = {group: told["ends"] for group, told in groups.items()}
+            ends = {group: reported["ends"] for group, reported in groups.items()}
         if healthy_s is None and groups and healthy(groups, ends) and runs(made, failure.service):
             healthy_s = time.monotonic() - over
         if leads_s is None and groups and leads(made, groups):
             leads_s = time.monotonic() - over
         time.sleep(STEP_S)
     if healthy_s is None:
-        stands = "" if runs(made, failure.service) else f"{failure.service} does not run; "
-        sys.stdout.write(f"not healthy: {stands}{watch.trouble or unhealthy(groups, ends)}\n")
+        missing = "" if runs(made, failure.service) else f"{failure.service} does not run; "
+        sys.stdout.write(f"not healthy: {missing}{watch.trouble or unhealthy(groups, ends)}\n")
     return Row(failure.what, failure.service, healthy_s, leads_s)
 
 
@@ -209,22 +209,24 @@ def runs(made: Composition, service: str) -> bool:
 def healthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> bool:
     """Stable, complete, and what was there has been consumed."""
     return all(
-        told["state"] == "STABLE"
-        and len(told["members"]) == MEMBERS[group]
-        and all(told["committed"].get(partition, -1) >= end for partition, end in ends[group].items())
-        for group, told in groups.items()
+        reported["state"] == "STABLE"
+        and len(reported["members"]) == MEMBERS[group]
+        and all(reported["committed"].get(partition, -1) >= end for partition, end in ends[group].items())
+        for group, reported in groups.items()
     )
 
 
 def unhealthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> str:
     """What is missing."""
     found = []
-    for group, told in groups.items():
+    for group, reported in groups.items():
         left = {
-            p: end - told["committed"].get(p, 0) for p, end in ends[group].items() if told["committed"].get(p, -1) < end
+            p: end - reported["committed"].get(p, 0)
+            for p, end in ends[group].items()
+            if reported["committed"].get(p, -1) < end
         }
         found.append(
-            f"{group} {told['state']}, {len(told['members'])} of {MEMBERS[group]} members, not consumed: {left}"
+            f"{group} {reported['state']}, {len(reported['members'])} of {MEMBERS[group]} members, not consumed: {left}"
         )
     return "; ".join(found)
 
@@ -235,10 +237,10 @@ def leads(made: Composition, groups: Mapping[str, Any]) -> bool:
     address = made.engine.address(made.container("bellwether"), NETWORK)
     try:
         with urllib.request.urlopen(f"http://{address}:9790/metrics", timeout=5) as answer:
-            told = answer.read().decode()
+            reported = answer.read().decode()
     except OSError:
         return False
-    return all(groups[g]["ours"] and f'bellwether_group_leading{{group="{g}"}} 1.0' in told for g in MEMBERS)
+    return all(groups[g]["own"] and f'bellwether_group_leading{{group="{g}"}} 1.0' in reported for g in MEMBERS)
 
 
 # ---- the counts ----
@@ -279,7 +281,7 @@ def exact(made: Composition, watch: Watch) -> list[str]:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         groups = watch.groups()
-        if groups and healthy(groups, {group: told["ends"] for group, told in groups.items()}):
+        if groups and healthy(groups, {group: reported["ends"] for group, reported in groups.items()}):
             break
         time.sleep(STEP_S)
     time.sleep(5)  # what has been read has been repartitioned and counted

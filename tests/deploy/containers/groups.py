@@ -16,7 +16,7 @@ def owners(made: Composition, group: str) -> Mapping[str, int]:
     """How many partitions each member of the group has that has any, by member id."""
     asked = ("run", "--rm", "--network", NETWORK, IMAGE, "describe", group, "--bootstrap", BOOTSTRAP, "-o", "json")
     with contextlib.suppress(EngineError):  # the group may be unknown yet
-        told = json.loads(made.engine.run(*asked))
-        has = {member["member_id"]: len(member["owned"]) for member in told["members"]}
+        reported = json.loads(made.engine.run(*asked))
+        has = {member["member_id"]: len(member["owned"]) for member in reported["members"]}
         return {member: count for member, count in has.items() if count}
     return {}

@@ -38,16 +38,16 @@ print(time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 
 
 
 @contextlib.contextmanager
-def contents(ours: Engine, image: str) -> Iterator[tarfile.TarFile]:
+def contents(own: Engine, image: str) -> Iterator[tarfile.TarFile]:
     """Every file of the image."""
-    archive = ours.home / "image.tar"
-    container = ours.run("create", image).strip()
+    archive = own.home / "image.tar"
+    container = own.run("create", image).strip()
     try:
-        ours.run("export", "--output", str(archive), container, limit_s=300)
+        own.run("export", "--output", str(archive), container, limit_s=300)
         with tarfile.open(archive) as opened:
             yield opened
     finally:
-        ours.run("rm", container)
+        own.run("rm", container)
         archive.unlink(missing_ok=True)
 
 
@@ -58,15 +58,15 @@ def components(files: tarfile.TarFile) -> list[dict[str, Any]]:
         if re.fullmatch(r"opt/bellwether/[^/]+\.dist-info/METADATA", member.name):
             opened = files.extractfile(member)
             assert opened is not None
-            told = HeaderParser().parse(io.TextIOWrapper(opened, encoding="utf-8", errors="replace"))
-            name, version = re.sub(r"[-_.]+", "-", str(told["Name"])).lower(), str(told["Version"])
+            reported = HeaderParser().parse(io.TextIOWrapper(opened, encoding="utf-8", errors="replace"))
+            name, version = re.sub(r"[-_.]+", "-", str(reported["Name"])).lower(), str(reported["Version"])
             entry: dict[str, Any] = {
                 "type": "library",
                 "name": name,
                 "version": version,
                 "purl": f"pkg:pypi/{name}@{version}",
             }
-            if licence := told["License-Expression"] or told["License"]:
+            if licence := reported["License-Expression"] or reported["License"]:
                 entry["licenses"] = [{"license": {"name": str(licence).splitlines()[0][:100]}}]
             found.append(entry)
     return sorted(found, key=lambda each: str(each["name"]))
@@ -85,11 +85,11 @@ def unlocked(parts: list[dict[str, Any]]) -> list[str]:
     return [part["name"] for part in parts if (part["name"], part["version"]) not in locked]
 
 
-def compressed_mb(ours: Engine, image: str) -> float:
+def compressed_mb(own: Engine, image: str) -> float:
     """Of the layers that its base does not have, as a registry would keep them."""
-    below = set(ours.ask("image", "inspect", DISTROLESS)[0]["RootFS"]["Layers"])
-    archive = ours.home / "layers.tar"
-    ours.run("save", "--output", str(archive), image, limit_s=300)
+    below = set(own.ask("image", "inspect", DISTROLESS)[0]["RootFS"]["Layers"])
+    archive = own.home / "layers.tar"
+    own.run("save", "--output", str(archive), image, limit_s=300)
     total = 0
     try:
         with tarfile.open(archive) as saved:
@@ -109,27 +109,27 @@ def _read(saved: tarfile.TarFile, name: str) -> bytes:
     return opened.read()
 
 
-def starts(ours: Engine, image: str) -> list[tuple[float, float, float]]:
+def starts(own: Engine, image: str) -> list[tuple[float, float, float]]:
     """Wall time and processor time in seconds, and resident MiB, of `bellwether version`, several times."""
     run = ("run", *ALONE, "--entrypoint", "python3", image, "-c", TIMED)
-    return [tuple(map(float, ours.run(*run).split())) for _ in range(STARTS)]  # type: ignore[misc]
+    return [tuple(map(float, own.run(*run).split())) for _ in range(STARTS)]  # type: ignore[misc]
 
 
-def prove_image(ours: Engine, image: str = IMAGE) -> int:
+def prove_image(own: Engine, image: str = IMAGE) -> int:
     """Prints what was found; 0 if all of it is as promised."""
-    (inspected,) = ours.ask("image", "inspect", image)
+    (inspected,) = own.ask("image", "inspect", image)
     config = inspected["Config"]
-    with contents(ours, image) as files:
+    with contents(own, image) as files:
         programs = {PurePosixPath(m.name).name for m in files if m.mode & 0o111 and not m.isdir()}
         setuid = [m.name for m in files if m.isfile() and m.mode & 0o6000]
         parts = components(files)
-    bill = ours.home / "bellwether-sbom.json"
+    bill = own.home / "bellwether-sbom.json"
     bill.write_text(json.dumps(bill_of_materials(inspected["Id"], parts), indent=1) + "\n")
-    size_mb, runs = compressed_mb(ours, image), sorted(starts(ours, image))
+    size_mb, runs = compressed_mb(own, image), sorted(starts(own, image))
     labels = {name.rsplit(".", 1)[1]: value for name, value in config["Labels"].items() if "opencontainers" in name}
     can_sign = "import botocore.auth, botocore.session; print('yes')"
     check = inspected.get("Healthcheck") or {}
-    signs = ours.run("run", *ALONE, "--entrypoint", "python3", image, "-c", can_sign).strip()
+    signs = own.run("run", *ALONE, "--entrypoint", "python3", image, "-c", can_sign).strip()
     facts = {
         "runs as": (config["User"], config["User"] == "65532:65532"),
         "shells": (sorted(programs & SHELLS) or "none", not programs & SHELLS),
@@ -145,10 +145,10 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
         "resident after the start": (f"{max(run[2] for run in runs):.0f} MiB", True),
     }
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}; bill of materials: {bill}\n")
-    return told(facts)
+    return reported(facts)
 
 
-def told(facts: Mapping[str, tuple[object, object]]) -> int:
+def reported(facts: Mapping[str, tuple[object, object]]) -> int:
     """Prints each fact, and marks what does not hold; 0 if all of it does."""
     for name, (value, held) in facts.items():
         sys.stdout.write(f"| {name} | {value} |{'' if held else '  <- not as it should be'}\n")

@@ -67,9 +67,9 @@ def program() -> str:
     """The script of the composition's application, with the state and the client id where the manifests have them. It
     reads from a pipe of its own, because it ends with its standard input and podman opens none."""
     script = (COMPOSE / "streams.sh").read_text()
-    ours = script.replace("state.dir=/home/app/state", 'state.dir=/state "client.id=$POD_NAME"')
-    assert ours != script
-    return f"test -p /tmp/input || mkfifo /tmp/input\nexec 3<>/tmp/input 0<&3\n{ours}"
+    own = script.replace("state.dir=/home/app/state", 'state.dir=/state "client.id=$POD_NAME"')
+    assert own != script
+    return f"test -p /tmp/input || mkfifo /tmp/input\nexec 3<>/tmp/input 0<&3\n{own}"
 
 
 def manifest(file: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
@@ -92,8 +92,8 @@ def manifest(file: Path, name: str) -> tuple[dict[str, Any], tuple[str, ...], tu
     container |= {"name": "app", "image": GUARDED}
     container["volumeMounts"] = [{"name": f"{name}-state", "mountPath": "/state"}]
     pod["volumes"] = [{"name": f"{name}-state", "emptyDir": {}}]  # for podman the name of a volume of all pods
-    told = {"POD_NAME": name, "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP}
-    return one_pod(name, pod, told), tuple(probe), tuple(hook)
+    reported = {"POD_NAME": name, "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": BOOTSTRAP}
+    return one_pod(name, pod, reported), tuple(probe), tuple(hook)
 
 
 def bellwether() -> str:
@@ -154,8 +154,8 @@ def stopped_by_guard(made: Composition, instance: Instance) -> tuple[str, bool]:
     """The guard empties it before it passes SIGTERM on, and removes its members when it has ended."""
     before = len(made.engine.logs(instance.container))
     line, held = restarted(made, instance, time.monotonic())
-    said = made.engine.logs(instance.container)[before:]
-    found = [match[0] for match in (EMPTY.search(said), REMOVED.search(said)) if match]
+    message = made.engine.logs(instance.container)[before:]
+    found = [match[0] for match in (EMPTY.search(message), REMOVED.search(message)) if match]
     return f"{line} {' '.join(found) or 'The guard has said nothing.'}", held and len(found) == 2
 
 

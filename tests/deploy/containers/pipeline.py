@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.deploy.containers.composition import Composition
 from tests.deploy.containers.groups import BOOTSTRAP
-from tests.deploy.containers.image import LOCKED_DOWN, told
+from tests.deploy.containers.image import LOCKED_DOWN, reported
 from tests.deploy.containers.play import NETWORK
 from tests.paths import ROOT
 
@@ -22,21 +22,21 @@ STARTS = 3
 def prove_pipeline(made: Composition) -> int:
     """Prints what was found; 0 if all of it is as promised. Needs a composition that has lived
     through some minutes of failures."""
-    ours = made.engine
-    ours.build(IMAGE, ROOT / "deploy" / "image" / "pipeline.Dockerfile", ROOT)
-    (inspected,) = ours.ask("image", "inspect", IMAGE)
+    own = made.engine
+    own.build(IMAGE, ROOT / "deploy" / "image" / "pipeline.Dockerfile", ROOT)
+    (inspected,) = own.ask("image", "inspect", IMAGE)
     starts = []
     for _ in range(STARTS):
         began = time.monotonic()
-        ours.run(*RUN, "--network=none", IMAGE, "run", "--help")
+        own.run(*RUN, "--network=none", IMAGE, "run", "--help")
         starts.append(time.monotonic() - began)
-    with tempfile.TemporaryDirectory(dir=ours.home) as folder:
+    with tempfile.TemporaryDirectory(dir=own.home) as folder:
         output = Path(folder)
         output.chmod(0o777)
         mount = ("--network", NETWORK, "--volume", f"{output}:/data")
         once = ("run", "--once", "--master=local[2]", "--bootstrap", BOOTSTRAP, "--output=/data/out", *WINDOWS)
         began = time.monotonic()
-        ours.run(*RUN, *mount, IMAGE, *once, limit_s=RUN_LIMIT_S)
+        own.run(*RUN, *mount, IMAGE, *once, limit_s=RUN_LIMIT_S)
         took_s = time.monotonic() - began
         written = sorted({path.relative_to(output / "out" / "tables").parts[0] for path in output.rglob("*.parquet")})
     facts = {
@@ -46,4 +46,4 @@ def prove_pipeline(made: Composition) -> int:
         "the jobs, once, over the events of the composition": (f"{took_s:.0f} s", True),
         "tables with rows": (", ".join(written), set(written) >= TABLES),
     }
-    return told(facts)
+    return reported(facts)

@@ -73,13 +73,13 @@ def beside(replicas: int) -> Values:
     """Values of a sidecar beside an application of so many pods."""
     pod = {"containers": [APPLICATION]}
     strategy = {"type": "Recreate"} if replicas == 1 else {}
-    return {"shape": "sidecar", "application": {"replicas": replicas, "podSpec": pod, "strategy": strategy}}
+    return {"shape": "instance", "application": {"replicas": replicas, "podSpec": pod, "strategy": strategy}}
 
 
 SHAPES: Mapping[str, Values] = {
     "deployment for many groups": {**COMMON, "config": LEAD},
     "deployment, two with standby": {**COMMON, "config": STANDBY, "replicas": 2},
-    "sidecar": {**COMMON, **beside(1), "config": LEAD},
+    "instance": {**COMMON, **beside(1), "config": LEAD},
     "sidecar, two with standby": {**COMMON, **beside(2), "config": STANDBY},
     "assist only": {**COMMON, "config": ASSIST},
 }
@@ -109,8 +109,8 @@ class Pod:
 
     def leads(self, groups: Sequence[str]) -> bool:
         with contextlib.suppress(OSError):
-            told = self.get("/metrics")
-            return all(f'bellwether_group_leading{{group="{group}"}} 1.0' in told for group in groups)
+            reported = self.get("/metrics")
+            return all(f'bellwether_group_leading{{group="{group}"}} 1.0' in reported for group in groups)
         return False
 
     def memory_bytes(self) -> int:
@@ -150,12 +150,12 @@ def made_playable(pod: dict[str, Any]) -> None:
             volume["secret"]["optional"] = False
 
 
-def one_pod(name: str, pod: Mapping[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
-    """A Deployment of one pod in the place of a StatefulSet, which podman does not play. Variables that are in `told`
-    have that value, where podman fills in no field of a pod."""
+def one_pod(name: str, pod: Mapping[str, Any], reported: Mapping[str, str]) -> dict[str, Any]:
+    """A Deployment of one pod in the place of a StatefulSet, which podman does not play. Variables that are in
+    `reported` have that value, where podman fills in no field of a pod."""
     containers = []
     for container in pod["containers"]:
-        variables = [{"name": v["name"], "value": told.get(v["name"], v.get("value"))} for v in container["env"]]
+        variables = [{"name": v["name"], "value": reported.get(v["name"], v.get("value"))} for v in container["env"]]
         containers.append({**container, "env": variables, "imagePullPolicy": "Never"})
     spec = {
         "replicas": 1,
@@ -319,13 +319,13 @@ def prove_play(made: Composition, more: Sequence[Callable[[Composition], tuple[s
     failed = 0
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}\n{HEAD}\n")
     for title, values in SHAPES.items():
-        failed += not told(lambda title=title, values=values: shape(made, title, values))  # type: ignore[misc]
+        failed += not reported(lambda title=title, values=values: shape(made, title, values))  # type: ignore[misc]
     for case in (*CASES, *more):
-        failed += not told(lambda case=case: case(made))  # type: ignore[misc]
+        failed += not reported(lambda case=case: case(made))  # type: ignore[misc]
     return 1 if failed else 0
 
 
-def told(case: Callable[[], tuple[str, bool]]) -> bool:
+def reported(case: Callable[[], tuple[str, bool]]) -> bool:
     try:
         line, held = case()
     except (EngineError, OSError, ValueError) as error:

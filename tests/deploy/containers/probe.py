@@ -32,23 +32,23 @@ GROUPS = {"orders-view": "orders", "counts": "clicks"}
 
 
 def state() -> dict[str, Any]:
-    """Of each group: `state`, `members` (client ids), `ours` (whether Bellwether is one), `committed` and `ends`. Asked
+    """Of each group: `state`, `members` (client ids), `own` (whether Bellwether is one), `committed` and `ends`. Asked
     with a new client: one that is kept may wait for the broker that was there before."""
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     described = admin.describe_consumer_groups(list(GROUPS), request_timeout=LIMIT_S)
     found = {}
     for group, topic in GROUPS.items():
-        told = described[group].result(LIMIT_S)
-        clients = [member.client_id for member in told.members]
+        reported = described[group].result(LIMIT_S)
+        clients = [member.client_id for member in reported.members]
         wanted = ConsumerGroupTopicPartitions(group)
         offsets = next(iter(admin.list_consumer_group_offsets([wanted], request_timeout=LIMIT_S).values())).result(
             LIMIT_S
         )
         committed = {p.partition: p.offset for p in offsets.topic_partitions if p.topic == topic}
         found[group] = {
-            "state": told.state.name,
+            "state": reported.state.name,
             "members": sorted(client for client in clients if "bellwether" not in client),
-            "ours": any("bellwether" in client for client in clients),
+            "own": any("bellwether" in client for client in clients),
             "committed": committed,
             "ends": ends(admin, topic),
         }

@@ -11,9 +11,9 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
-from tests.interop.support.rounds import last_round
-from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.rebalances import last_rebalance
 from tests.measure.takeover_streams import take_over_application
 from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
 
@@ -60,12 +60,12 @@ def test_who_may_only_succeed_leaves_a_running_group_alone(kafka: KafkaCluster, 
     group = "adoption-patient"
     with Flock(kafka.bootstrap) as flock:
         start(kafka, flock, group, ["confluent"] * 2, "range", topic)
-        before = last_round(kafka, group)
-        with Sidecar(properties(kafka), config(group, "succeed")) as led:
+        before = last_rebalance(kafka, group)
+        with InstanceHarness(properties(kafka), config(group, "succeed")) as led:
             led.wait_for(State.WATCHING)
             time.sleep(4)
             assert set(led.states) == {State.WATCHING}
-        assert last_round(kafka, group) == before
+        assert last_rebalance(kafka, group) == before
 
 
 def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: str) -> None:
@@ -73,9 +73,9 @@ def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: s
     group = "adoption-fragile"
     with Flock(kafka.bootstrap) as flock:
         members = start(kafka, flock, group, ["kafka-python"] * 2, "roundrobin", topic)
-        with Sidecar(properties(kafka), config(group)) as led:
-            led.wait_until(lambda: bool(led.said(NoteKind.WATCHING)), "the reason")
-            assert "looks like kafka-python" in led.said(NoteKind.WATCHING)[-1]
+        with InstanceHarness(properties(kafka), config(group)) as led:
+            led.wait_until(lambda: bool(led.message(NoteKind.WATCHING)), "the reason")
+            assert "looks like kafka-python" in led.message(NoteKind.WATCHING)[-1]
             time.sleep(4)
             assert set(led.states) == {State.WATCHING}
         wait_settled(members, EXPECTED)
@@ -83,7 +83,7 @@ def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: s
 
 
 @pytest.mark.smoke
-def test_a_leader_that_died_is_succeeded_in_the_round_that_waits_for_it(kafka: KafkaCluster, topic: str) -> None:
+def test_a_leader_that_died_is_succeeded_in_the_rebalance_that_waits_for_it(kafka: KafkaCluster, topic: str) -> None:
     """A newcomer opens a round before the session of the dead leader has expired: at its end we sort first. One in
     thirty-two newcomers stands where nobody can pass it, hence another try."""
     for attempt in range(3):
@@ -91,18 +91,18 @@ def test_a_leader_that_died_is_succeeded_in_the_round_that_waits_for_it(kafka: K
         with Flock(kafka.bootstrap) as flock:
             members = [flock.member("confluent", group, [TOPIC], ["range"], own_process=True) for _ in range(2)]
             wait_settled(members, EXPECTED)
-            leader = next(m for m in members if last_round(kafka, group).leader.startswith(m.name))
-            with Sidecar(properties(kafka), config(group, "succeed")) as led:
+            leader = next(m for m in members if last_rebalance(kafka, group).leader.startswith(m.name))
+            with InstanceHarness(properties(kafka), config(group, "succeed")) as led:
                 led.wait_for(State.WATCHING)
                 leader.kill()
                 members[members.index(leader)] = flock.member("confluent", group, [TOPIC], ["range"])
-                led.wait_until(lambda led=led: bool(led.said(NoteKind.ADOPTED, NoteKind.LEFT)), "an attempt")
-                if not led.said(NoteKind.ADOPTED):
+                led.wait_until(lambda led=led: bool(led.message(NoteKind.ADOPTED, NoteKind.LEFT)), "an attempt")
+                if not led.message(NoteKind.ADOPTED):
                     continue
                 wait_settled(members, EXPECTED)
-                assert led.said(NoteKind.ALERT, NoteKind.REFUSED) == []
-                assert last_round(kafka, group).leader.startswith("bellwether-")
-                assert "a leader that had gone" in led.said(NoteKind.ADOPTED)[0]
+                assert led.message(NoteKind.ALERT, NoteKind.REFUSED) == []
+                assert last_rebalance(kafka, group).leader.startswith("bellwether-")
+                assert "a leader that had gone" in led.message(NoteKind.ADOPTED)[0]
                 return
     raise AssertionError("three dead leaders, and none was succeeded")
 
@@ -131,6 +131,6 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
     assert max(taken.unowned_ms.values()) < session_ms, "nobody waited for the session of the removed thread"
     # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
     assert taken.restored < taken.written // 10, "local state was kept"
-    assert taken.rounds[-1].leader.startswith(INSTANCE)
-    assert len(taken.rounds) <= 2, "one to come in, which its leader may still have assigned, and one to lead"
+    assert taken.rebalances[-1].leader.startswith(INSTANCE)
+    assert len(taken.rebalances) <= 2, "one to come in, which its leader may still have assigned, and one to lead"
     assert taken.overlaps == ()

@@ -20,9 +20,9 @@ def readme() -> dict[str, Any]:
     section = (ROOT / "README.md").read_text().split("## Lead a group")[1]
     found = re.search(r"```toml\n(.*?)```", section, re.DOTALL)
     assert found is not None
-    told = tomllib.loads(found[1])
-    assert told.keys() == {"kafka", "groups"}
-    (group,) = told["groups"]
+    reported = tomllib.loads(found[1])
+    assert reported.keys() == {"kafka", "groups"}
+    (group,) = reported["groups"]
     assert (group.pop("name"), group.pop("mode")) == ("orders", "lead")
     return dict(group)
 
@@ -33,8 +33,8 @@ def leads_in_the_end(stage: Stage) -> None:
     done: set[str] = set()
 
     def led() -> bool:
-        for said in stage.bellwether.log("role", reason="blocked"):
-            behind = re.match(r"(\S+) would lead after \S+, whatever Bellwether's member id", said["detail"])
+        for message in stage.bellwether.log("role", reason="blocked"):
+            behind = re.match(r"(\S+) would lead after \S+, whatever Bellwether's member id", message["detail"])
             if behind is not None and behind[1] not in done and not stage.leads():
                 done.add(behind[1])
                 (member,) = (m for m in stage.members if behind[1].startswith(f"{m.name}-"))
@@ -59,7 +59,7 @@ def test_a_restart_costs_nothing_and_an_absence_one_member_at_most(kafka: KafkaC
         assert cost.disturbed <= 1, cost
 
 
-def test_application_first_ends_with_our_lead(kafka: KafkaCluster) -> None:
+def test_application_first_ends_with_bellwethers_lead(kafka: KafkaCluster) -> None:
     name = "lasting-late"
     kafka.create_topic(name, 6)
     with Flock(kafka.bootstrap) as flock, Bellwether(kafka, [name], options=readme()) as bellwether:
@@ -70,7 +70,7 @@ def test_application_first_ends_with_our_lead(kafka: KafkaCluster) -> None:
         leads_in_the_end(stage)
 
 
-def test_both_at_once_ends_with_our_lead(kafka: KafkaCluster) -> None:
+def test_both_at_once_ends_with_bellwethers_lead(kafka: KafkaCluster) -> None:
     name = "lasting-together"
     kafka.create_topic(name, 6)
     bellwether = Bellwether(kafka, [name], options=readme())

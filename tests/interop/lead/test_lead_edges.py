@@ -9,26 +9,26 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import RawMember
-from tests.interop.support.rounds import Round, last_round, rounds
+from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 
 MANY = 50
 SESSION_MS = 10_000
 RETURNED = "came back to its group without a rebalance"
 
 
-def test_cold_start_of_many_makes_no_more_generations_than_without_us(kafka: KafkaCluster) -> None:
+def test_cold_start_of_many_makes_no_more_generations_than_without_bellwether(kafka: KafkaCluster) -> None:
     kafka.create_topic("edges-cold", MANY, rf=1)
 
-    def start(group: str, after: int) -> list[Round]:
+    def start(group: str, after: int) -> list[Rebalance]:
         with Flock(kafka.bootstrap) as flock:
             members = [flock.member("confluent", group, ["edges-cold"], session_ms=SESSION_MS) for _ in range(MANY)]
             wait_settled(members, partitions_of({"edges-cold": MANY}), spread=0)
-            return rounds(kafka, group, after)
+            return rebalances(kafka, group, after)
 
     without = start("edges-cold-alone", 0)
     with Bellwether(kafka, ["edges-cold-led"]):
-        wait_until(lambda: bool(rounds(kafka, "edges-cold-led")), 20, lambda: "not leading before the members came")
-        base = last_round(kafka, "edges-cold-led")
+        wait_until(lambda: bool(rebalances(kafka, "edges-cold-led")), 20, lambda: "not leading before the members came")
+        base = last_rebalance(kafka, "edges-cold-led")
         led = start("edges-cold-led", base.generation)
     assert led[-1].members == MANY + 1
     assert led[-1].leader.startswith(f"{INSTANCE}-")
@@ -44,11 +44,11 @@ def test_static_member_returns_without_a_generation_and_to_its_partitions(kafka:
     with Bellwether(kafka, [group]), Flock(kafka.bootstrap) as flock:
         members = [flock.member(kind, group, [group], instance=f"instance-{i}", session_ms=30_000) for i in range(3)]
         before = wait_settled(members, every, spread=0)
-        generation = last_round(kafka, group).generation
+        generation = last_rebalance(kafka, group).generation
         members[0].stop()
         members[0].start()
         assert wait_settled(members, every, spread=0) == before
-        assert not rounds(kafka, group, after=generation)
+        assert not rebalances(kafka, group, after=generation)
 
 
 def test_killed_bellwether_returns_to_lead_and_no_member_notices(kafka: KafkaCluster) -> None:
@@ -59,12 +59,12 @@ def test_killed_bellwether_returns_to_lead_and_no_member_notices(kafka: KafkaClu
     with Bellwether(kafka, [group], options=unhurried) as lead, Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"]) for _ in range(2)]
         before = wait_settled(members, every, spread=0)
-        generation = last_round(kafka, group).generation
+        generation = last_rebalance(kafka, group).generation
         seen = [len(member.events) for member in members]
         lead.kill()
         lead.start()
         lead.wait_for_words(RETURNED, limit_s=60)
-        assert not rounds(kafka, group, after=generation)
+        assert not rebalances(kafka, group, after=generation)
         assert [len(member.events) for member in members] == seen
 
         kafka.add_partitions(group, 9)
@@ -73,7 +73,7 @@ def test_killed_bellwether_returns_to_lead_and_no_member_notices(kafka: KafkaClu
         newcomer = flock.member("confluent", group, [group], ["cooperative-sticky"])
         after = wait_settled([*members, newcomer], every, spread=0)
         assert sum(before[tp] is not after[tp] for tp in every) == 3, "only what the newcomer gets has moved"
-        assert last_round(kafka, group).leader.startswith(f"{INSTANCE}-")
+        assert last_rebalance(kafka, group).leader.startswith(f"{INSTANCE}-")
 
 
 def test_member_whose_bytes_make_no_sense_degrades_alone(kafka: KafkaCluster) -> None:
@@ -83,12 +83,12 @@ def test_member_whose_bytes_make_no_sense_degrades_alone(kafka: KafkaCluster) ->
         members: list[Member] = [flock.member("java", group, [group], ["range"]) for _ in range(2)]
         wait_settled(members, partitions_of({group: 4}), spread=0)
         with RawMember(kafka.bootstrap, group, [("range", _undecodable(group))]) as odd:
-            given = ConsumerProtocolAssignment.decode(odd.round())
+            given = ConsumerProtocolAssignment.decode(odd.rebalance())
             assert given.partitions == (), "well-formed, and nothing in it"
             owners = wait_settled(members, partitions_of({group: 4}), spread=0)
             assert set(owners.values()) == set(members)
             assert odd.heartbeat(), "it stays a member"
-            assert last_round(kafka, group).leader.startswith(f"{INSTANCE}-")
+            assert last_rebalance(kafka, group).leader.startswith(f"{INSTANCE}-")
             lead.wait_for_words(odd.member_id)
         wait_settled(members, partitions_of({group: 4}), spread=0)
         assert not [error for member in members for error in member.errors]

@@ -24,12 +24,12 @@ from tests.interop.support.members import (
     why_unavailable,
 )
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 LIFE_TIMEOUT_S = 480  # a bound on hanging; each step has its own, and forty clients share the machine
 # "00 00 | 00 00 00 00 | ff ff ff ff": a version, no topics, null userData.
 SHORTEST_ASSIGNMENT = 10
-VOID = "SYNC was answered with REBALANCE_IN_PROGRESS"
+OUTDATED = "SYNC was answered with REBALANCE_IN_PROGRESS"
 
 
 def missing(group: GroupKind) -> str | None:
@@ -111,13 +111,13 @@ class Life:
         self._settle("new topic")
 
     def _was_led_throughout(self) -> None:
-        led = rounds(self._cluster, self._group.name)
+        led = rebalances(self._cluster, self._group.name)
         strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
         assert not strangers, f"somebody else led: {strangers}"
 
         def silent() -> list[int]:
             recorded = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}
-            return [r.generation for r in led if r.members > 1 and r.generation not in recorded | self._void()]
+            return [r.generation for r in led if r.members > 1 and r.generation not in recorded | self._outdated()]
 
         wait_until(lambda: not silent(), 30, lambda: f"generations led without a decision record: {silent()}")
         described = describe(self._cluster.bootstrap, self._group.name)
@@ -128,10 +128,10 @@ class Life:
         if set(self._group.kinds) == {"java"}:
             assert not [error for member in everybody for error in member.errors]
 
-    def _void(self) -> set[int]:
+    def _outdated(self) -> set[int]:
         """Generations whose plan the broker received and never handed out: it logs a plan before it has stored it, and
         answers everybody with REBALANCE_IN_PROGRESS where a member joins or leaves meanwhile."""
-        entries = self._lead.log("membership", group=self._group.name, what="REJOINING", reason=VOID)
+        entries = self._lead.log("membership", group=self._group.name, what="REJOINING", reason=OUTDATED)
         return {entry["generation"] for entry in entries}
 
     def _add(self, number: int, *, mortal: bool = False) -> Member:
@@ -146,5 +146,5 @@ class Life:
             # Range spreads each topic by itself, the others all of them together.
             return wait_settled(self._members, partitions_of(self._counts), spread=len(self._counts))
         except AssertionError as unsettled:
-            said = self._lead.said_of(self._group.name)
-            raise AssertionError(f"{self._group.name}, {step}: {unsettled}\nbellwether:\n{said}") from None
+            message = self._lead.log_of(self._group.name)
+            raise AssertionError(f"{self._group.name}, {step}: {unsettled}\nbellwether:\n{message}") from None

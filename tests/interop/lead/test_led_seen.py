@@ -7,7 +7,7 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.page import Page, served
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 pytestmark = pytest.mark.broker
 
@@ -29,7 +29,7 @@ def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> Non
         members = [flock.member("confluent", group, [group], ["range"], rack="az1") for _ in range(2)]
         wait_settled(members, partitions_of({group: 6}))
         wait_until(lambda: page.held() == names, LIMIT_S, process.tail)
-        before = rounds(kafka, group)
+        before = rebalances(kafka, group)
         process.stop()
         process.start()
         wait_until(lambda: page.row().get("leading") is True, LIMIT_S, process.tail)
@@ -39,7 +39,7 @@ def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> Non
         series = page.series()
         assert (series["members"], series["unowned_partitions"], series["group_leading"]) == (2, 0, 1)
         assert {"lag_records", "lag_unknown_partitions", "lag_timestamp_seconds"} <= series.keys()
-        assert rounds(kafka, group) == before, "nothing was planned"
+        assert rebalances(kafka, group) == before, "nothing was planned"
         assert not page.get("/decisions")
 
         kafka.add_partitions(group, 9)

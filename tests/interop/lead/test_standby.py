@@ -10,12 +10,12 @@ import pytest
 from bellwether_kafka.coordinator.control.topic import read_all
 from tests.interop.support.bellwether import Ended, run_to_end
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instances import InstanceSet, LeaderPlace, strangers
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import last_round, rounds
-from tests.interop.support.sidecars import Seat, SidecarSet, strangers
+from tests.interop.support.rebalances import last_rebalance, rebalances
 from tests.measure.failover import SETTLE_S, Stage, Trials
-from tests.measure.kill_points import OPTIONS, killed, ordinary_round
+from tests.measure.kill_points import OPTIONS, killed, plain_rebalance
 from tests.measure.kill_points import PARTITIONS as POINT_PARTITIONS
 from tests.measure.kill_points import TOPIC as POINT_TOPIC
 
@@ -30,11 +30,11 @@ HAND_OVER_S_MAX = 2.0
 def stage(kafka: KafkaCluster) -> Iterator[Stage]:
     kafka.create_topic(TOPIC, 12)
     with (
-        SidecarSet(kafka, [GROUP], CONTROL, options=OPTIONS) as sidecars,
+        InstanceSet(kafka, [GROUP], CONTROL, options=OPTIONS) as instances,
         Flock(kafka.bootstrap) as flock,
-        Seat(kafka.bootstrap, GROUP) as seat,
+        LeaderPlace(kafka.bootstrap, GROUP) as member_entry,
     ):
-        yield Stage(kafka, sidecars, flock, seat)
+        yield Stage(kafka, instances, flock, member_entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def test_a_drain_hands_the_lead_over(stage: Stage, operator: Operator) -> None:
     trials = Trials("drained", HAND_OVER_S_MAX)
     stage.drained(trials)
     assert trials.passed(), trials
-    holder = stage.seat.holder
+    holder = stage.member_entry.holder
     assert "hands its groups over" in operator.orders("drain").stdout
-    stage.seat.next_holder(holder, 10)
+    stage.member_entry.next_holder(holder, 10)
 
 
 def test_a_paused_leader_wakes_up_as_a_standby(stage: Stage) -> None:
@@ -88,21 +88,21 @@ def test_a_rolling_restart_costs_no_rebalance(stage: Stage) -> None:
     assert trials.passed(), trials
 
 
-def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
-    generation = last_round(kafka, GROUP).generation
+def test_orders_are_carried_out_and_outlive_the_leader(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
+    generation = last_rebalance(kafka, GROUP).generation
     operator.orders("rebalance", GROUP, "--reason", "test")
-    wait_until(lambda: bool(rounds(kafka, GROUP, generation)), 20, stage.sidecars.tails)
+    wait_until(lambda: bool(rebalances(kafka, GROUP, generation)), 20, stage.instances.tails)
     stage.settle()
     control = read_all(kafka.client_config("admin", "admin"), CONTROL, 10)
     assert f"rebalance/{GROUP}" not in control, "withdrawn by whoever began it"
 
     operator.orders("leave", GROUP, "--for", "10m", "--reason", "offset reset")
-    wait_until(lambda: last_round(kafka, GROUP).leader.startswith(f"{GROUP}-java"), 20, stage.sidecars.tails)
+    wait_until(lambda: last_rebalance(kafka, GROUP).leader.startswith(f"{GROUP}-java"), 20, stage.instances.tails)
     stage.settle()
     assert "has ordered leave of 'failover' (offset reset)" in operator.orders("orders").stdout
-    restarted = stage.sidecars.processes[0]
+    restarted = stage.instances.processes[0]
     restarted.stop()
-    stage.sidecars.start(restarted)
+    stage.instances.start(restarted)
     wait_until(
         lambda: (
             bool(restarted.log("orders_in_force")) and "offset reset" in restarted.log("orders_in_force")[-1]["leave"]
@@ -110,29 +110,29 @@ def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaClus
         20,
         restarted.tail,
     )
-    assert not strangers_of_ours(kafka), "it stays out although it has just come"
+    assert not strangers_of_own(kafka), "it stays out although it has just come"
     operator.orders("resume", GROUP)
     assert "offset reset" not in operator.orders("orders").stdout
 
 
-def strangers_of_ours(kafka: KafkaCluster) -> list[str]:
+def strangers_of_own(kafka: KafkaCluster) -> list[str]:
     """Members of the group under our instance id."""
     return [m.member_id for m in describe(kafka.bootstrap, GROUP).members if m.instance_id is not None]
 
 
 @pytest.mark.parametrize("point", ["deciding", "before-sync"])
-def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_promised(
+def test_an_instance_killed_between_join_and_sync_stalls_the_group_no_longer_than_promised(
     kafka: KafkaCluster, point: str, request: pytest.FixtureRequest
 ) -> None:
     kafka.ensure_topic(POINT_TOPIC, POINT_PARTITIONS)
     with Flock(kafka.bootstrap) as flock:
-        ordinary_s = ordinary_round(kafka, flock, f"points-{point}-ordinary")
+        ordinary_s = plain_rebalance(kafka, flock, f"points-{point}-ordinary")
         outcome = killed(kafka, flock, point, ordinary_s, standby=False)
     assert outcome.passed, outcome
 
 
 @pytest.mark.proof  # one death of many that `kill_points` tries
-def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> None:
+def test_a_bug_of_bellwethers_hands_the_group_to_the_standby(kafka: KafkaCluster) -> None:
     kafka.ensure_topic(POINT_TOPIC, POINT_PARTITIONS)
     with Flock(kafka.bootstrap) as flock:
         outcome = killed(kafka, flock, "deciding", SETTLE_S, standby=True, how="break")

@@ -8,7 +8,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, wait_until
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 pytestmark = pytest.mark.broker
 
@@ -33,14 +33,14 @@ def test_static_member_that_returns_with_one_more_topic_gets_it_soon(kafka: Kafk
         members = {instance: started(instance, first) for instance in ("one", "two")}
         wait_until(lambda: owned(first) == PARTITIONS, 60, bellwether.tail)
         time.sleep(5)  # nothing is left to hand over
-        before = len(rounds(kafka, group))
+        before = len(rebalances(kafka, group))
         for number in range(RESTARTS):
             instance = ("one", "two")[number % 2]
             members[instance].kill()
             members[instance] = started(instance, first)
             wait_until(lambda: owned(first) == PARTITIONS, 30, bellwether.tail)
         time.sleep(12)
-        assert len(rounds(kafka, group)) == before, "an ordinary restart is no reason to rebalance"
+        assert len(rebalances(kafka, group)) == before, "an ordinary restart is no reason to rebalance"
         members["one"].kill()
         members["one"] = started("one", first, second)
         wait_until(lambda: owned(second) == PARTITIONS, OWNED_WITHIN_S, bellwether.tail)

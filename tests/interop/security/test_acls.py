@@ -20,7 +20,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import last_round, rounds
+from tests.interop.support.rebalances import last_rebalance, rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import topology_of
 
@@ -50,7 +50,7 @@ class Right:
         return f"{self.operation.name} {named}" if self.prefix else f"{self.operation.name} {named}'"
 
 
-class Stand:
+class Testbed:
     """One broker, a user per feature, and an application that may do everything."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -88,23 +88,23 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
+def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     try:
         java()
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no real broker")
     users = {name: name for name in ("application", *FEATURES)}
     with KafkaCluster(nodes=1, racks=("az1",), users=users) as cluster:
-        yield Stand(cluster)
+        yield Testbed(cluster)
 
 
 class Resting:
     """Two members at rest in a group and topic of this name; a context manager."""
 
-    def __init__(self, stand: Stand, group: str) -> None:
-        self._cluster, self._flock, self.group = stand.cluster, Flock(stand.cluster.bootstrap), group
-        stand.cluster.create_topic(group, PARTITIONS)
-        self.members = [stand.member(self._flock, group) for _ in range(2)]
+    def __init__(self, testbed: Testbed, group: str) -> None:
+        self._cluster, self._flock, self.group = testbed.cluster, Flock(testbed.cluster.bootstrap), group
+        testbed.cluster.create_topic(group, PARTITIONS)
+        self.members = [testbed.member(self._flock, group) for _ in range(2)]
 
     def __enter__(self) -> Self:
         self.settled()
@@ -118,48 +118,50 @@ class Resting:
 
     def seen(self) -> object:
         events = [[(event.kind, event.partitions) for event in member.events] for member in self.members]
-        return events, rounds(self._cluster, self.group)
+        return events, rebalances(self._cluster, self.group)
 
     def led_by_bellwether(self) -> bool:
-        return last_round(self._cluster, self.group).leader.startswith("bellwether-")
+        return last_rebalance(self._cluster, self.group).leader.startswith("bellwether-")
 
 
-def says(process: Bellwether, right: Right) -> None:
+def reports(process: Bellwether, right: Right) -> None:
     """Waits for the one sentence that names the right and what to do about it."""
 
-    def said() -> bool:
+    def message() -> bool:
         return any(right.words in line and "grant" in line for line in process.text().splitlines())
 
-    wait_until(said, LIMIT_S, lambda: f"nothing about {right.words}:\n{process.tail()}")
+    wait_until(message, LIMIT_S, lambda: f"nothing about {right.words}:\n{process.tail()}")
     assert not [line for line in process.text().splitlines() if "Traceback" in line]
 
 
 def without_each(
-    stand: Stand, user: str, resting: Resting, rights: Sequence[Right], options: Mapping[str, Any], **settings: Any
+    testbed: Testbed, user: str, resting: Resting, rights: Sequence[Right], options: Mapping[str, Any], **settings: Any
 ) -> None:
     """Starts the feature with no right, then with one after another; each time the next one is missed by name."""
     before = resting.seen()
     for right in rights:
-        process = stand.bellwether(user, resting.group, options, **settings)
+        process = testbed.bellwether(user, resting.group, options, **settings)
         try:
             process.start(wait=False)
-            says(process, right)
+            reports(process, right)
         finally:
             process.__exit__(None, None, None)
         assert resting.seen() == before, f"without {right.words} the group was disturbed"
-        stand.grant(user, right)
+        testbed.grant(user, right)
 
 
 def base(group: str) -> tuple[Right, Right]:
     return Right(READ, GROUP, group), Right(DESCRIBE, TOPIC, group)
 
 
-def test_observe(stand: Stand) -> None:
+def test_observe(testbed: Testbed) -> None:
     group, options = "acl-observe", {"mode": "observe"}
-    with Resting(stand, group) as resting:
-        without_each(stand, "observe", resting, (Right(DESCRIBE, GROUP, group), Right(DESCRIBE, TOPIC, group)), options)
+    with Resting(testbed, group) as resting:
+        without_each(
+            testbed, "observe", resting, (Right(DESCRIBE, GROUP, group), Right(DESCRIBE, TOPIC, group)), options
+        )
         before = resting.seen()
-        process = stand.bellwether("observe", group, options)
+        process = testbed.bellwether("observe", group, options)
         try:
             process.start(wait=False)
             wait_until(
@@ -170,19 +172,19 @@ def test_observe(stand: Stand) -> None:
         assert resting.seen() == before
 
 
-def test_lead_and_take_over(stand: Stand) -> None:
+def test_lead_and_take_over(testbed: Testbed) -> None:
     group, options = "acl-take-over", TAKE_OVER
-    with Resting(stand, group) as resting:
-        without_each(stand, "take-over", resting, base(group), options)
-        with stand.bellwether("take-over", group, options) as process:
+    with Resting(testbed, group) as resting:
+        without_each(testbed, "take-over", resting, base(group), options)
+        with testbed.bellwether("take-over", group, options) as process:
             wait_until(resting.led_by_bellwether, LIMIT_S, process.tail)
             resting.settled()
 
 
-def test_lead_an_application(stand: Stand, tmp_path: Path) -> None:
+def test_lead_an_application(testbed: Testbed, tmp_path: Path) -> None:
     group = "acl-streams"
     for topic in (f"{group}-in", f"{group}-out"):
-        stand.cluster.create_topic(topic, PARTITIONS)
+        testbed.cluster.create_topic(topic, PARTITIONS)
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required username='application'"
     login = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -194,86 +196,86 @@ def test_lead_an_application(stand: Stand, tmp_path: Path) -> None:
     file.write_text(write_topology(topology_of(application)))
     options = {"kind": "streams", "topology": str(file), "topology_attested": True}
     # Its leader creates what is missing, so without CREATE it steps aside, and Java creates and leads.
-    stand.grant("streams", Right(READ, GROUP, group), Right(DESCRIBE, TOPIC, group, prefix=True))
+    testbed.grant("streams", Right(READ, GROUP, group), Right(DESCRIBE, TOPIC, group, prefix=True))
     create = Right(CREATE, TOPIC, group, prefix=True)
-    with StreamsApp(stand.cluster, application) as app:
-        with stand.bellwether("streams", group, options) as process:
+    with StreamsApp(testbed.cluster, application) as app:
+        with testbed.bellwether("streams", group, options) as process:
             app.add("one")
-            says(process, create)
+            reports(process, create)
             app.wait_settled(limit_s=120)
         app.instances["one"].stop()
-    stand.grant("streams", create)
-    for topic in stand.cluster.admin.list_topics(timeout=10).topics:
+    testbed.grant("streams", create)
+    for topic in testbed.cluster.admin.list_topics(timeout=10).topics:
         if topic.startswith(f"{group}-") and topic not in (f"{group}-in", f"{group}-out"):
-            stand.cluster.admin.delete_topics([topic])[topic].result(timeout=30)
-    with StreamsApp(stand.cluster, application) as app, stand.bellwether("streams", group, options) as process:
-        before = last_round(stand.cluster, group).generation
+            testbed.cluster.admin.delete_topics([topic])[topic].result(timeout=30)
+    with StreamsApp(testbed.cluster, application) as app, testbed.bellwether("streams", group, options) as process:
+        before = last_rebalance(testbed.cluster, group).generation
         app.add("one")
         app.wait_settled(limit_s=120)
-        led = [r for r in rounds(stand.cluster, group, before) if r.members > 1]
+        led = [r for r in rebalances(testbed.cluster, group, before) if r.members > 1]
         assert led, process.tail()
         assert all(r.leader.startswith("bellwether-") for r in led), process.tail()
 
 
-def test_assist(stand: Stand) -> None:
+def test_assist(testbed: Testbed) -> None:
     group, options = "acl-assist", {"mode": "assist", "client_ids_unique": True}
-    with Resting(stand, group) as resting:
-        without_each(stand, "assist", resting, [Right(READ, GROUP, group)], options)
-        process = stand.bellwether("assist", group, options)
+    with Resting(testbed, group) as resting:
+        without_each(testbed, "assist", resting, [Right(READ, GROUP, group)], options)
+        process = testbed.bellwether("assist", group, options)
         try:
             process.start(wait=False)
             wait_until(lambda: bool(process.log("online_conversion")), LIMIT_S, process.tail)
-            with Flock(stand.cluster.bootstrap) as flock:
-                ghost = stand.member(flock, group, **{"client.id": "twin"})
+            with Flock(testbed.cluster.bootstrap) as flock:
+                ghost = testbed.member(flock, group, **{"client.id": "twin"})
                 wait_settled([*resting.members, ghost], partitions_of({group: PARTITIONS}))
                 wait_until(lambda: bool(ghost.owned()), LIMIT_S, process.tail)
                 ghost.kill()
-                twin = stand.member(flock, group, **{"client.id": "twin"})
+                twin = testbed.member(flock, group, **{"client.id": "twin"})
                 wait_until(lambda: bool(process.log("ghosts", what="GHOST")), LIMIT_S, process.tail)
                 wait_settled([*resting.members, twin], partitions_of({group: PARTITIONS}))
         finally:
             process.__exit__(None, None, None)
 
 
-def test_control_topic_and_standby(stand: Stand) -> None:
+def test_control_topic_and_standby(testbed: Testbed) -> None:
     group, control = "acl-control", "acl-control-orders"
     settings = {"control_topic": control, "standby": True}
     options = TAKE_OVER
-    stand.grant("control", *base(group))
-    with Resting(stand, group) as resting:
+    testbed.grant("control", *base(group))
+    with Resting(testbed, group) as resting:
         rights = [Right(CREATE, TOPIC, control), Right(READ, TOPIC, control), Right(WRITE, TOPIC, control)]
-        without_each(stand, "control", resting, rights, options, **settings)
-        with stand.bellwether("control", group, options, sidecar_id="one", **settings) as process:
+        without_each(testbed, "control", resting, rights, options, **settings)
+        with testbed.bellwether("control", group, options, instance_name="one", **settings) as process:
             wait_until(resting.led_by_bellwether, LIMIT_S, process.tail)
             resting.settled()
 
 
-def test_events(stand: Stand) -> None:
+def test_events(testbed: Testbed) -> None:
     group, topic = "acl-events", "acl-events-out"
-    stand.grant("events", *base(group))
-    stand.cluster.create_topic(topic, 1)
+    testbed.grant("events", *base(group))
+    testbed.cluster.create_topic(topic, 1)
     options = TAKE_OVER
-    with Resting(stand, group) as resting:
-        with stand.bellwether("events", group, options, events={"topic": topic}) as process:
-            says(process, Right(WRITE, TOPIC, topic))
+    with Resting(testbed, group) as resting:
+        with testbed.bellwether("events", group, options, events={"topic": topic}) as process:
+            reports(process, Right(WRITE, TOPIC, topic))
             wait_until(resting.led_by_bellwether, LIMIT_S, process.tail)
             resting.settled()
-        stand.grant("events", Right(WRITE, TOPIC, topic))
-        with stand.bellwether("events", group, options, events={"topic": topic}) as process:
-            wait_until(lambda: stand.written(topic) > 0, LIMIT_S, process.tail)
+        testbed.grant("events", Right(WRITE, TOPIC, topic))
+        with testbed.bellwether("events", group, options, events={"topic": topic}) as process:
+            wait_until(lambda: testbed.written(topic) > 0, LIMIT_S, process.tail)
 
 
-def test_weights(stand: Stand) -> None:
+def test_weights(testbed: Testbed) -> None:
     group, topic = "acl-weights", "acl-weights-in"
-    stand.grant("weights", Right(DESCRIBE, GROUP, group), Right(DESCRIBE, TOPIC, group))
-    stand.cluster.create_topic(topic, 1)
+    testbed.grant("weights", Right(DESCRIBE, GROUP, group), Right(DESCRIBE, TOPIC, group))
+    testbed.cluster.create_topic(topic, 1)
     right = Right(READ, TOPIC, topic)
-    with Resting(stand, group) as resting:
-        without_each(stand, "weights", resting, [right], {"mode": "observe"}, weights={"topic": topic})
-    producer = Producer(stand.login("application"))
+    with Resting(testbed, group) as resting:
+        without_each(testbed, "weights", resting, [right], {"mode": "observe"}, weights={"topic": topic})
+    producer = Producer(testbed.login("application"))
     producer.produce(topic, b"no weight", b"acl-weights-0")
     producer.flush(30)
-    reader = WeightReader(stand.login("weights"), WeightSettings(topic=topic))
+    reader = WeightReader(testbed.login("weights"), WeightSettings(topic=topic))
     reader.start()
     try:
         wait_until(lambda: reader.refused.total() > 0, LIMIT_S, lambda: "the topic was not read")

@@ -14,9 +14,9 @@ from tests.conftest import missing_tool
 from tests.interop.security.test_lead_refusals import refused, run
 from tests.interop.security.test_lead_secured import renewals
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.kdc import CLIENT, SERVICE, Kdc, KerberosCluster, kdc, kerberos_cluster, missing_program
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
-from tests.interop.support.sidecar import Sidecar
 
 pytestmark = [pytest.mark.proof, pytest.mark.broker, pytest.mark.timeout(300)]
 
@@ -77,7 +77,7 @@ def test_a_group_is_led_by_kerberos_and_logins_are_renewed(realm: Realm, how: st
     config = MembershipConfig(
         group_id=group, instance_id="bellwether", coalesce_ms=600, watch_interval_ms=500, subscribes=True
     )
-    with Sidecar(login, config) as led, Flock(realm.kafka.bootstrap) as flock:
+    with InstanceHarness(login, config) as led, Flock(realm.kafka.bootstrap) as flock:
         led.wait_for(State.STABLE, LIMIT_S)
         own = login if how == "keytab" else login | {"sasl.kerberos.min.time.before.relogin": "0"}
         member = flock.member("confluent", group, [group], more=as_properties(own))

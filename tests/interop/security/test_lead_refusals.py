@@ -14,20 +14,20 @@ from tests.interop.support.bellwether import Bellwether, Ended, run_to_end, toml
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import RawMember
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 EXIT_CONFIG = 2
 
 
 def refused(ended: Ended, *words: str) -> None:
     """The run ended with exit code 2 and exactly one line for people, which holds these words."""
-    said = [line for line in ended.text.splitlines() if line and not line.startswith("{")]
+    message = [line for line in ended.text.splitlines() if line and not line.startswith("{")]
     assert ended.code == EXIT_CONFIG, ended.text
     assert "Traceback" not in ended.text
-    assert len(said) == 1, said
-    assert said[0].endswith("."), said
-    missing = [word for word in words if word not in said[0]]
-    assert not missing, f"{missing} not in: {said[0]}"
+    assert len(message) == 1, message
+    assert message[0].endswith("."), message
+    missing = [word for word in words if word not in message[0]]
+    assert not missing, f"{missing} not in: {message[0]}"
 
 
 def run(tmp_path: Path, kafka: Mapping[str, str], group: Mapping[str, Any], **settings: Any) -> Ended:
@@ -53,7 +53,7 @@ class Undisturbed:
     def _seen(self) -> object:
         group = self._members[0].group
         events = [[(event.kind, event.partitions) for event in member.events] for member in self._members]
-        return events, rounds(self._cluster, group)
+        return events, rebalances(self._cluster, group)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_p
 
 def test_group_that_is_no_consumer_group_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
     with RawMember(kafka.bootstrap, "refused-connect", [("compatible", b"x")], protocol_type="connect") as worker:
-        worker.round()
+        worker.rebalance()
         refused(run(tmp_path, plain(kafka), {"name": "refused-connect"}), "refused-connect", "connect")
         assert worker.heartbeat(), "its generation still stands"
 

@@ -16,10 +16,10 @@ from tests.interop.security.test_lead_refusals import EXIT_CONFIG, plain, refuse
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_rival
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import rounds
-from tests.interop.support.sidecar import Sidecar
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.tls import Authority, TlsCluster, tls_cluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
@@ -74,7 +74,7 @@ def config(group: str) -> MembershipConfig:
 def test_a_group_is_led_over_tls(tls: TlsCluster) -> None:
     tls.create_topic("secured", 4)
     properties = tls.client_config("", "")
-    with Sidecar(properties, config("secured")) as led, Flock(tls.bootstrap) as flock:
+    with InstanceHarness(properties, config("secured")) as led, Flock(tls.bootstrap) as flock:
         led.wait_for(State.STABLE)
         more = as_properties({name: value for name, value in properties.items() if name != "log_level"})
         wait_settled([flock.member("confluent", "secured", ["secured"], more=more)], partitions_of({"secured": 4}))
@@ -82,11 +82,13 @@ def test_a_group_is_led_over_tls(tls: TlsCluster) -> None:
 
 
 @contextmanager
-def leading(tls: TlsCluster, login: Mapping[str, str], group: str) -> Iterator[tuple[Sidecar, Callable[[], object]]]:
+def leading(
+    tls: TlsCluster, login: Mapping[str, str], group: str
+) -> Iterator[tuple[InstanceHarness, Callable[[], object]]]:
     """A sidecar and a member of another client library that log in by the very same properties, in a group with four
     partitions; the function waits until the member owns them all, and returns the owners."""
     tls.create_topic(group, 4)
-    with Sidecar(login, config(group)) as led, Flock(tls.bootstrap) as flock:
+    with InstanceHarness(login, config(group)) as led, Flock(tls.bootstrap) as flock:
         led.wait_for(State.STABLE, LIMIT_S)
         member = flock.member("confluent", group, [group], more=as_properties(login))
 
@@ -121,7 +123,7 @@ def test_logins_are_renewed_while_a_group_is_led(
         assert settled() == owners
 
 
-def renewals(led: Sidecar, seen: dict[int, set[float]]) -> int:
+def renewals(led: InstanceHarness, seen: dict[int, set[float]]) -> int:
     """The most logins after the first that one open connection has had. `seen`: when each connection logged in."""
     (runner,) = led.service.runners.values()
     for connection in list(runner._transport._connections._conns.values()):
@@ -140,27 +142,27 @@ def test_nothing_secret_is_ever_written(
     group = f"hushed-{mechanism}"
     tls.create_topic(group, 4)
     login = from_files(logins[mechanism], tmp_path)
-    said: list[str] = []
+    message: list[str] = []
     led = Bellwether(tls, [group], login=login, log_level="debug")
     led.start(wait=False)
     try:
         wait_until(lambda: bool(led.log("membership", what="LEADING")), LIMIT_S, led.tail)
     finally:
         led.__exit__(None, None, None)
-        said.append(led.text())
+        message.append(led.text())
     path = tmp_path / "bellwether.toml"
     path.write_text(toml(login, [{"name": group}], http_address=""))
     for command in ("doctor", "describe", "groups", "plan"):
         about = [] if command == "groups" else [group]
-        said.append(run_to_end([command, *about, "--config", str(path)]).text)
+        message.append(run_to_end([command, *about, "--config", str(path)]).text)
     for name in ("sasl.password", "ssl.key.password"):
         if f"{name}.file" in login:
             (tmp_path / "wrong").write_text(f"{SECRET}-wrong")
             wrong = login | {f"{name}.file": str(tmp_path / "wrong")}
             ended = run(tmp_path, wrong, {"name": group}, log_level="debug")
             assert ended.code == EXIT_CONFIG, ended.text
-            said.append(ended.text)
-    everything = "\n".join(said)
+            message.append(ended.text)
+    everything = "\n".join(message)
     assert group in everything
     for form in forms_of(SECRET):
         assert form not in everything, f"{form} was written"
@@ -205,7 +207,7 @@ def test_wrong_tls_material_is_a_sentence(tls: TlsCluster, tmp_path: Path) -> No
     refused(run(tmp_path, right | both, group), "ssl.certificate.location or ssl.key.location")
 
 
-def test_a_group_without_room_for_us_is_a_sentence(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_group_without_room_for_bellwether_is_a_sentence(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     try:
         java()
     except MissingToolError as missing:
@@ -217,7 +219,7 @@ def test_a_group_without_room_for_us_is_a_sentence(request: pytest.FixtureReques
         # Where a member might lead after the unknown leader, and no table can grow, no take-over begins.
         without_rival(kafka, members, "crowded", partitions_of({"crowded": 4}), leader_too=True)
         owners = wait_settled(members, partitions_of({"crowded": 4}))
-        before = rounds(kafka, "crowded")
+        before = rebalances(kafka, "crowded")
         refused(run(tmp_path, plain(kafka), {"name": "crowded", "adopt": "take-over"}), "crowded", "group.max.size")
         assert wait_settled(members, partitions_of({"crowded": 4})) == owners
-        assert rounds(kafka, "crowded") == before
+        assert rebalances(kafka, "crowded") == before

@@ -15,7 +15,7 @@ from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import java
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import describe
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import (
     application,
@@ -24,13 +24,13 @@ from tests.interop.support.streams_led import (
     generation_of,
     led,
     led_by_java,
-    telling,
+    sending,
 )
 from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
-SEVERAL_LOOKS_S = 12.0  # of ours into an empty group, in which we once made everything again
+SEVERAL_REFRESHES_S = 12.0  # of ours into an empty group, in which we once made everything again
 RETURN_S = 150
 # A slow machine may cost us a group that is led; what is shown here is what comes after.
 OPTIONS: dict[str, Any] = {"stores": "persistent", "session_timeout_ms": 10_000, **PATIENT_WITH_APPLICATIONS}
@@ -50,14 +50,14 @@ def internal_topics(kafka: KafkaCluster, app: Application) -> list[str]:
     return sorted(t for t in found if t.startswith(f"{app.application_id}-") and t.endswith(endings))
 
 
-def led_by_us(kafka: KafkaCluster, group: str) -> bool:
-    found = rounds(kafka, group)
+def led_by_bellwether(kafka: KafkaCluster, group: str) -> bool:
+    found = rebalances(kafka, group)
     return bool(found) and found[-1].leader.startswith(INSTANCE)
 
 
 def stop_and_forget(app: StreamsApp, name: str) -> None:
     """Stops an instance and deletes its local state, as the tool demands."""
-    assert app.instances[name].stop() == 0, app.tell()
+    assert app.instances[name].stop() == 0, app.send()
     shutil.rmtree(app.instances[name].home / "state")
 
 
@@ -72,10 +72,10 @@ def test_an_application_is_reset_as_an_operator_does_it(kafka: KafkaCluster, tmp
 
     with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
         load.produce(1_000)
-        with led(kafka, old, tmp_path, **OPTIONS) as lead, telling(lead, app):
+        with led(kafka, old, tmp_path, **OPTIONS) as lead, sending(lead, app):
             app.add("one")
             app.wait_settled()
-            wait_until(lambda: led_by_us(kafka, group), RETURN_S, app.tell)
+            wait_until(lambda: led_by_bellwether(kafka, group), RETURN_S, app.send)
             app.wait_counted(load.expected)
             ordered("leave", group)
             wait_until(lambda: not lead.is_member(group), 30, lead.tail)
@@ -87,10 +87,10 @@ def test_an_application_is_reset_as_an_operator_does_it(kafka: KafkaCluster, tmp
             wait_until(lambda: lead.is_member(group), 60, lead.tail)
             (noticed,) = lead.logged("application_reset")
             assert noticed["action"] == "nothing is made until members come"
-            time.sleep(SEVERAL_LOOKS_S)
+            time.sleep(SEVERAL_REFRESHES_S)
             assert internal_topics(kafka, old) == [], "topics of the old version were made again"
         app.application = new
-        with led(kafka, new, tmp_path, **OPTIONS) as lead, telling(lead, app):
+        with led(kafka, new, tmp_path, **OPTIONS) as lead, sending(lead, app):
             before = generation_of(kafka, group)
             app.start("one")
             app.wait_settled()
@@ -103,7 +103,7 @@ def test_an_application_is_reset_as_an_operator_does_it(kafka: KafkaCluster, tmp
         assert failures(app) == []
 
 
-def test_a_version_after_a_reset_that_nobody_told_us_of_is_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_a_version_after_a_reset_that_nobody_reported_is_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Nobody vouches for the file, nobody told us to leave, and the new version subscribes to the same topics."""
     old = application(kafka, "reset-untold", session_timeout_ms=SESSION_MS)
     new, group = replace(old, topology="v3"), old.application_id
@@ -111,10 +111,10 @@ def test_a_version_after_a_reset_that_nobody_told_us_of_is_left_to_java(kafka: K
     options = {**OPTIONS, "topology_attested": False}
     with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
         load.produce(1_000)
-        with led(kafka, old, tmp_path, **options) as lead, telling(lead, app):
+        with led(kafka, old, tmp_path, **options) as lead, sending(lead, app):
             app.add("one")
             app.wait_settled()
-            wait_until(lambda: led_by_us(kafka, group), RETURN_S, app.tell)
+            wait_until(lambda: led_by_bellwether(kafka, group), RETURN_S, app.send)
             stop_and_forget(app, "one")
             refused = reset(kafka, old)
             assert refused.returncode == 1, "we are a member of the group"
@@ -122,21 +122,21 @@ def test_a_version_after_a_reset_that_nobody_told_us_of_is_left_to_java(kafka: K
             done = reset(kafka, old, "--force")
             assert done.returncode == 0, done.stdout + done.stderr
             wait_until(lambda: lead.is_member(group), 60, lead.tail)
-            time.sleep(SEVERAL_LOOKS_S)
+            time.sleep(SEVERAL_REFRESHES_S)
             assert internal_topics(kafka, old) == [], "topics of the old version were made again"
             before = generation_of(kafka, group)
             app.application = new
             app.start("one")
-            wait_until(lambda: led_by_java(kafka, group, before), RETURN_S, app.tell)
+            wait_until(lambda: led_by_java(kafka, group, before), RETURN_S, app.send)
             app.wait_settled()
             app.wait_counted(load.expected)
             reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
             assert "are gone, as after a reset" in reasons[0], reasons
             (contradicted,) = lead.logged("topology_contradicted", 60)
             assert "in the topology file" in contradicted["reason"]
-            assert not led_by_us(kafka, group), "it was led by the old topology"
-        with led(kafka, new, tmp_path, **options) as lead, telling(lead, app):
-            wait_until(lambda: led_by_us(kafka, group), RETURN_S, app.tell)
+            assert not led_by_bellwether(kafka, group), "it was led by the old topology"
+        with led(kafka, new, tmp_path, **options) as lead, sending(lead, app):
+            wait_until(lambda: led_by_bellwether(kafka, group), RETURN_S, app.send)
             app.wait_settled()
             load.produce(500)
             app.wait_counted(load.expected, exactly_once=False)

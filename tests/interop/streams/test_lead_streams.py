@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.planning.applications import load_application
 from bellwether_kafka.coordinator.settings.process import load as load_settings
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import wait_until
-from tests.interop.support.sidecar import Sidecar
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import (
     PARTITIONS,
@@ -23,8 +23,8 @@ from tests.interop.support.streams_led import (
     generation_of,
     led,
     led_by_java,
+    sending,
     strangers,
-    telling,
 )
 from tests.interop.support.streams_load import Load
 
@@ -42,7 +42,7 @@ def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaClu
         led(kafka, common, tmp_path, events=events) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=500) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(20_000)
         for name, rack in (("one", "az1"), ("two", "az2")):
@@ -80,7 +80,7 @@ def test_crashes_of_an_instance_and_of_bellwether_lose_nothing(
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=300) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(3_000)
         for name in ("one", "two"):
@@ -96,7 +96,7 @@ def test_crashes_of_an_instance_and_of_bellwether_lose_nothing(
 
         generation = generation_of(kafka, common.application_id)
         lead.kill()
-        wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.tell)
+        wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.send)
         app.wait_settled()
         load.stop()
         app.wait_counted(load.expected, exactly_once=guarantee != "at_least_once")
@@ -114,7 +114,7 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
         led(kafka, common, tmp_path, **options) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(1_000)
         app.add("one")
@@ -127,25 +127,25 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
         (group,) = settings.groups
         assert group.streams is not None
         applications = {group.name: load_application(group.streams)}
-        with Sidecar(settings.properties, *settings.memberships, applications=applications) as successor:
-            successor.wait_until(lambda: RETURNED in successor.said(NoteKind.LEADING), "the successor leads")
+        with InstanceHarness(settings.properties, *settings.memberships, applications=applications) as successor:
+            successor.wait_until(lambda: RETURNED in successor.message(NoteKind.LEADING), "the successor leads")
             assert app.wait_settled(quiet_s=3.0) == before
             assert generation_of(kafka, common.application_id) == generation
             app.instances["two"].kill()
-            wait_until(lambda: generation_of(kafka, common.application_id) > generation, 60, app.tell)
+            wait_until(lambda: generation_of(kafka, common.application_id) > generation, 60, app.send)
             app.wait_settled()
             assert strangers(kafka, common.application_id) == []
             app.wait_counted(load.expected, exactly_once=False)  # what "two" had not committed comes again
 
 
-def test_a_process_that_nobody_vouches_for_makes_java_lead(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_a_process_that_is_not_attested_makes_java_lead(kafka: KafkaCluster, tmp_path: Path) -> None:
     common = application(kafka, "lead-streams-doubt")
     create_internal_topics(kafka, common)
     with (
         led(kafka, common, tmp_path, topology_attested=False) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
@@ -169,7 +169,7 @@ def test_a_wrong_topology_file_leaves_the_application_to_java(kafka: KafkaCluste
         led(kafka, other, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")

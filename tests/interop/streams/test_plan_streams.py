@@ -10,9 +10,9 @@ from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.streams_app import Application, StreamsApp
-from tests.interop.support.streams_led import generation_of, settings_of, telling
+from tests.interop.support.streams_led import generation_of, sending, settings_of
 from tests.interop.support.streams_load import Load
-from tests.interop.test_plan_and_doctor import configured, told
+from tests.interop.test_plan_and_doctor import configured, reported
 
 SETTLE_S = 240
 
@@ -40,7 +40,7 @@ def test_the_plan_for_an_application_is_what_the_leader_then_does(kafka: KafkaCl
         Bellwether(kafka, [name], options=plain, control_topic=control, standby=True) as before,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(before, app),
+        sending(before, app),
     ):
         load.produce(1_000)
         for instance, rack in (("one", "az1"), ("two", "az2")):
@@ -50,12 +50,12 @@ def test_the_plan_for_an_application_is_what_the_leader_then_does(kafka: KafkaCl
         # What threads have of state is as old as their last JoinGroup, for a dry run too: have them say it again.
         generation = generation_of(kafka, name)
         ordered("rebalance", name, "--wait", "60")
-        wait_until(lambda: generation_of(kafka, name) > generation, 120, app.tell)
+        wait_until(lambda: generation_of(kafka, name) > generation, 120, app.send)
         app.wait_settled(spread=1, limit_s=SETTLE_S)
-        plan = told("plan", name, path)
+        plan = reported("plan", name, path)
         assert plan["moved"] == len(plan["moves"]) > 0
         assert plan["cross_rack"] == 0
-        explained = told("explain", name, path)
+        explained = reported("explain", name, path)
         assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
         assert all(e["stage"].startswith("placement by") for e in explained)
         with Bellwether(kafka, [name], options=racks, control_topic=control, standby=True) as after:

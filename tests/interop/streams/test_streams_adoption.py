@@ -9,9 +9,9 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.members import wait_until
-from tests.interop.support.rounds import last_round
+from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import app_without_rival, application, failures, led, telling
+from tests.interop.support.streams_led import app_without_rival, application, failures, led, sending
 from tests.interop.support.streams_load import Load
 from tests.measure.exactly_once_adoption import INSTANCES, Variant, adopt
 
@@ -29,8 +29,8 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
     common = application(kafka, "adopted-warm", standbys=1)
     group = common.application_id
 
-    def ours() -> bool:
-        return last_round(kafka, group).leader.startswith(INSTANCE)
+    def own() -> bool:
+        return last_rebalance(kafka, group).leader.startswith(INSTANCE)
 
     with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=300) as load:
         load.produce(3_000)
@@ -44,11 +44,11 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
             app_without_rival(kafka, app)
             before = app.owners()
             began_ms = now_ms()
-            with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
-                wait_until(ours, 60, app.tell)
+            with led(kafka, common, tmp_path, **options) as lead, sending(lead, app):
+                wait_until(own, 60, app.send)
                 assert app.wait_settled(quiet_s=1.0) == before
                 assert lead.stop() == 0
-                wait_until(lambda: not ours(), 60, app.tell)
+                wait_until(lambda: not own(), 60, app.send)
                 assert app.wait_settled(quiet_s=1.0) == before
             ended_ms = now_ms()
             line = app.timeline()
@@ -81,14 +81,14 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
         app.add("one")
         before = app.wait_settled()
         app.wait_counted(load.expected)
-        rested = last_round(kafka, group)
-        for told, reason in (
+        rested = last_rebalance(kafka, group)
+        for reported, reason in (
             (UNDECLARED, "processing.guarantee is not declared"),
             (IN_MEMORY, 'stores = "persistent" is not declared'),
             (EXACTLY_ONCE, "under exactly_once_v2 the removed leader would lose the local state"),
         ):
-            refuses(kafka, group, told, reason)
-            assert last_round(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
+            refuses(kafka, group, reported, reason)
+            assert last_rebalance(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
         insisted = {
             **EXACTLY_ONCE,
             "adopt": "take-over",
@@ -97,8 +97,8 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
             **PATIENT_WITH_APPLICATIONS,
         }
         options = {k: v for k, v in insisted.items() if k not in ("kind", "processing.guarantee")}
-        with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
-            wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, app.tell)
+        with led(kafka, common, tmp_path, **options) as lead, sending(lead, app):
+            wait_until(lambda: last_rebalance(kafka, group).leader.startswith(INSTANCE), 60, app.send)
             assert app.wait_settled(quiet_s=1.0) == before
             load.produce(1_000)
             app.wait_counted(load.expected)
@@ -114,27 +114,27 @@ def test_a_new_application_is_led_once_a_java_member_has_made_its_topics(kafka: 
         led(kafka, common, tmp_path, described=False, **options) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
         (refused, *_) = lead.logged("membership", limit_s=60, what="REFUSED")
         assert "instead of its bare name under StateChangelogTopics" in refused["reason"]
-        wait_until(lambda: last_round(kafka, common.application_id).leader.startswith(INSTANCE), 60, app.tell)
+        wait_until(lambda: last_rebalance(kafka, common.application_id).leader.startswith(INSTANCE), 60, app.send)
         app.wait_settled()
         load.produce(500)
         app.wait_counted(load.expected, exactly_once=False)  # what the removed leader had not committed comes again
         assert failures(app) == []
 
 
-def refuses(kafka: KafkaCluster, group: str, told: dict[str, str], reason: str) -> None:
+def refuses(kafka: KafkaCluster, group: str, reported: dict[str, str], reason: str) -> None:
     """A sidecar that may take over says why it does not, once it has seen the group at rest."""
-    sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over"})
+    instance = Bellwether(kafka, [group], options={**reported, "adopt": "take-over"})
     try:
-        sidecar.start(wait=False)
-        wait_until(lambda: f"not taken over: {reason}" in sidecar.text().replace('\\"', '"'), 60, sidecar.tail)
+        instance.start(wait=False)
+        wait_until(lambda: f"not taken over: {reason}" in instance.text().replace('\\"', '"'), 60, instance.tail)
     finally:
-        sidecar.__exit__(None, None, None)
+        instance.__exit__(None, None, None)
 
 
 @pytest.mark.timeout(420)

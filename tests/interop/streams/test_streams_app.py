@@ -91,27 +91,27 @@ def test_a_number_that_comes_after_a_higher_one_is_missing_until_then_and_late_a
                 expected = (seen, seen, missing, late)
                 return found is not None and (found.seen, found.distinct, found.missing, found.late) == expected
 
-            wait_until(counted, 30, lambda: f"{app.totals()}\n{app.tell()}")
+            wait_until(counted, 30, lambda: f"{app.totals()}\n{app.send()}")
 
         wait_counted(1, 2, 5, seen=3, missing=2, late=0)
         wait_counted(4, seen=4, missing=1, late=1)
         wait_counted(3, 6, seen=6, missing=0, late=2)
 
 
-def _told(t_ms: int, instance: str, event: str, **said: object) -> Happening:
-    return Happening(t_ms, instance, event, said)
+def _reported(t_ms: int, instance: str, event: str, **message: object) -> Happening:
+    return Happening(t_ms, instance, event, message)
 
 
 def test_a_timeline_knows_gaps_overlaps_and_moves() -> None:
     line = Timeline(
         (
-            _told(0, "a", "running", task="0_0"),
-            _told(0, "a", "running", task="0_1"),
-            _told(100, "a", "suspended", task="0_0"),
-            _told(160, "b", "running", task="0_0"),
-            _told(200, "b", "running", task="0_1"),
-            _told(210, "a", "killed"),
-            _told(300, "b", "ended"),
+            _reported(0, "a", "running", task="0_0"),
+            _reported(0, "a", "running", task="0_1"),
+            _reported(100, "a", "suspended", task="0_0"),
+            _reported(160, "b", "running", task="0_0"),
+            _reported(200, "b", "running", task="0_1"),
+            _reported(210, "a", "killed"),
+            _reported(300, "b", "ended"),
         )
     )
     assert line.unowned_ms(("0_0", "0_1", "0_2"), 50, 250) == {"0_0": 60, "0_1": 0, "0_2": 200}
@@ -122,9 +122,9 @@ def test_a_timeline_knows_gaps_overlaps_and_moves() -> None:
 
 def test_a_timeline_knows_who_came_back_later_than_its_session_lasts() -> None:
     def assigned(t_ms: int, instance: str, generation: int, *partitions: int) -> Happening:
-        return _told(t_ms, instance, "assigned", generation=generation, partitions=[["in", p] for p in partitions])
+        return _reported(t_ms, instance, "assigned", generation=generation, partitions=[["in", p] for p in partitions])
 
-    others = (_told(0, "a", "ended"), assigned(10, "b", 2, 0), assigned(11, "c", 2))
+    others = (_reported(0, "a", "ended"), assigned(10, "b", 2, 0), assigned(11, "c", 2))
     assert Timeline((*others, assigned(12, "a", 2))).late(0, 100) == []
     assert Timeline((*others, assigned(30, "a", 3, 0))).late(0, 100) == ["a"]
     assert Timeline((*others, assigned(30, "a", 3, 0))).late(1, 100) == []
@@ -133,7 +133,7 @@ def test_a_timeline_knows_who_came_back_later_than_its_session_lasts() -> None:
 
 def test_a_timeline_takes_only_long_pauses_for_stalls() -> None:
     def processed(t_ms: int, instance: str, tasks: Mapping[str, tuple[int, int, int]]) -> Happening:
-        return _told(t_ms, instance, "processed", tasks=tasks)
+        return _reported(t_ms, instance, "processed", tasks=tasks)
 
     line = Timeline(
         (
@@ -147,7 +147,7 @@ def test_a_timeline_takes_only_long_pauses_for_stalls() -> None:
     assert line.processed(0, 1_400) == {"0_0": 13}
 
 
-def test_totals_tell_lost_from_doubled() -> None:
+def test_totals_distinguish_lost_from_doubled() -> None:
     right = Totals(keys=2, seen=10, distinct=10, missing=0, digest=77, late=0, windowed=10)
     assert right.complaint(right, exactly_once=True) is None
     doubled = replace(right, seen=11, windowed=12)

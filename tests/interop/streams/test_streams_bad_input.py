@@ -27,8 +27,8 @@ from tests.interop.support.streams_led import (
     generation_of,
     led,
     led_by_java,
+    sending,
     strangers,
-    telling,
 )
 from tests.interop.support.streams_load import Load
 
@@ -73,7 +73,7 @@ def test_hostile_members_do_not_disturb_a_led_application(kafka: KafkaCluster, t
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
@@ -82,15 +82,15 @@ def test_hostile_members_do_not_disturb_a_led_application(kafka: KafkaCluster, t
         junk = {"no subscription at all": b"\x00\x03\xff", **{k: hostile(common, v) for k, v in UNREADABLE.items()}}
         for what, metadata in junk.items():
             with RawMember(kafka.bootstrap, common.application_id, [("stream", metadata)]) as member:
-                given = ConsumerProtocolAssignment.decode(member.round())
-                told = AssignmentInfo.decode(given.user_data or b"")
-                assert (given.partitions, told.active_tasks, told.standby_tasks) == ((), (), ()), what
+                given = ConsumerProtocolAssignment.decode(member.rebalance())
+                reported = AssignmentInfo.decode(given.user_data or b"")
+                assert (given.partitions, reported.active_tasks, reported.standby_tasks) == ((), (), ()), what
                 assert app.owners() == before, what
         grabbed = tuple(TopicPartition(t, p) for t in common.topics for p in range(PARTITIONS))
         liars = {"owns what others own": hostile(common, GOOD, grabbed)}
         for what, metadata in {**liars, **{k: hostile(common, v) for k, v in READABLE.items()}}.items():
             with RawMember(kafka.bootstrap, common.application_id, [("stream", metadata)]) as member:
-                member.round()
+                member.rebalance()
             assert app.wait_settled(quiet_s=1.0) == before, what
         load.stop()
         app.wait_counted(load.expected)
@@ -109,7 +109,7 @@ def test_a_changelog_that_nobody_described_is_left_to_java(kafka: KafkaCluster, 
         led(kafka, common, tmp_path, described=False) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
@@ -138,7 +138,7 @@ def test_internal_topics_get_the_replicas_of_the_application_or_are_not_made(
         )
         assert lead.log("internal_topics_created") == []
     settings = {"replication.factor": 3, "topic.segment.bytes": 1_048_576}
-    with led(kafka, common, tmp_path, **settings) as lead, StreamsApp(kafka, common) as app, telling(lead, app):
+    with led(kafka, common, tmp_path, **settings) as lead, StreamsApp(kafka, common) as app, sending(lead, app):
         app.add("one")
         app.wait_settled()
         assert strangers(kafka, name) == []
@@ -147,8 +147,8 @@ def test_internal_topics_get_the_replicas_of_the_application_or_are_not_made(
         (one,) = {t for t in internal if "windowed-changelog" in t}
         resource = ConfigResource(ConfigResource.Type.TOPIC, one)
         configs = kafka.admin.describe_configs([resource])[resource].result(20)
-        said = {key: configs[key].value for key in ("cleanup.policy", "retention.ms", "segment.bytes")}
-        assert said == {**dict(WINDOWED), "segment.bytes": "1048576"}
+        message = {key: configs[key].value for key in ("cleanup.policy", "retention.ms", "segment.bytes")}
+        assert message == {**dict(WINDOWED), "segment.bytes": "1048576"}
 
 
 def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaClus
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
@@ -174,8 +174,8 @@ def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaClus
         assert app.owners() == before
         assert generation_of(kafka, common.application_id) == generation
         assert failures(app) == []
-        (told, *_) = lead.logged("change_not_followed")
-        assert f"grew from {PARTITIONS} to {PARTITIONS + 2}" in told["change"]
+        (reported, *_) = lead.logged("change_not_followed")
+        assert f"grew from {PARTITIONS} to {PARTITIONS + 2}" in reported["change"]
 
 
 @pytest.mark.proof
@@ -186,14 +186,14 @@ def test_a_changelog_that_is_deleted_is_made_again(kafka: KafkaCluster, tmp_path
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
         before = app.wait_settled()
         app.wait_counted(load.expected)
         kafka.delete_topic(changelog)
-        wait_until(lambda: lead.log("internal_topics_created", topics=[changelog]), 30, app.tell)
+        wait_until(lambda: lead.log("internal_topics_created", topics=[changelog]), 30, app.send)
         kafka.wait_for_topic(changelog, PARTITIONS)
         load.produce(500)
         app.wait_counted(load.expected)
@@ -232,7 +232,7 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         app.add("one")
@@ -241,7 +241,7 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         kafka.stop_node(aside)
         try:
             with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
-                member.round()
+                member.rebalance()
         finally:
             kafka.start_node(aside)
         load.produce(500)
@@ -250,16 +250,16 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         assert strangers(kafka, name) == []
         assert lead.logged("streams_decision", lags_known=False)
 
-        def a_round_knows_lags() -> bool:
+        def a_rebalance_knows_lags() -> bool:
             with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
-                member.round()
+                member.rebalance()
                 generation = member.generation
             # The line is written after the broker has the assignment, so a member may know its generation before.
             lead.logged("streams_decision", generation=generation)
             return lags_known_in(lead, generation)
 
         # A node that is back does not answer for all of its partitions at once.
-        wait_until(a_round_knows_lags, 60, lambda: lead.said_of(name))
+        wait_until(a_rebalance_knows_lags, 60, lambda: lead.log_of(name))
         assert failures(app) == []
 
 
@@ -272,12 +272,12 @@ def test_a_wrong_topology_that_is_attested_kills_nothing_for_long(kafka: KafkaCl
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, replace(common, topology="v3")) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(500)
         instance = app.add("one")
         for _ in range(RESTARTS_MAX + 2):
-            wait_until(lambda: not instance.alive or led_by_java(kafka, common.application_id, 0), 60, app.tell)
+            wait_until(lambda: not instance.alive or led_by_java(kafka, common.application_id, 0), 60, app.send)
             if instance.alive:
                 break
             instance.stop()
@@ -297,11 +297,11 @@ def test_a_store_that_the_attested_topology_lacks_stalls_nothing_for_long(kafka:
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, replace(common, topology="v2")) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.start(100)
         app.add("one")
-        wait_until(lambda: led_by_java(kafka, common.application_id, 0), 90, app.tell)
+        wait_until(lambda: led_by_java(kafka, common.application_id, 0), 90, app.send)
         app.wait_settled()
         load.stop()
         app.wait_counted(load.expected)

@@ -9,9 +9,9 @@ import pytest
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, failures, generation_of, led, led_by_java, strangers, telling
+from tests.interop.support.streams_led import application, failures, generation_of, led, led_by_java, sending, strangers
 from tests.interop.support.streams_load import Load
 
 RECORDS = 1_000_000
@@ -30,7 +30,7 @@ def at_a_random_moment(what: str, until_s: float) -> None:
 
 
 def led_by(cluster: KafkaCluster, group: str) -> str:
-    return "bellwether" if rounds(cluster, group)[-1].leader.startswith(INSTANCE) else "java"
+    return "bellwether" if rebalances(cluster, group)[-1].leader.startswith(INSTANCE) else "java"
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -47,8 +47,8 @@ def test_a_million_records_are_counted_through_everything(kafka: KafkaCluster, t
         led(kafka, common, tmp_path, control_topic=f"{name}-control", session_timeout_ms=10_000) as second,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], KEYS) as load,
-        telling(lead, app),
-        telling(second, app),
+        sending(lead, app),
+        sending(second, app),
     ):
         load.produce(RECORDS // 2)
         for number in (1, 2):
@@ -73,7 +73,7 @@ def test_a_million_records_are_counted_through_everything(kafka: KafkaCluster, t
         at_a_random_moment("kill -9 of the one that stood by", 8)
         generation = generation_of(kafka, name)
         second.kill()
-        wait_until(lambda: led_by_java(kafka, name, generation), LIMIT_S, app.tell)
+        wait_until(lambda: led_by_java(kafka, name, generation), LIMIT_S, app.send)
         app.wait_settled(limit_s=LIMIT_S)
 
         load.stop()
@@ -98,7 +98,7 @@ def test_a_million_records_are_counted_when_bellwether_goes_in_order(
         led(kafka, common, tmp_path) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], KEYS) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(RECORDS // 2)
         for number in (1, 2):

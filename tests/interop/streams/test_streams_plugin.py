@@ -9,7 +9,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.plugins import install
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, failures, led, strangers, telling
+from tests.interop.support.streams_led import application, failures, led, sending, strangers
 from tests.interop.support.streams_load import Load
 from tests.paths import ROOT
 
@@ -39,7 +39,7 @@ def test_a_plug_in_decides_and_when_it_fails_everybody_keeps_what_it_has(
         led(kafka, common, tmp_path, policy="moody") as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(2_000)
         for name in ("one", "two"):

@@ -14,7 +14,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
 from tests.interop.support.members import wait_until
-from tests.interop.support.rounds import last_round
+from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import (
     PARTITIONS,
@@ -24,8 +24,8 @@ from tests.interop.support.streams_led import (
     generation_of,
     led,
     led_by_java,
+    sending,
     strangers,
-    telling,
     topology_of,
 )
 from tests.interop.support.streams_load import Load
@@ -45,7 +45,7 @@ LEARNED = {
 
 def restart(app: StreamsApp, name: str, version: Application) -> None:
     """Stops an instance the orderly way and starts it as this version of the application."""
-    assert app.instances[name].stop() == 0, app.tell()
+    assert app.instances[name].stop() == 0, app.send()
     app.application = version
     app.start(name)
     app.wait_settled()
@@ -57,7 +57,7 @@ def test_a_3_9_application_is_led_and_rolled_to_4_3(kafka: KafkaCluster, tmp_pat
         led(kafka, old, tmp_path) as lead,
         StreamsApp(kafka, old) as app,
         Load(kafka, old.topics[0], keys=200) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(2_000)
         app.add("one")
@@ -86,7 +86,7 @@ def test_a_version_with_a_new_store_is_rolled_out_under_its_topology(kafka: Kafk
         led(kafka, new, tmp_path) as lead,
         StreamsApp(kafka, old) as app,
         Load(kafka, old.topics[0], keys=200) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(1_000)
         app.add("one")
@@ -117,7 +117,7 @@ def test_a_version_that_reads_another_topic_is_rolled_out_under_a_java_leader(
         led(kafka, old, tmp_path, **options) as lead,
         StreamsApp(kafka, old) as app,
         Load(kafka, old.topics[0], keys=200) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(1_000)
         app.add("one")
@@ -127,11 +127,11 @@ def test_a_version_that_reads_another_topic_is_rolled_out_under_a_java_leader(
         before = generation_of(kafka, group)
         (tmp_path / f"{group}.yaml").write_text(write_topology(topology_of(new)))
         for name in ("one", "two"):
-            assert app.instances[name].stop() == 0, app.tell()
+            assert app.instances[name].stop() == 0, app.send()
             app.application = new
             app.start(name)
-            wait_until(lambda: led_by_java(kafka, group, before), RETURN_S, app.tell)
-        wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), RETURN_S, app.tell)
+            wait_until(lambda: led_by_java(kafka, group, before), RETURN_S, app.send)
+        wait_until(lambda: last_rebalance(kafka, group).leader.startswith(INSTANCE), RETURN_S, app.send)
         load.produce(500)
         app.wait_settled(spread=1)
         app.wait_counted(load.expected, exactly_once=False)  # a removed leader reads again what it had not committed
@@ -154,7 +154,7 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         led(kafka, old, tmp_path, topology_attested=False) as lead,
         StreamsApp(kafka, old) as app,
         Load(kafka, plain.topics[0], keys=200) as load,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(1_000)
         app.add("one")
@@ -185,8 +185,8 @@ def test_a_new_version_is_learned_from_one_generation_of_java(
     new, group = replace(old, topology=version), old.application_id
     options = {**LEARNED, **PATIENT_WITH_APPLICATIONS}
 
-    def ours() -> bool:
-        return last_round(kafka, group).leader.startswith(INSTANCE)
+    def own() -> bool:
+        return last_rebalance(kafka, group).leader.startswith(INSTANCE)
 
     with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
         load.produce(1_000)
@@ -194,14 +194,14 @@ def test_a_new_version_is_learned_from_one_generation_of_java(
             app.add(f"i{number}")
         app.wait_settled(spread=1)
         app.wait_counted(load.expected)
-        with led(kafka, old, tmp_path, **options) as lead, telling(lead, app):
-            wait_until(ours, RETURN_S, app.tell)
+        with led(kafka, old, tmp_path, **options) as lead, sending(lead, app):
+            wait_until(own, RETURN_S, app.send)
             for number in range(instances):
                 before = generation_of(kafka, group)
                 restart(app, f"i{number}", new)
-                wait_until(lambda since=before: led_by_java(kafka, group, since), RETURN_S, app.tell)
+                wait_until(lambda since=before: led_by_java(kafka, group, since), RETURN_S, app.send)
                 load.produce(500)
-                wait_until(ours, RETURN_S, app.tell)
+                wait_until(own, RETURN_S, app.send)
             load.produce(500)
             app.wait_settled(spread=1)
             app.wait_counted(
@@ -233,7 +233,7 @@ def test_a_topic_that_a_pattern_finds_is_read_too(kafka: KafkaCluster, tmp_path:
         StreamsApp(kafka, first) as app,
         Load(kafka, first.topics[0], keys=200) as load,
         Load(kafka, added, keys=50, prefix="another") as another,
-        telling(lead, app),
+        sending(lead, app),
     ):
         load.produce(1_000)
         app.add("one")

@@ -9,7 +9,7 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 
 PARTITIONS, MEMBERS = 6, 3
 SESSION_S = 10.0  # ours, by default
@@ -52,7 +52,7 @@ class Stage:
         wait_settled(self.members, partitions_of({self.group: PARTITIONS}), limit_s=90)
 
     def leads(self, after: int = -1) -> bool:
-        found = rounds(self.kafka, self.group, after)
+        found = rebalances(self.kafka, self.group, after)
         return bool(found) and found[-1].leader.startswith(f"{INSTANCE}-")
 
     def restart(self, *, after_s: float = 0.0, kill: bool = False) -> Cost:
@@ -64,13 +64,13 @@ class Stage:
         return Cost(*losses(self.members, began_ms), self._generation() - before, led_after_s)
 
     def _generation(self) -> int:
-        return rounds(self.kafka, self.group)[-1].generation
+        return rebalances(self.kafka, self.group)[-1].generation
 
     def _return(self) -> float | None:
-        began, said = time.monotonic(), len(self._led())
+        began, message = time.monotonic(), len(self._led())
         self.bellwether.start(wait=False)
         try:
-            wait_until(lambda: len(self._led()) > said and self.leads(), LEAD_LIMIT_S, self.bellwether.tail)
+            wait_until(lambda: len(self._led()) > message and self.leads(), LEAD_LIMIT_S, self.bellwether.tail)
         except AssertionError:
             return None
         return time.monotonic() - began

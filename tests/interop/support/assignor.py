@@ -32,9 +32,9 @@ class Called:
     fault: str
     moved_by_fallback: int
     crossing: int
-    p50_us: int
-    p99_us: int
-    worst_us: int
+    p50_micros: int
+    p99_micros: int
+    worst_micros: int
     reason: str
 
 

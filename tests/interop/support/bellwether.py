@@ -102,8 +102,8 @@ class Bellwether:
         config = dict(login) if login is not None else cluster.client_config(user, user)
         config.pop("log_level", None)
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
-        told = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
-        subscribing = [{"subscribes": True, **one} if one["mode"] == "lead" else one for one in told]
+        reported = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
+        subscribing = [{"subscribes": True, **one} if one["mode"] == "lead" else one for one in reported]
         self._config = toml(config, [*subscribing, *beside], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
@@ -204,7 +204,7 @@ class Bellwether:
     def tail(self, lines: int = 40) -> str:
         return "\n".join(self._lines[-lines:])
 
-    def said_of(self, group: str, lines: int = 15) -> str:
+    def log_of(self, group: str, lines: int = 15) -> str:
         """The end of what it logged about a group, for a failure report."""
         return "\n".join(json.dumps(entry) for entry in self.log(group=group)[-lines:])
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, Table, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, unavoidable
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
-from tests.interop.support.rounds import last_round
+from tests.interop.support.rebalances import last_rebalance
 
 RACKS = ("az1", "az2", "az3")
 # Clients that send client.rack.
@@ -97,11 +97,11 @@ def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "", *, leader_t
     Member ids are the broker's, and one in sixteen stands there (see `succession`).
     """
     members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
-    leader = last_round(kafka, group).leader
-    table = Table(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
+    leader = last_rebalance(kafka, group).leader
+    table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
-    may_stay = set() if leader_too else {leader}
-    return [members[member_id] for member_id in {*unavoidable(members, table)} - may_stay | wrong]
+    may_remain = set() if leader_too else {leader}
+    return [members[member_id] for member_id in {*unavoidable(members, table)} - may_remain | wrong]
 
 
 def until_unrivalled(

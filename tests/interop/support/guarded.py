@@ -75,7 +75,7 @@ class Guarded:
 
     @property
     def child(self) -> int:
-        return child_of(self.process.pid, self.said)
+        return child_of(self.process.pid, self.message)
 
-    def said(self) -> str:
+    def message(self) -> str:
         return Path(self._log.name).read_text()

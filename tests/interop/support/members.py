@@ -68,7 +68,7 @@ class Host:
         self.kind = kind
         self.members: dict[str, Member] = {}
         self._stderr: list[str] = []
-        self._telling = threading.Lock()
+        self._sending = threading.Lock()
         self._process = subprocess.Popen(
             _command(kind),
             stdin=subprocess.PIPE,
@@ -88,10 +88,10 @@ class Host:
     def pid(self) -> int:
         return self._process.pid
 
-    def tell(self, verb: str, fields: Mapping[str, str]) -> None:
+    def send(self, verb: str, fields: Mapping[str, str]) -> None:
         assert self._process.stdin is not None
         line = "\t".join([verb, *(f"{key}={value}" for key, value in fields.items())]) + "\n"
-        with self._telling:
+        with self._sending:
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
@@ -129,12 +129,12 @@ class Host:
             if not line.startswith("{"):
                 continue
             try:
-                said = json.loads(line)
+                message = json.loads(line)
             except json.JSONDecodeError:
                 continue  # the half line of a killed process
-            member = self.members.get(said["member"])
+            member = self.members.get(message["member"])
             if member is not None:
-                member.heard(said)
+                member.heard(message)
 
     def _log(self) -> None:
         assert self._process.stderr is not None
@@ -161,11 +161,11 @@ class Member:
 
     def start(self) -> None:
         self.running = True
-        self.host.tell("join", self.fields)
+        self.host.send("join", self.fields)
 
     def stop(self, limit_s: float = STOP_TIMEOUT_S) -> None:
         """Leaves the group (a static member of most clients does not) and waits until the member says that it has."""
-        self.host.tell("leave", {"name": self.name})
+        self.host.send("leave", {"name": self.name})
         deadline = time.monotonic() + limit_s * PATIENCE
         while self.running and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -199,21 +199,21 @@ class Member:
             self.running = False
             self.events.append(Event("killed", self.name, (), int(time.time() * 1000)))
 
-    def heard(self, said: Mapping[str, Any]) -> None:
+    def heard(self, message: Mapping[str, Any]) -> None:
         """Takes one line of its report."""
         with self._lock:
-            if said["event"] == "consumed":
-                for topic, partition, first, last in said["ranges"]:
+            if message["event"] == "consumed":
+                for topic, partition, first, last in message["ranges"]:
                     self.consumed[topic, partition].append((first, last))
                 return
-            partitions = tuple((topic, partition) for topic, partition in said.get("partitions", ()))
-            self.events.append(Event(said["event"], self.name, partitions, said["t_ms"], said.get("text", "")))
+            partitions = tuple((topic, partition) for topic, partition in message.get("partitions", ()))
+            self.events.append(Event(message["event"], self.name, partitions, message["t_ms"], message.get("text", "")))
             self._changed_at = time.monotonic()
-            if said["event"] == "assigned":
+            if message["event"] == "assigned":
                 self._owned |= set(partitions)
-            elif said["event"] in ("revoked", "lost"):
+            elif message["event"] in ("revoked", "lost"):
                 self._owned -= set(partitions)
-            elif said["event"] == "stopped":
+            elif message["event"] == "stopped":
                 self._owned.clear()
                 self.running = False
 
@@ -257,7 +257,7 @@ class Flock:
             self._made += 1
             name = f"{group}-{kind}-{self._made}"
             host = self._host(kind, own_process=own_process)
-        told = {
+        reported = {
             "name": name,
             "bootstrap": self._bootstrap,
             "group": group,
@@ -268,10 +268,10 @@ class Flock:
             **(more or {}),
         }
         if rack is not None:
-            told["rack"] = rack
+            reported["rack"] = rack
         if instance is not None:
-            told["instance"] = instance
-        member = Member(name, kind, group, host, told)
+            reported["instance"] = instance
+        member = Member(name, kind, group, host, reported)
         host.members[name] = member
         self.members.append(member)
         if start:

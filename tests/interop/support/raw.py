@@ -217,7 +217,7 @@ def _joined(answer: _Cursor) -> tuple[str, bytes]:
 
 
 class RawMember:
-    """Joins with any bytes and follows: call `round` until it returns, `heartbeat` in between."""
+    """Joins with any bytes and follows: call `rebalance` until it returns, `heartbeat` in between."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class RawMember:
         finally:
             self._connection.close()
 
-    def round(self, limit_s: float = 40.0) -> bytes:
+    def rebalance(self, limit_s: float = 40.0) -> bytes:
         """Joins and syncs, again while the group rebalances; returns the assignment bytes. Raises RawError.
 
         As leader it gives what `plan` says. Unless a subclass makes one, nobody gets anything, and members would find

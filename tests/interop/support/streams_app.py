@@ -186,7 +186,7 @@ class Instance:
 
     @property
     def errors(self) -> list[str]:
-        return [h.said["text"] for h in list(self.happenings) if h.event == "error"]
+        return [h.message["text"] for h in list(self.happenings) if h.event == "error"]
 
     def launch(self, command: Sequence[str]) -> None:
         assert not self.alive
@@ -227,12 +227,12 @@ class Instance:
     def dump(self, limit_s: float = 20.0) -> Mapping[str, Any] | None:
         """What its active stores hold, see StreamsMain; None when a task moved meanwhile."""
         before = len(self._dumps)
-        self.tell("dump")
+        self.send("dump")
         wait_until(lambda: len(self._dumps) > before or not self.alive, limit_s, lambda: f"{self.name} dumps nothing")
-        said = self._dumps[-1] if len(self._dumps) > before else {"event": "dump-failed"}
-        return said if said["event"] == "dump" else None
+        message = self._dumps[-1] if len(self._dumps) > before else {"event": "dump-failed"}
+        return message if message["event"] == "dump" else None
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """A line on its standard input, see StreamsMain."""
         assert self._process is not None
         assert self._process.stdin is not None
@@ -264,37 +264,37 @@ class Instance:
         assert process.stdout is not None
         for line in process.stdout:
             try:
-                said = json.loads(line)
+                message = json.loads(line)
             except json.JSONDecodeError:
                 continue  # the half line of a killed process
-            self._heard(said)
+            self._heard(message)
 
-    def _heard(self, said: dict[str, Any]) -> None:
-        event = said["event"]
+    def _heard(self, message: dict[str, Any]) -> None:
+        event = message["event"]
         with self._lock:
             if event in ("dump", "dump-failed"):
-                self._dumps.append(said)
+                self._dumps.append(message)
                 return
-            self.happenings.append(Happening(said["t_ms"], self.name, event, said))
+            self.happenings.append(Happening(message["t_ms"], self.name, event, message))
             if event == "running":
-                self._running.add(said["task"])
+                self._running.add(message["task"])
             elif event == "suspended":
-                self._running.discard(said["task"])
+                self._running.discard(message["task"])
             elif event in ("killed", "ended"):
                 self._running.clear()
                 self.standbys = frozenset()
                 self.lags.clear()
                 self._state = "DEAD"
             elif event == "state":
-                self._state = said["state"]
+                self._state = message["state"]
             elif event == "tasks":
-                self.standbys = frozenset(said["standby"])
+                self.standbys = frozenset(message["standby"])
             elif event == "standby":
-                self.lags[said["topic"], said["partition"]] = max(0, said["lag"])
+                self.lags[message["topic"], message["partition"]] = max(0, message["lag"])
             elif event == "standby-end":
-                self.lags.pop((said["topic"], said["partition"]), None)
+                self.lags.pop((message["topic"], message["partition"]), None)
             elif event == "topology":
-                self.topology, self.version = said["text"], said["version"]
+                self.topology, self.version = message["text"], message["version"]
             if event not in ("processed", "standby"):
                 self._changed_at = time.monotonic()
 
@@ -374,7 +374,7 @@ class StreamsApp:
             self._refuse_dead(chosen)
             return all(instance.state == RUNNING for instance in chosen)
 
-        wait_until(running, limit_s, self.tell)
+        wait_until(running, limit_s, self.send)
 
     def wait_settled(
         self, *, spread: int | None = None, limit_s: float = START_TIMEOUT_S, quiet_s: float = QUIET_S
@@ -391,7 +391,7 @@ class StreamsApp:
                 return False
             return self.complete() and (spread is None or self.spread() <= spread)
 
-        wait_until(settled, limit_s, self.tell)
+        wait_until(settled, limit_s, self.send)
         return self.owners()
 
     def complete(self) -> bool:
@@ -426,10 +426,10 @@ class StreamsApp:
                 complaint = totals.complaint(expected, exactly_once=exactly_once) or ""
                 if not complaint:
                     return totals
-            assert time.monotonic() < deadline, f"{complaint}\n{self.tell()}"
+            assert time.monotonic() < deadline, f"{complaint}\n{self.send()}"
             time.sleep(0.5)
 
-    def tell(self) -> str:
+    def send(self) -> str:
         """The state of everything, for a failure report."""
         lines = []
         for instance in self.instances.values():
@@ -441,7 +441,7 @@ class StreamsApp:
 
     def _refuse_dead(self, instances: Sequence[Instance]) -> None:
         for instance in instances:
-            assert instance.alive, f"{instance.name} is dead\n{self.tell()}"
+            assert instance.alive, f"{instance.name} is dead\n{self.send()}"
 
 
 def _pairs(arguments: Mapping[str, str]) -> list[str]:

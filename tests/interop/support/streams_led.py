@@ -15,7 +15,7 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import until_unrivalled
 from tests.interop.support.raw import GroupMember
-from tests.interop.support.rounds import Round, rounds
+from tests.interop.support.rebalances import Rebalance, rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_load import Load
 
@@ -64,7 +64,7 @@ def settings_of(app: Application, folder: Path, *, described: bool = True, **opt
     """Bellwether's settings of the group, its topology file written; `options` win, and one of None is left out."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
-    told = {
+    reported = {
         "kind": "streams",
         "topology": str(file),
         "topology_attested": True,
@@ -77,7 +77,7 @@ def settings_of(app: Application, folder: Path, *, described: bool = True, **opt
         "rack.aware.assignment.strategy": app.rack_strategy,
         **options,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 @contextmanager
@@ -93,10 +93,10 @@ def led(
 ) -> Iterator[Bellwether]:
     """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
     as one of several processes of which one leads. `events`: a topic that it records its rounds in."""
-    told = settings_of(app, folder, described=described, **options)
+    reported = settings_of(app, folder, described=described, **options)
     control = {"control_topic": control_topic, "standby": True} if control_topic else {}
     recording = {"events": {"topic": events}} if events else {}
-    with Bellwether(cluster, [app.application_id], options=told, **control, **recording) as process:
+    with Bellwether(cluster, [app.application_id], options=reported, **control, **recording) as process:
         yield process
 
 
@@ -107,24 +107,24 @@ def app_without_rival(cluster: KafkaCluster, app: StreamsApp) -> None:
     def restart(_: GroupMember) -> None:
         """Any instance will do with two: either it stood in the way, or it is the leader, and the other one leads."""
         name = next(instances)
-        assert app.instances[name].stop() == 0, app.tell()
+        assert app.instances[name].stop() == 0, app.send()
         app.start(name, settings=dict(app.application.settings))
 
     until_unrivalled(cluster, app.application.application_id, lambda: app.wait_settled(spread=1), restart)
 
 
 @contextmanager
-def telling(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
+def sending(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
     """What Bellwether and the instances said, with whatever fails inside."""
     try:
         yield
     except AssertionError as error:
-        said = lead.said_of(app.application.application_id, 60)
-        raise AssertionError(f"{error}\nbellwether:\n{said}\ninstances:\n{app.tell()}") from error
+        message = lead.log_of(app.application.application_id, 60)
+        raise AssertionError(f"{error}\nbellwether:\n{message}\ninstances:\n{app.send()}") from error
 
 
 @contextmanager
-def obeying(
+def following(
     cluster: KafkaCluster, app: Application, folder: Path, control_topic: str, keys: int = 100
 ) -> Iterator[tuple[Bellwether, StreamsApp, Load]]:
     """Bellwether, with a policy that carries out orders; the application's instances, none yet; a load for them."""
@@ -132,14 +132,14 @@ def obeying(
         led(cluster, app, folder, control_topic=control_topic, policy="streams-ha") as lead,
         StreamsApp(cluster, app) as instances,
         Load(cluster, app.topics[0], keys=keys) as load,
-        telling(lead, instances),
+        sending(lead, instances),
     ):
         yield lead, instances, load
 
 
-def strangers(cluster: KafkaCluster, group: str) -> list[Round]:
+def strangers(cluster: KafkaCluster, group: str) -> list[Rebalance]:
     """The rounds of a group that somebody else led."""
-    return [r for r in rounds(cluster, group) if not r.leader.startswith(INSTANCE)]
+    return [r for r in rebalances(cluster, group) if not r.leader.startswith(INSTANCE)]
 
 
 def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict
 
 def generation_of(cluster: KafkaCluster, group: str) -> int:
     """The newest generation whose leader delivered a plan."""
-    return rounds(cluster, group)[-1].generation
+    return rebalances(cluster, group)[-1].generation
 
 
 def led_by_java(cluster: KafkaCluster, group: str, generation: int) -> bool:

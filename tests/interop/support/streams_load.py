@@ -115,12 +115,12 @@ class Load:
     @property
     def expected(self) -> Totals:
         """What the stores hold when every record sent so far was counted exactly once."""
-        rounds, rest = divmod(self.produced, len(self._keys))
+        rebalances, rest = divmod(self.produced, len(self._keys))
         digest = 0
         for number, key in enumerate(self._keys):
-            count = rounds + (number < rest)
+            count = rebalances + (number < rest)
             digest += zlib.crc32(key + b"=%d" % count) if count else 0
-        keys = len(self._keys) if rounds else rest
+        keys = len(self._keys) if rebalances else rest
         return Totals(keys, self.produced, self.produced, 0, digest, 0, self.produced)
 
     def _pause(self) -> None:

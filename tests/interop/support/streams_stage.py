@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import Application, StreamsApp, describe
 
 POLICY = "streams-ha"
@@ -77,8 +77,8 @@ def bellwether_options(
 
     `ghosts`: whether dead members are removed; then it vouches that each instance has a client id of its own.
     """
-    vouched = {} if ghosts is None else {"ghosts": ghosts, "client_ids_unique": ghosts}
-    told = application.arguments("", Path())
+    attested = {} if ghosts is None else {"ghosts": ghosts, "client_ids_unique": ghosts}
+    reported = application.arguments("", Path())
     return {
         "kind": "streams",
         "topology": str(topology),
@@ -87,9 +87,9 @@ def bellwether_options(
         "session_timeout_ms": 6_000,
         "processing.guarantee": application.guarantee,
         "stores": "persistent",
-        **{name: int(told[name]) for name in SAME_NUMBERS},
+        **{name: int(reported[name]) for name in SAME_NUMBERS},
         "rack.aware.assignment.strategy": application.rack_strategy,
-        **vouched,
+        **attested,
     }
 
 
@@ -112,13 +112,15 @@ def leading(
                 yield process
             except AssertionError as error:
                 raise AssertionError(
-                    f"{error}\nbellwether: {process.said_of(application.application_id, 60)}"
+                    f"{error}\nbellwether: {process.log_of(application.application_id, 60)}"
                 ) from error
 
 
 def check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
     """Raises AssertionError when a completed round of the group had another kind of leader."""
-    led_by_us = [found.leader.startswith(INSTANCE) for found in rounds(cluster, group)]
+    led_by_bellwether = [found.leader.startswith(INSTANCE) for found in rebalances(cluster, group)]
     expected = leader != "java"
-    assert led_by_us, f"no round of {group} was completed"
-    assert all(ours == expected for ours in led_by_us), f"{group} was not always led by {leader}: {led_by_us}"
+    assert led_by_bellwether, f"no round of {group} was completed"
+    assert all(own == expected for own in led_by_bellwether), (
+        f"{group} was not always led by {leader}: {led_by_bellwether}"
+    )

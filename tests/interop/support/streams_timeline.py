@@ -24,7 +24,7 @@ class Happening:
     t_ms: int
     instance: str
     event: str
-    said: Mapping[str, Any]
+    message: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,11 +53,11 @@ class Timeline:
         opened: dict[tuple[str, str], int] = {}
         for h in self.ordered:
             if h.event == "running":
-                opened[h.instance, h.said["task"]] = h.t_ms
+                opened[h.instance, h.message["task"]] = h.t_ms
             elif h.event == "suspended":
-                since = opened.pop((h.instance, h.said["task"]), None)
+                since = opened.pop((h.instance, h.message["task"]), None)
                 if since is not None:
-                    spans[h.said["task"]].append(Span(since, h.t_ms, h.instance))
+                    spans[h.message["task"]].append(Span(since, h.t_ms, h.instance))
             elif h.event in DEATHS:
                 for instance, task in [key for key in opened if key[0] == h.instance]:
                     spans[task].append(Span(opened.pop((instance, task)), h.t_ms, instance))
@@ -94,7 +94,7 @@ class Timeline:
         activity: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for h in self.ordered:
             if h.event == "processed":
-                for task, (first, last, _) in h.said["tasks"].items():
+                for task, (first, last, _) in h.message["tasks"].items():
                     activity[task].append((first, last))
         return {task: _pauses(sorted(activity[task]), start_ms, end_ms, stall_ms) for task in tasks}
 
@@ -102,7 +102,7 @@ class Timeline:
         """Per task the records processed in reports of this window, repeated ones included."""
         totals: dict[str, int] = defaultdict(int)
         for h in self.within(start_ms, end_ms, "processed"):
-            for task, (_, _, records) in h.said["tasks"].items():
+            for task, (_, _, records) in h.message["tasks"].items():
                 totals[task] += records
         return dict(totals)
 
@@ -124,15 +124,15 @@ class Timeline:
 
     def restored(self, start_ms: int, end_ms: int) -> int:
         """Records that active tasks read from changelogs before they ran."""
-        return sum(h.said["records"] for h in self.within(start_ms, end_ms, "restored"))
+        return sum(h.message["records"] for h in self.within(start_ms, end_ms, "restored"))
 
     def standby_loaded(self, start_ms: int, end_ms: int) -> int:
         """Records that standby and warm-up tasks read from changelogs, the steady updates included."""
-        return sum(h.said["records"] for h in self.within(start_ms, end_ms, "standby"))
+        return sum(h.message["records"] for h in self.within(start_ms, end_ms, "standby"))
 
     def generations(self, start_ms: int, end_ms: int) -> frozenset[int]:
         """The generations that any thread was assigned in."""
-        return frozenset(h.said["generation"] for h in self.within(start_ms, end_ms, "assigned"))
+        return frozenset(h.message["generation"] for h in self.within(start_ms, end_ms, "assigned"))
 
     def late(self, start_ms: int, end_ms: int) -> list[str]:
         """Instances that ended in the window and came back after others had been given something for it: later than
@@ -140,8 +140,8 @@ class Timeline:
         found = []
         for end in self.within(start_ms, end_ms, "ended"):
             later = self.within(end.t_ms, end_ms, "assigned")
-            back = min((h.said["generation"] for h in later if h.instance == end.instance), default=None)
-            gained = (h.said["generation"] for h in later if h.instance != end.instance and h.said["partitions"])
+            back = min((h.message["generation"] for h in later if h.instance == end.instance), default=None)
+            gained = (h.message["generation"] for h in later if h.instance != end.instance and h.message["partitions"])
             if back is not None and min(gained, default=back) < back:
                 found.append(end.instance)
         return found

@@ -109,8 +109,8 @@ public final class AssignorMain {
             Collections.sort(micros);
             return "{\"calls\":" + calls + ",\"served\":" + served + ",\"faults\":" + faults.size() + ",\"fault\":\""
                 + (faults.isEmpty() ? "" : faults.get(0).replace('"', '\'')) + "\",\"moved_by_fallback\":"
-                + movedByFallback + ",\"crossing\":" + crossing + ",\"p50_us\":" + at(micros, 0.5) + ",\"p99_us\":"
-                + at(micros, 0.99) + ",\"worst_us\":" + at(micros, 1.0) + ",\"reason\":\""
+                + movedByFallback + ",\"crossing\":" + crossing + ",\"p50_micros\":" + at(micros, 0.5) + ",\"p99_micros\":"
+                + at(micros, 0.99) + ",\"worst_micros\":" + at(micros, 1.0) + ",\"reason\":\""
                 + attribute(assignor, "LastFallback").toString().replace('"', '\'') + "\"}";
         }
 

@@ -52,7 +52,7 @@ public final class Report implements TestExecutionListener {
     /** Our plan beside Kafka's own for the same question; of each measure less is better, the first one counts most. */
     public static synchronized void compared(boolean same, ObjectNode ours, ObjectNode theirs) {
         ObjectNode line = running.deepCopy().put("kind", "plan").put("same", same);
-        line.set("ours", ours);
+        line.set("own", ours);
         line.set("theirs", theirs);
         write(line);
     }

@@ -18,11 +18,11 @@ from confluent_kafka import KafkaException
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
-from tests.interop.support.rounds import Round
+from tests.interop.support.rebalances import Rebalance
 from tests.kafka.systests.programs import FailedError
 from tests.kafka.systests.results import LEADERS, Outcome
 from tests.kafka.systests.scenarios import SCENARIOS, Scenario
-from tests.kafka.systests.scene import Scene, ours
+from tests.kafka.systests.scene import Scene, own
 
 
 def main(words: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
             made: dict[str, tuple[str, str]] = {}
             for leader in leaders:
                 outcomes.append(run(scenario, leader, made, chosen.logs))
-                tell(outcomes[-1])
+                print_result(outcomes[-1])
     except MissingToolError as missing:
         print(f"Kafka's system tests were not run: {missing}.", file=sys.stderr)
         return 2
@@ -82,23 +82,23 @@ def acted(
             scenario.steps(scene)
             scene.check_lead()
         except (FailedError, AssertionError, OSError, RuntimeError, KafkaException) as error:
-            failure = f"{error}\n{scene.told()}"
+            failure = f"{error}\n{scene.reported()}"
         seconds = round(time.monotonic() - began, 1)
-        if scene.sidecar is not None:
-            (folder / "bellwether.log").write_text(scene.sidecar.text(), encoding="utf-8")
-    found = scene.rounds() if scene.group else []
+        if scene.bellwether is not None:
+            (folder / "bellwether.log").write_text(scene.bellwether.text(), encoding="utf-8")
+    found = scene.rebalances() if scene.group else []
     last = max((one.generation for one in found), default=0)
-    others = [one for one in found if ours(one) is not scene.ours]
-    led, told = len(found) - len(others), led_by_others(scene, others) if others else ""
-    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load(), told)
+    others = [one for one in found if own(one) is not scene.own]
+    led, reported = len(found) - len(others), led_by_others(scene, others) if others else ""
+    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load(), reported)
 
 
-def led_by_others(scene: Scene, others: Sequence[Round]) -> str:
+def led_by_others(scene: Scene, others: Sequence[Rebalance]) -> str:
     """Which generations, and what Bellwether logged as reasons for not leading, in their order."""
-    told = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
-    logged = scene.sidecar.log("role", leading=False) if scene.sidecar is not None else []
+    reported = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
+    logged = scene.bellwether.log("role", leading=False) if scene.bellwether is not None else []
     reasons = dict.fromkeys(f"{entry.get('reason')}: {entry.get('detail')}" for entry in logged)
-    return f"{told}; {'; '.join(reasons)}"
+    return f"{reported}; {'; '.join(reasons)}"
 
 
 def keep_logs(cluster: KafkaCluster, folder: Path, target: Path) -> None:
@@ -115,11 +115,11 @@ def load() -> float:
     return round(os.getloadavg()[1], 1)
 
 
-def tell(one: Outcome) -> None:
+def print_result(one: Outcome) -> None:
     verdict = "FAILED" if one.failure else "passed"
     print(
         f"{one.scenario:24} {one.leader:10} {verdict} {one.seconds:6.1f} s, generation {one.generations}, "
-        f"led {one.led} of {one.rounds}",
+        f"led {one.led} of {one.rebalances}",
         flush=True,
     )
     if one.others:

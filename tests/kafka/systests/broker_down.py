@@ -26,7 +26,7 @@ def application(name: str = "kafka-streams-resilience", assignor: str = "") -> A
     )
 
 
-def stays_down(scene: Scene) -> None:
+def remains_down(scene: Scene) -> None:
     app = application()
     _topics(scene)
     scene.lead(app)

@@ -14,7 +14,7 @@ class Outcome:
     failure: str
     seconds: float
     generations: int
-    rounds: int
+    rebalances: int
     led: int
     file: str
     load: float = 0.0  # of the machine over the last five minutes of it; 0: not known

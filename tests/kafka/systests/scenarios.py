@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.interop.support.jvm import BROKER_39, BROKER_40, CURRENT, Release
-from tests.kafka.systests.broker_down import down_at_start, killed_while_down, scaled_in_while_down, stays_down
+from tests.kafka.systests.broker_down import down_at_start, killed_while_down, remains_down, scaled_in_while_down
 from tests.kafka.systests.relational import relational
 from tests.kafka.systests.repartition import named, optimized
 from tests.kafka.systests.scene import Scene
@@ -101,7 +101,7 @@ SCENARIOS = (
         optimized,
         nodes=1,
     ),
-    _broker_down("stays", "the only broker is away for 70 s", stays_down),
+    _broker_down("stays", "the only broker is away for 70 s", remains_down),
     _broker_down("start", "three instances start while the only broker is away", down_at_start),
     _broker_down("scale-in", "two of three instances stop while the only broker is away", scaled_in_while_down),
     _broker_down("kill", "all instances are killed and start again while the only broker is away", killed_while_down),

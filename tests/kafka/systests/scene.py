@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewTopic
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import SYSTEM_TESTS, Release, java
-from tests.interop.support.rounds import Round, rounds
+from tests.interop.support.rebalances import Rebalance, rebalances
 from tests.kafka.systests.programs import FailedError, Program
 from tests.kafka.systests.topologies import topology_file
 
@@ -68,8 +68,8 @@ class Scene:
     _programs: list[Program] = field(default_factory=list)
     _topics: list[NewTopic] = field(default_factory=list)
     _files: dict[str, Path] = field(default_factory=dict)
-    _rehearsed: set[Round] = field(default_factory=set)
-    sidecar: Bellwether | None = None
+    _dry_run_for: set[Rebalance] = field(default_factory=set)
+    bellwether: Bellwether | None = None
     group: str = ""
     described: str = ""
 
@@ -83,7 +83,7 @@ class Scene:
         self._stack.close()
 
     @property
-    def ours(self) -> bool:
+    def own(self) -> bool:
         return self.leader != "java"
 
     def topics(self, partitions: Mapping[str, int], *, replicas: int = 1, **configs: str) -> None:
@@ -111,8 +111,8 @@ class Scene:
         home.mkdir(parents=True, exist_ok=True)
         state = str(home / "state")
         if app.bare:
-            told = {"bootstrap": self.cluster.bootstrap, "name": name, "state": state}
-            arguments = [argument.format(**told) for argument in app.arguments]
+            reported = {"bootstrap": self.cluster.bootstrap, "name": name, "state": state}
+            arguments = [argument.format(**reported) for argument in app.arguments]
         else:
             file = home / f"{len(self._programs)}.properties"
             write_properties(
@@ -134,27 +134,27 @@ class Scene:
         """Lets the leader of this run lead the application from its first start, with the topology file that a user
         gets from us, as it is. Java needs nothing."""
         self.prepare(app)
-        if not self.ours:
+        if not self.own:
             return
         file = self._files[repr(app)]
-        told = {
+        reported = {
             "kind": "streams",
             "policy": app.java_policy if self.leader == "kafka" else self.leader,
             "topology": str(file),
             "topology_attested": True,
             "stores": "persistent",
             "session_timeout_ms": 6_000,
-            **ours_of(app.properties),
+            **own_of(app.properties),
             **app.settings,
             **options,
         }
-        self.sidecar = Bellwether(self.cluster, [app.application_id], options=told)
-        self._stack.enter_context(self.sidecar)
+        self.bellwether = Bellwether(self.cluster, [app.application_id], options=reported)
+        self._stack.enter_context(self.bellwether)
 
     def prepare(self, app: Application) -> None:
         """Gets the topology file beforehand, where more than one version of an application is led in a scenario."""
         self.group = app.application_id
-        if not self.ours or repr(app) in self._files:
+        if not self.own or repr(app) in self._files:
             return
         number = len(self._files)
         if repr(app) not in self.made:
@@ -166,8 +166,8 @@ class Scene:
 
     def stop_leading(self) -> None:
         """Ends Bellwether, where it leads."""
-        if self.sidecar is not None:
-            self.sidecar.stop()
+        if self.bellwether is not None:
+            self.bellwether.stop()
 
     def produce(self, topic: str, *, throughput: int = 1000, **options: str) -> Program:
         """Kafka's verifiable producer, started. `options` are its options, with underscores."""
@@ -202,35 +202,35 @@ class Scene:
         consumer.start()
         consumer.wait_for_end(limit_s)
 
-    def rounds(self) -> list[Round]:
+    def rebalances(self) -> list[Rebalance]:
         """The rounds in which the application took part; those of Bellwether alone and of rehearsals are not."""
-        found = rounds(self.cluster, self.group)
-        return [one for one in found if one not in self._rehearsed and (one.members > 1 or not ours(one))]
+        found = rebalances(self.cluster, self.group)
+        return [one for one in found if one not in self._dry_run_for and (one.members > 1 or not own(one))]
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """What happens inside is no part of the scenario."""
-        before = set(rounds(self.cluster, self.group))
+        before = set(rebalances(self.cluster, self.group))
         yield
-        self._rehearsed |= set(rounds(self.cluster, self.group)) - before
+        self._dry_run_for |= set(rebalances(self.cluster, self.group)) - before
 
     def check_lead(self) -> None:
         """That we led the first start. Raises FailedError."""
-        found = self.rounds()
-        if self.ours and self.group and found and not ours(found[0]):
-            assert self.sidecar is not None
-            raise FailedError(f"{found[0].leader} led the first start:\n{self.sidecar.said_of(self.group)}")
+        found = self.rebalances()
+        if self.own and self.group and found and not own(found[0]):
+            assert self.bellwether is not None
+            raise FailedError(f"{found[0].leader} led the first start:\n{self.bellwether.log_of(self.group)}")
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """What everybody said last, for a report of a failure."""
-        said = [f"{program.name}:\n{program.tail(8)}" for program in self._programs]
-        return "\n".join([*said, *([self.sidecar.said_of(self.group, 25)] if self.sidecar else [])])
+        message = [f"{program.name}:\n{program.tail(8)}" for program in self._programs]
+        return "\n".join([*message, *([self.bellwether.log_of(self.group, 25)] if self.bellwether else [])])
 
     def sleep(self, seconds: float) -> None:
         time.sleep(min(seconds, max(0.0, self.deadline - time.monotonic())))
 
 
-def ours(one: Round) -> bool:
+def own(one: Rebalance) -> bool:
     return one.leader.startswith(INSTANCE)
 
 
@@ -240,7 +240,7 @@ SHARED = re.compile(
 )
 
 
-def ours_of(properties: Mapping[str, str]) -> dict[str, str | int]:
+def own_of(properties: Mapping[str, str]) -> dict[str, str | int]:
     """Settings of the group that must be the application's own."""
     found = {name: value for name, value in properties.items() if SHARED.fullmatch(name)}
     return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in found.items()}

@@ -23,8 +23,8 @@ OFFSETS = re.compile(r"(?:Assigning and seeking|Writing checkpoint).*\{(.*)\}")
 
 def extra(**configs: str) -> str:
     """The argument of these programs: properties with commas between. `configs` have underscores for points."""
-    told = {**CLIENT, **{name.replace("__", "."): value for name, value in configs.items()}}
-    return ",".join(f"{name}={value}" for name, value in told.items())
+    reported = {**CLIENT, **{name.replace("__", "."): value for name, value in configs.items()}}
+    return ",".join(f"{name}={value}" for name, value in reported.items())
 
 
 APPLICATION = Application(

@@ -29,9 +29,9 @@ def _describer(release: Release, folder: Path) -> str:
 def description(scene: "Scene", app: "Application") -> str:
     """What `Topology.describe()` says of the application, from its own program. Raises FailedError."""
     program = scene.instance(app, "describe")
-    told = list(program.command)
-    told[told.index("-cp") + 1] = _describer(app.release, scene.folder / "describe")
-    done = subprocess.run(told, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    reported = list(program.command)
+    reported[reported.index("-cp") + 1] = _describer(app.release, scene.folder / "describe")
+    done = subprocess.run(reported, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     _, found, text = done.stdout.partition("DESCRIPTION\n")
     if not found:
         raise FailedError(f"{app.main_class} told no topology:\n{(done.stdout + done.stderr)[-2000:]}")
@@ -49,7 +49,7 @@ def topology_file(scene: "Scene", app: "Application", number: int) -> tuple[Path
         file.write_text(known, encoding="utf-8")
         return file, "text"
     with scene.rehearsing():
-        file.write_text(_rehearse(scene, app, words), encoding="utf-8")
+        file.write_text(_dry_run(scene, app, words), encoding="utf-8")
     return file, "text and topics"
 
 
@@ -66,7 +66,7 @@ def _parse(words: list[str]) -> str:
     return done.stdout
 
 
-def _rehearse(scene: "Scene", app: "Application", words: list[str]) -> str:
+def _dry_run(scene: "Scene", app: "Application", words: list[str]) -> str:
     """Runs an instance until it has made its topics, parses again with brokers, and undoes all of it."""
     instance = scene.instance(app, "rehearsal")
     instance.start()

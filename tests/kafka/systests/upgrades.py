@@ -56,12 +56,12 @@ def probed(scene: Scene) -> None:
         for other in others:
             other.mark()
         processors[number].stop()
-        _said(processors[number], CLOSED)
+        _message(processors[number], CLOSED)
         future = scene.instance(PROBING, name, **{"test.future.metadata": "any_value"})
         processors[number] = future
         future.start()
         future.wait_for(FUTURE_ASSIGNOR, kind="log")
-        if number < len(names) - 1 or scene.ours:
+        if number < len(names) - 1 or scene.own:
             future.wait_for(PROBED, kind="log")
             future.wait_for(FOLLOW_UP, kind="log")
         else:
@@ -94,7 +94,7 @@ def _bounce(processor: Program, others: list[Program]) -> None:
     for one in others:
         one.mark()
     processor.stop()
-    _said(processor, CLOSED)
+    _message(processor, CLOSED)
     for one in others:
         one.wait_for(PROCESSED)
 
@@ -111,7 +111,7 @@ def _come_back(processor: Program, others: list[Program], patterns: tuple[str, .
         processor.wait_for(pattern)
 
 
-def _said(processor: Program, words: str) -> None:
+def _message(processor: Program, words: str) -> None:
     if not processor.count(words):
         raise FailedError(f"{processor.name} did not say {words}:\n{processor.tail()}")
 
@@ -129,4 +129,4 @@ def _end(driver: Program, processors: list[Program]) -> None:
     driver.kill()
     for processor in processors:
         processor.stop()
-        _said(processor, CLOSED)
+        _message(processor, CLOSED)

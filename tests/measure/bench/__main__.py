@@ -18,9 +18,9 @@ from bellwether_kafka.protocol.primitives.errors import ProtocolError
 from tests.interop.support.jvm import MissingToolError
 from tests.measure.bench import streams
 from tests.measure.bench.jvm import run_franz, run_jvm
-from tests.measure.bench.ours import run_ours
 from tests.measure.bench.outcome import CLOCK, Outcome
-from tests.measure.bench.report import FRANZ, JVM, OURS, UNIFORM, Figures, ms, save, stamp, total
+from tests.measure.bench.own import run_own
+from tests.measure.bench.report import FRANZ, JVM, OWN, UNIFORM, Figures, ms, save, stamp, total
 from tests.measure.bench.scenario import Scenario, Shape, disturbed, fresh
 from tests.measure.bench.validate import check
 
@@ -84,8 +84,8 @@ def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
     if not shape.racks:
         engines[FRANZ] = lambda: run_franz(scenario, **seconds)
     found = {name: _peer(scenario, engine) for name, engine in engines.items()}
-    ours = run_ours(scenario, warm_s=min(warm_s, 1.0), measure_s=measure_s)
-    found[OURS] = _figures(scenario, ours)
+    own = run_own(scenario, warm_s=min(warm_s, 1.0), measure_s=measure_s)
+    found[OWN] = _figures(scenario, own)
     return {
         "row": str(shape),
         "members": shape.members,
@@ -129,11 +129,11 @@ def _scenario(shape: Shape) -> Scenario:
     if shape.subscribe == "all":
         plan = run_jvm(start, warm_s=0, measure_s=0, once=True)
     else:
-        plan = run_ours(start, warm_s=0, measure_s=0)
+        plan = run_own(start, warm_s=0, measure_s=0)
     return disturbed(shape, start.owners(plan.assignments))
 
 
-def _said(row: Figures) -> str:
+def _message(row: Figures) -> str:
     each = [
         f"{name} {found['failed'] if 'failed' in found else ms(total(found)) + ' ms'}"
         for name, found in row["engines"].items()
@@ -160,13 +160,13 @@ def main() -> int:
             for number, shape in enumerate(shapes, 1):
                 status.update(f"{number}/{len(shapes)} {shape}")
                 rows.append(measure(shape, options.warm, options.measure))
-                console.print(f"{number}/{len(shapes)} {shape}: {_said(rows[-1])}", highlight=False)
+                console.print(f"{number}/{len(shapes)} {shape}: {_message(rows[-1])}", highlight=False)
                 save(rows, [], order)
             if options.only in ("", "streams", "whole decision"):
                 measured = streams.whole_rows if options.only == "whole decision" else streams.rows
                 for task in measured(options.quick):
                     tasks.append({**asdict(task), **stamp()})
-                    console.print(f"{task.row}: {ms(task.our_ms)} ms, {task.outcome}", highlight=False)
+                    console.print(f"{task.row}: {ms(task.own_ms)} ms, {task.outcome}", highlight=False)
                     save([], tasks, order)
     except MissingToolError as missing:
         console.print(f"The benchmark runs our peers beside us, and {missing}.")

@@ -19,19 +19,19 @@ from rich.console import Console
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, RECORD_SHARE
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, RECORD_SHARE
 from tests.measure.bench.report import Figures, save_live, stamp
 from tests.simulation.brokers.topics import Topics
 from tests.simulation.clock import Clock
+from tests.simulation.instance import Instance
 from tests.simulation.members import COOPERATIVE, Member
-from tests.simulation.sidecar import Sidecar
-from tests.simulation.world import SIDECAR, TOPIC, World
+from tests.simulation.world import INSTANCE, TOPIC, World
 
 GROUPS, MEMBERS, PARTITIONS = 500, 3, 30
 LARGE_MEMBERS, LARGE_PARTITIONS = 2_000, 20_000
 LEAD_S, SETTLE_S, QUIET_S = 10.0, 60.0, 60.0
 WEIGHED = 100  # groups whose objects are counted, which is slow
-OURS = ("*/assignors/*", "*/protocol/*", "*/coordinator/*")
+OWN = ("*/assignors/*", "*/protocol/*", "*/coordinator/*")
 
 
 class Processor:
@@ -69,14 +69,14 @@ class Processor:
             self.clock.at(self.free_at, self._serve)
 
 
-class Leader(Sidecar):
-    """A membership of the process. `beats` are the times of its heartbeats, `shares` the seconds from each JoinGroup
-    answered to SyncGroup sent."""
+class Leader(Instance):
+    """A membership of the process. `heartbeats` are the times of its heartbeats, `shares` the seconds from each
+    JoinGroup answered to SyncGroup sent."""
 
     def __init__(self, world: World, config: MembershipConfig, processor: Processor) -> None:
-        super().__init__(world, SIDECAR, config)
+        super().__init__(world, INSTANCE, config)
         self.processor = processor
-        self.beats: list[float] = []
+        self.heartbeats: list[float] = []
         self.shares: list[float] = []
         self._joined_at = 0.0
         self._queued = False  # one look at what has come is enough, however much has
@@ -100,7 +100,7 @@ class Leader(Sidecar):
 
     def _send(self, command: c.Request) -> None:
         if isinstance(command, c.Heartbeat):
-            self.beats.append(self.processor.now)
+            self.heartbeats.append(self.processor.now)
         elif isinstance(command, c.Sync) and command.assignments:
             self.shares.append(self.processor.now - self._joined_at)
         super()._send(command)
@@ -114,12 +114,12 @@ class Led(World):
         self.flock, self.subscribed = "cooperative", (TOPIC,)
         self.topics = Topics(self.clock, self.rng, {})
         self.topics.change({TOPIC: partitions})
-        self.config = MembershipConfig(group_id="g", instance_id=SIDECAR, subscribes=True)
+        self.config = MembershipConfig(group_id="g", instance_id=INSTANCE, subscribes=True)
         self.members = [Member(self, f"m{number}", COOPERATIVE, None) for number in range(members)]
         self.leader = Leader(self, self.config, processor)
-        self.sidecars = [self.leader]
+        self.instances = [self.leader]
 
-    def tell(self, text: str) -> None:
+    def print_result(self, text: str) -> None:
         del text
 
     @property
@@ -164,9 +164,9 @@ class Fleet:
         while self.clock.now < until:
             self.clock.step(until)
 
-    def beats_since(self, when: float) -> list[float]:
+    def heartbeats_since(self, when: float) -> list[float]:
         """Milliseconds between the heartbeats of each group, sorted."""
-        times = [[at for at in world.leader.beats if at >= when] for world in self.worlds]
+        times = [[at for at in world.leader.heartbeats if at >= when] for world in self.worlds]
         return sorted((b - a) * 1e3 for mine in times for a, b in pairwise(mine))
 
     def forget_shares(self) -> None:
@@ -189,8 +189,11 @@ class Fleet:
         record = self.worlds[0].broker.record
         assert record is not None
         return sum(
-            len(seat.metadata(record.protocol)) + len(seat.assignment) + len(seat.member_id) + len(seat.client_id)
-            for seat in record.seats
+            len(member_entry.metadata(record.protocol))
+            + len(member_entry.assignment)
+            + len(member_entry.member_id)
+            + len(member_entry.client_id)
+            for member_entry in record.member_entries
         )
 
 
@@ -200,7 +203,7 @@ def many(groups: int) -> Iterator[Figures]:
     spent, began = fleet.processor.spent_s, fleet.clock.now
     fleet.pass_time(QUIET_S)
     core = (fleet.processor.spent_s - spent) / QUIET_S
-    gaps = fleet.beats_since(began)
+    gaps = fleet.heartbeats_since(began)
     size = f"{groups} groups with {MEMBERS} members and {PARTITIONS} partitions each"
     yield {
         "row": f"simulated: {size}, {QUIET_S:.0f} quiet seconds",
@@ -219,7 +222,7 @@ def many(groups: int) -> Iterator[Figures]:
         "outcome": (
             f"all settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms,"
             f" {len(fleet.shares)} rebalances, {work_s:.2f} s of work; between heartbeats"
-            f" {_percentiles(fleet.beats_since(began))} ms"
+            f" {_percentiles(fleet.heartbeats_since(began))} ms"
         ),
         **stamp(),
     }
@@ -240,7 +243,7 @@ def _kilobytes(groups: int) -> float:
 
 
 def _held() -> int:
-    mine = [tracemalloc.Filter(True, pattern) for pattern in OURS]
+    mine = [tracemalloc.Filter(True, pattern) for pattern in OWN]
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(mine).traces)
 
 
@@ -255,7 +258,7 @@ def large(members: int, partitions: int) -> Figures:
         "row": f"simulated: one group of {members:,} members and {partitions:,} partitions, a member joins",
         "outcome": (
             f"settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms, {len(fleet.shares)}"
-            f" rebalances; between heartbeats {_percentiles(fleet.beats_since(began))} ms; group record"
+            f" rebalances; between heartbeats {_percentiles(fleet.heartbeats_since(began))} ms; group record"
             f" {held / 1024:,.0f} KB of {allowed / 1024:,.0f} KB allowed"
         ),
         **stamp(),
@@ -278,13 +281,13 @@ def main() -> int:
     options = parser.parse_args()
     console = Console(soft_wrap=True)
 
-    def tell(row: Figures) -> None:
+    def print_result(row: Figures) -> None:
         console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
         save_live(row)
 
     for row in many(options.groups):
-        tell(row)
-    tell(large(options.members, options.partitions))
+        print_result(row)
+    print_result(large(options.members, options.partitions))
     return 0
 
 

@@ -49,7 +49,9 @@ ASSIGNED = re.compile(
 )
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) ")
 JOINED = re.compile(rf"Static member with groupInstanceId={INSTANCE} .* joins group (?P<group>\S+)")
-BEAT = re.compile(r'"requestApiKeyName":"HEARTBEAT".*?"groupId":"(?P<group>[^"]+)".*?"groupInstanceId":"' + INSTANCE)
+HEARTBEAT = re.compile(
+    r'"requestApiKeyName":"HEARTBEAT".*?"groupId":"(?P<group>[^"]+)".*?"groupInstanceId":"' + INSTANCE
+)
 
 
 class Follower(threading.Thread):
@@ -66,15 +68,15 @@ class Follower(threading.Thread):
     def run(self) -> None:
         with self._member as member:
             while not self._stopping.is_set():
-                if self.settled < 0 or not self._stands():
-                    member.round(SETTLE_S)
+                if self.settled < 0 or not self._is_in_group():
+                    member.rebalance(SETTLE_S)
                     self.settled = member.generation
                 self._stopping.wait(self._pause_s)
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def _stands(self) -> bool:
+    def _is_in_group(self) -> bool:
         try:
             return self._member.heartbeat()
         except RawError:
@@ -175,12 +177,12 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
         until_ms = _now_ms()
         share_of_core = (cpu_s(lead.pid) - cpu) / (time.monotonic() - began)
         memory = resident_mb(lead.pid)
-    beats: dict[str, list[int]] = defaultdict(list)
+    heartbeats: dict[str, list[int]] = defaultdict(list)
     for at_ms, line in logged(cluster):
-        if from_ms <= at_ms <= until_ms and (hit := BEAT.search(line)):
-            beats[hit["group"]].append(at_ms)
-    gaps = sorted(b - a for times in beats.values() for a, b in pairwise(times))
-    assert len(beats) == count, f"the broker logged heartbeats of {len(beats)} groups"
+        if from_ms <= at_ms <= until_ms and (hit := HEARTBEAT.search(line)):
+            heartbeats[hit["group"]].append(at_ms)
+    gaps = sorted(b - a for times in heartbeats.values() for a, b in pairwise(times))
+    assert len(heartbeats) == count, f"the broker logged heartbeats of {len(heartbeats)} groups"
     return {
         "row": f"{count} groups led by one process, {QUIET_S:.0f} quiet seconds",
         "outcome": (
@@ -204,8 +206,8 @@ def start(cluster: KafkaCluster) -> Iterator[Figures]:
             warm.append(_first_join(cluster, f"start-warm-{n}"))
     for name, times in (("cold, installed, nothing in memory", cold), ("warm", warm)):
         times.sort()
-        said = f"{times[0] / 1000:.2f} s, median {times[len(times) // 2] / 1000:.2f} s"
-        yield {"row": f"start to first JoinGroup, {name}", "outcome": said, **stamp()}
+        message = f"{times[0] / 1000:.2f} s, median {times[len(times) // 2] / 1000:.2f} s"
+        yield {"row": f"start to first JoinGroup, {name}", "outcome": message, **stamp()}
     yield {"row": "start to first JoinGroup, never compiled", "outcome": f"{never / 1000:.2f} s", **stamp()}
 
 
@@ -255,22 +257,22 @@ def main() -> int:
     options = parser.parse_args()
     console = Console(soft_wrap=True)
 
-    def tell(row: Figures) -> None:
+    def print_result(row: Figures) -> None:
         console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
         save_live(row)
 
-    def tell_all(rows: Iterable[Figures]) -> None:
+    def report_all(rows: Iterable[Figures]) -> None:
         for row in rows:
-            tell(row)
+            print_result(row)
 
     parts: dict[str, Callable[[], None]] = {
-        "start": lambda: _with_cluster(lambda c: tell_all(start(c))),
+        "start": lambda: _with_cluster(lambda c: report_all(start(c))),
         "share": lambda: _with_cluster(
-            lambda c: tell_all(
+            lambda c: report_all(
                 share(c, size, leader, options.turns) for size in options.sizes for leader in ("java", "bellwether")
             )
         ),
-        "groups": lambda: _with_cluster(lambda c: tell(groups(c, options.groups)), requests_logged=True),
+        "groups": lambda: _with_cluster(lambda c: print_result(groups(c, options.groups)), requests_logged=True),
     }
     try:
         for name, part in parts.items():

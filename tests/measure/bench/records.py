@@ -21,14 +21,14 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.decide import decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
-from bellwether_kafka.coordinator.planning.guard import (
+from bellwether_kafka.coordinator.planning.inspection import (
     MESSAGE_BYTES_MAX,
     RECORD_SHARE,
     Assignments,
     oversized,
     record_bytes,
 )
-from tests.measure.bench.ours import run_ours
+from tests.measure.bench.own import run_own
 from tests.measure.bench.report import Figures, save_live, stamp
 from tests.measure.bench.scenario import Shape, disturbed, fresh
 from tests.measure.bench.streams_whole import application
@@ -42,7 +42,7 @@ def consumers(members: int, topics: int, each: int) -> Figures:
     """A cooperative group at rest, after somebody has joined: everybody owns and is given the same."""
     shape = Shape("cooperative-sticky", members, topics, each)
     start = fresh(shape, shape.settled_members)
-    plan = run_ours(start, warm_s=0, measure_s=0)
+    plan = run_own(start, warm_s=0, measure_s=0)
     scenario = disturbed(shape, start.owners(plan.assignments))
     raw = RawGroup("g", 8, shape.protocol, tuple(map(_member, scenario.member_ids, scenario.metadata)))
     decision = decide(raw, scenario.cluster, Memory.empty(), policy("kafka"), 0)
@@ -73,8 +73,8 @@ def streams(threads: int, tasks: int) -> Figures:
     gone = oversized(raw, full.assignments, MESSAGE_BYTES_MAX) and not oversized(
         raw, slim.assignments, MESSAGE_BYTES_MAX
     )
-    said = f"; {_kilobytes(without)} KB without host maps{', and so it is sent' if gone else ''}"
-    return {**found, "outcome": found["outcome"] + said}
+    message = f"; {_kilobytes(without)} KB without host maps{', and so it is sent' if gone else ''}"
+    return {**found, "outcome": found["outcome"] + message}
 
 
 def _row(name: str, raw: RawGroup, assignments: Assignments) -> Figures:

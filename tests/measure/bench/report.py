@@ -18,9 +18,9 @@ from tests.paths import DOCS, commit
 EVIDENCE = DOCS / "evidence"
 FIGURES, PAGE, PLOT = (EVIDENCE / f"benchmarks.{ending}" for ending in ("json", "md", "svg"))
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
-JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "Bellwether"
-ENGINES = (JVM, UNIFORM, FRANZ, OURS)
-DERIVED = (f"JVM / {OURS}", f"first run: JVM, {OURS}", "load", "commit")
+JVM, UNIFORM, FRANZ, OWN = "JVM", "broker's uniform", "franz-go", "Bellwether"
+ENGINES = (JVM, UNIFORM, FRANZ, OWN)
+DERIVED = (f"JVM / {OWN}", f"first run: JVM, {OWN}", "load", "commit")
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
@@ -83,7 +83,7 @@ def written(figures: Figures) -> str:
         "![Milliseconds over partitions](benchmarks.svg)",
         "",
         *_table(
-            ["Streams: processes x tasks", JVM, OURS, f"JVM / {OURS}", "answers", "commit"],
+            ["Streams: processes x tasks", JVM, OWN, f"JVM / {OWN}", "answers", "commit"],
             [_streams_row(row) for row in figures["streams"]],
         ),
         "",
@@ -105,9 +105,9 @@ def _consumer_row(row: Figures) -> list[str]:
     for name in ENGINES:
         found = row["engines"].get(name)
         cells.append("-" if found is None else found.get("failed") or _best_and_median(found))
-    jvm, ours = row["engines"].get(JVM, {}), row["engines"][OURS]
-    cells.append(f"{total(jvm) / total(ours):.1f}x" if "best" in jvm else "-")
-    cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, ours)]))
+    jvm, own = row["engines"].get(JVM, {}), row["engines"][OWN]
+    cells.append(f"{total(jvm) / total(own):.1f}x" if "best" in jvm else "-")
+    cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, own)]))
     return [*cells, row["load"], row["commit"]]
 
 
@@ -118,8 +118,8 @@ def _best_and_median(found: Figures) -> str:
 def _streams_row(row: Figures) -> list[str]:
     more = "> " if row["stopped"] else ""
     jvm = row["jvm_ms"]
-    ratio = "-" if jvm is None else f"{more}{jvm / row['our_ms']:,.1f}x"
-    return [row["row"], "-" if jvm is None else more + ms(jvm), ms(row["our_ms"]), ratio, row["outcome"], row["commit"]]
+    ratio = "-" if jvm is None else f"{more}{jvm / row['own_ms']:,.1f}x"
+    return [row["row"], "-" if jvm is None else more + ms(jvm), ms(row["own_ms"]), ratio, row["outcome"], row["commit"]]
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
@@ -134,9 +134,9 @@ def _growth(rows: Iterable[Figures], tasks: Iterable[Figures]) -> str:
     for name in ENGINES:
         found = [(row["partitions"], row["engines"].get(name, {})) for row in growing]
         lines.append(Line(name, [(partitions, total(one)) for partitions, one in found if "best" in one]))
-    whole = [(WHOLE.fullmatch(row["row"]), row["our_ms"]) for row in tasks]
+    whole = [(WHOLE.fullmatch(row["row"]), row["own_ms"]) for row in tasks]
     points = sorted((float(hit["tasks"].replace(",", "")), least) for hit, least in whole if hit)
-    lines.append(Line(f"{OURS}, Streams", points))
+    lines.append(Line(f"{OWN}, Streams", points))
     return chart("A leader's whole work: 1,000 members, one joins", "partitions or tasks", "milliseconds", lines)
 
 

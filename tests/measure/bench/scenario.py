@@ -60,8 +60,8 @@ class Shape:
         """The numbers of the members of the group, those of the settled ones first."""
         settled = range(self.settled_members)
         gone = {"leave": {self.settled_members // 2}, "churn": set(settled[CHURN // 2 :: CHURN])}.get(self.event, set())
-        staying = [m for m in settled if m not in gone]
-        return [*staying, *range(len(settled), len(settled) + self.members - len(staying))]
+        remaining = [m for m in settled if m not in gone]
+        return [*remaining, *range(len(settled), len(settled) + self.members - len(remaining))]
 
     def topics_of(self, member: int) -> range:
         """The topics that a member subscribes to, by number."""

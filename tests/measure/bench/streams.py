@@ -53,7 +53,7 @@ class Row:
     row: str
     jvm_ms: float | None
     stopped: bool
-    our_ms: float
+    own_ms: float
     outcome: str
 
 
@@ -91,28 +91,28 @@ def active_row(processes: int, tasks: int, strategy: str, patience_s: float) -> 
     view = problem.view()
     before: IntArray = np.array(problem.active, dtype=np.int32)
     chosen: IntArray = np.arange(tasks, dtype=np.int32)
-    ours, after = best(lambda: actives_of(view, before, strategy))
+    own, after = best(lambda: actives_of(view, before, strategy))
     cost = active_cost(view, after, chosen, traffic_cost=10, non_overlap_cost=1, before=before)
     theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
     name = f"racks, actives, {strategy}, {processes} x {tasks:,}"
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, ours, f"cost {cost:,}")
+        return Row(name, patience_s * 1e3, True, own, f"cost {cost:,}")
     assert theirs[0]["cost"] == cost, (theirs[0]["cost"], cost)
-    return Row(name, theirs[0]["nanos"] / 1e6, False, ours, f"cost {cost:,} on both sides")
+    return Row(name, theirs[0]["nanos"] / 1e6, False, own, f"cost {cost:,} on both sides")
 
 
 def standby_row(processes: int, tasks: int, patience_s: float) -> Row:
     problem = replace(rack_problem(processes, tasks), kind="standby")
     view, plan = problem.view(), problem.plan()
-    ours, after = best(lambda: standbys_of(view, plan))
+    own, after = best(lambda: standbys_of(view, plan))
     name = f"racks, one standby each, {processes} x {tasks:,}"
     theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
     cost = standby_cost(view, after, traffic_cost=10)
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, ours, f"cost {cost:,}")
+        return Row(name, patience_s * 1e3, True, own, f"cost {cost:,}")
     expected = [p for holders in theirs[0]["standbys"] for p in sorted(holders)]
     assert after.standby_process.tolist() == expected
-    return Row(name, theirs[0]["nanos"] / 1e6, False, ours, f"cost {cost:,}, placements equal")
+    return Row(name, theirs[0]["nanos"] / 1e6, False, own, f"cost {cost:,}, placements equal")
 
 
 def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: float) -> Row:
@@ -124,15 +124,15 @@ def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: f
         application.settle(assign_high_availability(application.view(), configs))
         application.instances += [Instance(process_id(processes + n), THREADS) for n in range(joining)]
     view = application.view()
-    ours, plan = best(lambda: assign_high_availability(view, configs))
+    own, plan = best(lambda: assign_high_availability(view, configs))
     event = f"{joining} join" if joining else "cold start"
     name = f"HighAvailability, {standby} standby, {event}, {processes} x {tasks:,}"
     theirs = ask("bellwether.HaReferee", [ha_problem("ha", view, configs)] * 5, patience_s)
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, ours, "")
+        return Row(name, patience_s * 1e3, True, own, "")
     assert actives(plan, view.size) == theirs[0]["active"]
     assert standbys(plan, view.size) == theirs[0]["standby"]
-    return Row(name, min(t["nanos"] for t in theirs) / 1e6, False, ours, "placements equal")
+    return Row(name, min(t["nanos"] for t in theirs) / 1e6, False, own, "placements equal")
 
 
 def thread_row(processes: int, each: int, patience_s: float) -> Row:
@@ -140,48 +140,48 @@ def thread_row(processes: int, each: int, patience_s: float) -> Row:
     random = Random(4)
     problems = [thread_problem(random, each) for _ in range(processes)]
     view, plan = together(problems)
-    ours, dealt = best(lambda: assign_threads(view, plan))
+    own, dealt = best(lambda: assign_threads(view, plan))
     name = f"tasks to threads, {THREADS} each, {processes:,} x {processes * each:,}"
     theirs = ask(
         "org.apache.kafka.streams.processor.internals.ThreadReferee", [p.wire() for p in problems] * 3, patience_s
     )
     if theirs is None or len(theirs) < processes:
-        return Row(name, patience_s * 1e3, True, ours, "")
+        return Row(name, patience_s * 1e3, True, own, "")
     for p, answer in enumerate(theirs[:processes]):
         for n, member in enumerate(view.processes[p].members):
             got = [t - p * each for t in dealt.active[p * THREADS + n].tolist()]
             assert got == sorted(answer["active"][member])
-    rounds = [
+    rebalances = [
         sum(t["nanos"] for t in theirs[at : at + processes]) for at in range(0, len(theirs) - processes + 1, processes)
     ]
-    return Row(name, min(rounds) / 1e6, False, ours, "threads equal")
+    return Row(name, min(rebalances) / 1e6, False, own, "threads equal")
 
 
 def large_row(processes: int, tasks: int, strategy: str) -> Row:
     view, before = large_view(processes, tasks)
-    ours, after = best(lambda: actives_of(view, before, strategy))
+    own, after = best(lambda: actives_of(view, before, strategy))
     chosen: IntArray = np.arange(tasks, dtype=np.int32)
     assert (np.bincount(before, minlength=processes) == np.bincount(after, minlength=processes)).all()
     costs = [active_cost(view, owners, chosen, traffic_cost=10) // 10 for owners in (before, after)]
     name = f"racks, actives, {strategy}, {processes:,} x {tasks:,}"
-    return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
+    return Row(name, None, False, own, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
 
 
 def large_standby_row(processes: int, tasks: int) -> Row:
     view, active = large_view(processes, tasks)
     task: IntArray = np.arange(tasks, dtype=np.int32)
     plan = StreamsPlan(active, task, (active + 1 + task % 7) % np.int32(processes), np.zeros(tasks, dtype=np.bool_))
-    ours, after = best(lambda: standbys_of(view, plan))
+    own, after = best(lambda: standbys_of(view, plan))
     costs = [standby_cost(view, p, traffic_cost=1) for p in (plan, after)]
     name = f"racks, one standby each, {processes:,} x {tasks:,}"
-    return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
+    return Row(name, None, False, own, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
 
 
 def whole_row(processes: int, tasks: int, joining: int, standby: int) -> Row:
     """The leader's whole decision, bytes to bytes, with racks: settled, then processes join."""
-    ours, outcome = whole_row_figures(processes, tasks, joining, standby)
+    own, outcome = whole_row_figures(processes, tasks, joining, standby)
     name = f"whole decision, racks, {standby} standby, {joining} join, {processes:,} x {tasks:,}"
-    return Row(name, None, False, ours, outcome)
+    return Row(name, None, False, own, outcome)
 
 
 def actives_of(view: StreamsView, before: IntArray, strategy: str) -> IntArray:
@@ -281,11 +281,11 @@ def ask(main_class: str, problems: Sequence[dict[str, Any]], patience_s: float) 
     command = java().command(main_class, options=quiet)
     try:
         done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience_s, check=True)
-        said = done.stdout
+        message = done.stdout
     except subprocess.TimeoutExpired as stopped:
         got: Any = stopped.stdout  # bytes, although `text` is given
-        said = got.decode() if isinstance(got, bytes) else got or ""
-    answers = [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith("\n")]
+        message = got.decode() if isinstance(got, bytes) else got or ""
+    answers = [json.loads(line) for line in message.splitlines(keepends=True) if line.endswith("\n")]
     if not answers:
         return None
     assert all("error" not in answer for answer in answers), answers[0]

@@ -12,11 +12,11 @@ from tests.measure.bench.scenario import ISLANDS, RACKS, Scenario
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a plan costs: `moved` partitions leave a living owner, `withheld` ones wait a round, `foreign` ones have no
+    """What a plan costs: `moved` partitions leave a living owner, `pending` ones wait a round, `foreign` ones have no
     replica in the rack of their owner."""
 
     moved: int
-    withheld: int
+    pending: int
     foreign: int
 
 
@@ -30,14 +30,14 @@ def check(scenario: Scenario, assignments: Sequence[bytes]) -> Verdict:
     shape, cluster = scenario.shape, scenario.cluster
     assert len(assignments) == len(scenario.member_ids), "an answer for every member"
     owner = owner_of(assignments, cluster.topics, cluster.first)  # strict: no partition twice, none that is unknown
-    withheld = owner == NOBODY
+    pending = owner == NOBODY
     if shape.protocol == "cooperative-sticky":
-        assert (scenario.claimed[withheld] != NOBODY).all(), "withheld, though nobody holds it"
+        assert (scenario.claimed[pending] != NOBODY).all(), "withheld, though nobody holds it"
     else:
-        assert not withheld.any(), "every partition has an owner"
+        assert not pending.any(), "every partition has an owner"
     _subscribed(scenario, owner)
     if shape.subscribe == "mixed":
-        _no_cheap_move(scenario, owner, int(withheld.sum()))
+        _no_cheap_move(scenario, owner, int(pending.sum()))
     elif shape.protocol == "range":
         _balanced_per_topic(owner, shape.topics, shape.members)
     else:
@@ -45,9 +45,9 @@ def check(scenario: Scenario, assignments: Sequence[bytes]) -> Verdict:
         topic = np.repeat(np.arange(shape.topics), shape.partitions_per_topic)
         for island in range(islands):
             inside = topic % islands == island
-            _balanced(owner[inside], np.flatnonzero(scenario.numbers % islands == island), withheld[inside])
+            _balanced(owner[inside], np.flatnonzero(scenario.numbers % islands == island), pending[inside])
     moved = (scenario.claimed != NOBODY) & (scenario.claimed != owner)
-    return Verdict(int(moved.sum()), int(withheld.sum()), _foreign(scenario, owner))
+    return Verdict(int(moved.sum()), int(pending.sum()), _foreign(scenario, owner))
 
 
 def _subscribed(scenario: Scenario, owner: IntArray) -> None:
@@ -59,21 +59,21 @@ def _subscribed(scenario: Scenario, owner: IntArray) -> None:
     assert table[owner[held], held // shape.partitions_per_topic].all(), "a member gets what it does not subscribe to"
 
 
-def _no_cheap_move(scenario: Scenario, owner: IntArray, withheld: int) -> None:
+def _no_cheap_move(scenario: Scenario, owner: IntArray, pending: int) -> None:
     """Members of one kind of subscription differ by one at most, and those with half of the topics have no more than
     those with all: what they can have, the others can have too."""
     held = np.bincount(owner[owner != NOBODY], minlength=len(scenario.numbers))
     whole, half = held[scenario.numbers % 2 == 0], held[scenario.numbers % 2 == 1]
-    slack = 1 + withheld
+    slack = 1 + pending
     assert max(np.ptp(whole), np.ptp(half), half.max() - whole.min()) <= slack, "mixed subscriptions are uneven"
 
 
-def _balanced(owner: IntArray, members: LongArray, withheld: BoolArray) -> None:
+def _balanced(owner: IntArray, members: LongArray, pending: BoolArray) -> None:
     held = np.bincount(owner[owner != NOBODY], minlength=int(members.max()) + 1)[members]
     low, high = len(owner) // len(members), -(-len(owner) // len(members))
     assert held.max() <= high, f"a member has {held.max()} partitions, more than {high}"
     missing = np.maximum(low - held, 0).sum()
-    assert missing <= withheld.sum(), f"a member has {held.min()} partitions, less than {low}"
+    assert missing <= pending.sum(), f"a member has {held.min()} partitions, less than {low}"
 
 
 def _balanced_per_topic(owner: IntArray, topics: int, members: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bellwether_kafka.coordinator.runtime import Outcome
+from bellwether_kafka.coordinator.runtime import ServiceOutcome
 from bellwether_kafka.coordinator.telemetry import configure_logs
 from tests.measure.demo.screen import show_summary
 from tests.measure.demo.stage import DemoError, Stage
@@ -75,7 +75,7 @@ async def perform(console: Console) -> int:
             await service
 
 
-async def _unless_ended(scenes: Coroutine[Any, Any, None], service: asyncio.Task[Outcome]) -> None:
+async def _unless_ended(scenes: Coroutine[Any, Any, None], service: asyncio.Task[ServiceOutcome]) -> None:
     """Plays the scenes; raises DemoError at once when Bellwether ends meanwhile."""
     playing = asyncio.create_task(scenes)
     try:

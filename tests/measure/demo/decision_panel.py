@@ -148,12 +148,12 @@ def _soft_stages(decision: Decision[PartitionPlan]) -> list[str]:
 def _waiting(decision: Decision[PartitionPlan], name: Callable[[str], str]) -> str:
     """Partitions that their new owner gets one round later."""
     group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
-    waiting = np.flatnonzero(decision.plan.withheld & (owner != NOBODY))
+    waiting = np.flatnonzero(decision.plan.pending & (owner != NOBODY))
     by_owner: dict[int, list[int]] = {}
     for flat in waiting.tolist():
         by_owner.setdefault(int(owner[flat]), []).append(flat)
-    said = [
+    message = [
         f"{name(group.members[m].member_id)} gets {', '.join(partitions(cluster, np.array(f)).splitlines())}"
         for m, f in by_owner.items()
     ]
-    return f"{'; '.join(said)} in the next round, once the former owner has let go"
+    return f"{'; '.join(message)} in the next round, once the former owner has let go"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 
 SESSION_MS = 3_000
 HEARTBEAT_MS = 300
@@ -41,7 +41,7 @@ class DemoGroup:
     policy: Policy
     members: dict[str, Member] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    plans: list[PlannedRound[PartitionPlan]] = field(default_factory=list)
+    plans: list[PlannedRebalance[PartitionPlan]] = field(default_factory=list)
     shown: int = 0
 
     @property

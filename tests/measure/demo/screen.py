@@ -12,7 +12,7 @@ from tests.measure.demo.group import DemoGroup
 COLUMNS = ("group", "members", "partitions", "owned once", "rounds led", "moved", "out of rack", "slowest plan")
 
 
-def show_rounds(console: Console, group: DemoGroup) -> None:
+def show_rebalances(console: Console, group: DemoGroup) -> None:
     """The rounds since the last call."""
     decisions = group.decisions
     for at in range(group.shown, len(decisions)):

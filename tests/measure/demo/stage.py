@@ -8,10 +8,10 @@ from rich.rule import Rule
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
 from bellwether_kafka.coordinator.membership import State
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime import Observers, Service
 from tests.measure.demo.group import DemoGroup
-from tests.measure.demo.screen import show_rounds
+from tests.measure.demo.screen import show_rebalances
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 
@@ -67,7 +67,7 @@ class Stage:
                 status.update(f"[dim]{waited:4.1f} s  {trouble or 'settled, making sure'}")
                 await asyncio.sleep(TICK_SECONDS)
         for group in self.groups:
-            show_rounds(self.console, group)
+            show_rebalances(self.console, group)
         self.console.print(f"[dim]settled in {time.monotonic() - began - STEADY_SECONDS:.1f} s\n")
 
     async def leading(self) -> None:
@@ -87,6 +87,6 @@ class Stage:
         runners = self.service.runners.values()
         return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
 
-    def _planned(self, planned: PlannedRound[PartitionPlan]) -> None:
+    def _planned(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         group_id = planned.chosen.decision.raw.group_id
         next(group for group in self.groups if group.group_id == group_id).plans.append(planned)

@@ -23,7 +23,7 @@ PARTITIONS, MEMBERS = 24, 6
 EVERY_S = 4.0
 BEFORE_S, LIMIT_S, SHIFT_S, AFTER_S = 20.0, 300.0, 240.0, 20.0
 SETTLE_S = 90.0  # until the windows behind the weights know nothing of the old load
-NOISE_ROUNDS, NOISE_S, NOISE = 10, 12.0, 0.1  # of the load; a round is longer than a window of rates
+NOISE_REBALANCES, NOISE_S, NOISE = 10, 12.0, 0.1  # of the load; a round is longer than a window of rates
 STOP_S = 60.0
 EVEN = 1.1
 JOBS_LOG = "jobs.log"
@@ -48,48 +48,48 @@ def main() -> int:
             wait_settled(members, partitions_of({TOPIC: PARTITIONS}))
             meter = Meter(load, TOPIC, members, RACKS)
             time.sleep(1)
-            say("Every member has as many partitions as the others; what they weigh is not known yet.")
+            echo("Every member has as many partitions as the others; what they weigh is not known yet.")
             follow(meter, BEFORE_S)
             before = mean(meter, BEFORE_S)
             jobs = start_jobs(kafka, Path(output))
             try:
-                say("The Spark jobs start; their weights go back through a topic.")
+                echo("The Spark jobs start; their weights go back through a topic.")
                 first = until_even(meter, jobs, LIMIT_S)
                 after = mean(meter, AFTER_S)
                 moved = moves(lead)
                 load.rates = skewed(PARTITIONS, shift=1)
-                say("The load moves to other partitions.")
+                echo("The load moves to other partitions.")
                 second = until_even(meter, jobs, SHIFT_S)
                 last = mean(meter, AFTER_S)
                 follow(meter, SETTLE_S)
                 total = moves(lead)
-                say(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
-                noisy_rounds(kafka, lead, load, meter)
+                echo(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
+                noisy_rebalances(kafka, lead, load, meter)
                 by_noise = moves(lead) - total
             finally:
                 if jobs.poll() is not None:
-                    say(f"The jobs ended by themselves with {jobs.returncode}:")
-                    say((Path(output) / JOBS_LOG).read_text()[-3000:])
+                    echo(f"The jobs ended by themselves with {jobs.returncode}:")
+                    echo((Path(output) / JOBS_LOG).read_text()[-3000:])
                 end(jobs)
-    say(
+    echo(
         f"Fullest member over the mean: {before[0]:.2f} by counts, {after[0]:.2f} by load,"
         f" {last[0]:.2f} after the shift."
     )
-    say(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
-    say(f"Partitions moved: {moved}, then {total - moved} after the shift.")
-    say(f"Moved in {NOISE_ROUNDS} rounds of noise: {by_noise}.")
+    echo(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
+    echo(f"Partitions moved: {moved}, then {total - moved} after the shift.")
+    echo(f"Moved in {NOISE_REBALANCES} rounds of noise: {by_noise}.")
     figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
-    say(json.dumps({**figures, "moved_by_noise": by_noise}))
+    echo(json.dumps({**figures, "moved_by_noise": by_noise}))
     if not (first and second):
-        say(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
+        echo(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
     return 0 if first and second and not by_noise else 1
 
 
-def noisy_rounds(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter) -> None:
+def noisy_rebalances(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter) -> None:
     """Rebalances of a group whose load wanders about what it is, anew before each of them, while the jobs go on."""
     wandering, steady = random.Random(7), list(load.rates)
     words = ["rebalance", GROUP, "--bootstrap", kafka.bootstrap, "--topic", CONTROL, "--reason", "the demo"]
-    for _ in range(NOISE_ROUNDS):
+    for _ in range(NOISE_REBALANCES):
         load.rates = [round(rate * wandering.uniform(1 - NOISE, 1 + NOISE)) for rate in steady]
         follow(meter, NOISE_S)
         decided = len(lead.log("decision", group=GROUP))
@@ -126,7 +126,7 @@ def follow(meter: Meter, seconds: float) -> None:
     while time.monotonic() < deadline:
         time.sleep(EVERY_S)
         point = meter.measure()
-        say(f"{point.at_s:5.0f} s  fullest/mean {point.imbalance:.2f}  across racks {point.crossing / 1e3:6.1f} kB/s")
+        echo(f"{point.at_s:5.0f} s  fullest/mean {point.imbalance:.2f}  across racks {point.crossing / 1e3:6.1f} kB/s")
 
 
 def until_even(meter: Meter, jobs: "subprocess.Popen[str]", limit_s: float) -> bool:
@@ -148,11 +148,11 @@ def mean(meter: Meter, seconds: float) -> tuple[float, float]:
 
 def moves(lead: Bellwether) -> int:
     """Partitions that the leader moved between members after the first plan for all of them."""
-    rounds = [entry for entry in lead.log("decision", group=GROUP) if entry["members"] == MEMBERS]
-    return sum(entry["moved"] for entry in rounds[1:])
+    rebalances = [entry for entry in lead.log("decision", group=GROUP) if entry["members"] == MEMBERS]
+    return sum(entry["moved"] for entry in rebalances[1:])
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     print(text, flush=True)
 
 

@@ -17,11 +17,11 @@ from rich.rule import Rule
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import RUNNING, Application, StreamsApp
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
-from tests.measure.demo_streams.screen import Scene, progress, show_counts, show_rounds, show_summary, show_tasks
+from tests.measure.demo_streams.screen import Scene, progress, show_counts, show_rebalances, show_summary, show_tasks
 
 GROUP = "shop"
 KEYS = 12_000
@@ -30,7 +30,7 @@ PER_SECOND = 500
 TOTAL_S = 175.0
 QUIET_S = 3.0
 TICK_S = 0.1
-SAID_S = 1.0
+MESSAGE_S = 1.0
 WIDTH = 132
 APPLICATION = Application(
     GROUP,
@@ -69,21 +69,21 @@ class Stage:
         """Announces a scene and marks its beginning: title, time and completed rounds."""
         elapsed_s = TOTAL_S - (self.deadline - time.monotonic())
         self.console.print(Rule(f"[dim]{elapsed_s:.0f} s[/]  [bold]{what}", align="left", style="cyan"))
-        return what, int(time.time() * 1000), len(rounds(self.cluster, GROUP))
+        return what, int(time.time() * 1000), len(rebalances(self.cluster, GROUP))
 
     def settle(self, mark: tuple[str, int, int], *, spread: int | None) -> None:
         """Waits until every task runs and nothing moves, saying what changes meanwhile. Raises DemoError."""
-        what, began_ms, rounds_before = mark
+        what, began_ms, rebalances_before = mark
         before = ""
-        said_at = 0.0
+        message_at = 0.0
         with self.console.status("") as status:
             while not self._settled(spread):
                 now = progress(self.app)
                 status.update(f"[dim]{now}")
-                if now != before and time.monotonic() - said_at > SAID_S:
+                if now != before and time.monotonic() - message_at > MESSAGE_S:
                     seconds = time.time() - began_ms / 1000
                     self.console.print(f"[dim]{seconds:5.1f} s[/]  {now}", highlight=False)
-                    before, said_at = now, time.monotonic()
+                    before, message_at = now, time.monotonic()
                 self._refuse_trouble(what)
                 time.sleep(TICK_S)
         line = self.app.timeline()
@@ -91,7 +91,7 @@ class Stage:
         scene = Scene(
             what=what,
             settled_s=(settled_ms - began_ms) / 1000,
-            rebalances=rounds(self.cluster, GROUP)[rounds_before:],
+            rebalances=rebalances(self.cluster, GROUP)[rebalances_before:],
             unowned_ms_max=max(line.unowned_ms(APPLICATION.tasks, began_ms, settled_ms).values()),
             moves=line.moves(began_ms, settled_ms),
             restored=line.restored(began_ms, settled_ms),
@@ -101,7 +101,7 @@ class Stage:
         self.scenes.append(scene)
         show_tasks(self.console, self.app)
         decisions = self.process.log("streams_decision", group=GROUP) if self.process else []
-        show_rounds(self.console, decisions[self.decisions_shown :])
+        show_rebalances(self.console, decisions[self.decisions_shown :])
         self.decisions_shown = len(decisions)
         self.console.print(f"[dim]settled in {scene.settled_s:.1f} s\n")
 

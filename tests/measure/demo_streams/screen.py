@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.interop.support.bellwether import INSTANCE
-from tests.interop.support.rounds import Round
+from tests.interop.support.rebalances import Rebalance
 from tests.interop.support.streams_app import Instance, StreamsApp
 from tests.interop.support.streams_load import Totals
 from tests.interop.support.streams_stage import foreign_partitions
@@ -23,7 +23,7 @@ class Scene:
 
     what: str
     settled_s: float
-    rebalances: Sequence[Round]
+    rebalances: Sequence[Rebalance]
     unowned_ms_max: int
     moves: int
     restored: int
@@ -87,22 +87,22 @@ def progress(app: StreamsApp) -> str:
     return f"{loads}  {f'warming up: {listed}{more}' if warming else ''}"
 
 
-def show_rounds(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
+def show_rebalances(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
     """Bellwether's own log of its rounds: why, what moved, what it held back and for what."""
     shown = Table(box=box.SIMPLE_HEAD, title="rounds, in Bellwether's words", title_justify="left", title_style="dim")
     for heading in ("round", "why", "warm-ups", "moved", "held back", "out of rack", "next probe", "plan"):
         shown.add_column(heading, justify="left" if heading in ("why", "warm-ups") else "right")
-    for said in decisions:
-        probing = said["probing_in_ms"]
+    for message in decisions:
+        probing = message["probing_in_ms"]
         shown.add_row(
-            str(said["generation"]),
-            said["cause"],
-            "\n".join(said["warmups"]),
-            f"{said['moved']}/{said['tasks']}",
-            str(said["withheld"]),
-            str(said["cross_rack"]),
+            str(message["generation"]),
+            message["cause"],
+            "\n".join(message["warmups"]),
+            f"{message['moved']}/{message['tasks']}",
+            str(message["pending"]),
+            str(message["cross_rack"]),
             f"{probing / 1000:.0f} s" if probing else "",
-            f"{said['plan_ms']:.0f} ms",
+            f"{message['plan_ms']:.0f} ms",
         )
     if decisions:
         console.print(shown)
@@ -110,7 +110,7 @@ def show_rounds(console: Console, decisions: Sequence[Mapping[str, Any]]) -> Non
 
 def show_summary(console: Console, scenes: Sequence[Scene]) -> None:
     shown = Table(box=box.SIMPLE_HEAD, title="What it came to", title_justify="left")
-    for heading in ("scene", "settled", "rounds", "led by", "longest gap", "moves", "restored", "standbys read"):
+    for heading in ("scene", "settled", "rebalances", "led by", "longest gap", "moves", "restored", "standbys read"):
         shown.add_column(heading, justify="left" if heading in ("scene", "led by") else "right")
     shown.add_column("out of rack", justify="right")
     for scene in scenes:

@@ -27,7 +27,7 @@ ON_STAGE: dict[str, Callable[[Stage, Wanted], Iterator[Row]]] = {
     "wedged": wedged,
     "metadata": metadata,
     "weights": weights,
-    "sidecars": twins,
+    "instances": twins,
     "observers": observers,
     "storm": storm,
     "topology": topology,

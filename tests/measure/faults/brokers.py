@@ -11,7 +11,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Fate, honest
 from tests.interop.support.raw import describe
 from tests.measure.faults.rows import Row
-from tests.measure.faults.scene import Scene, Stage, load, measure, tell
+from tests.measure.faults.scene import Scene, Stage, load, measure, print_result
 from tests.measure.faults.wire import JOIN, SYNC, once
 from tests.measure.kill_points import LIMIT_S, NODE_S, Outcome, coordinator_killed, killed
 from tests.measure.killed_at import POINTS
@@ -45,11 +45,11 @@ def deaths(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
 
 
 def nodes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
-    for how, told in (("kill", "kill -9 of the coordinator node"), ("stop", "the coordinator node ends in order")):
+    for how, reported in (("kill", "kill -9 of the coordinator node"), ("stop", "the coordinator node ends in order")):
         if wanted(f"node-{how}"):
             for point in POINTS:
                 trial = partial(coordinator_killed, stage.cluster, stage.flock, point, how=how)
-                yield _row("node", f"{told}, {STEPS[point]}", trial)
+                yield _row("node", f"{reported}, {STEPS[point]}", trial)
     for name, fault, meanwhile, strike in (
         ("node-parked", "kill -9 of the coordinator node while members wait in JoinGroup", _when_parked, "kill"),
         (
@@ -69,16 +69,18 @@ def nodes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         if wanted(name):
             yield measure(stage, "node", name, fault, NODE_S, partial(_struck, meanwhile, strike))
     if wanted("node-elected"):
-        told = "the group moves to another node by preferred leader election, then a consumer joins"
-        yield measure(stage, "node", "node-elected", told, NODE_S, _elected)
+        reported = "the group moves to another node by preferred leader election, then a consumer joins"
+        yield measure(stage, "node", "node-elected", reported, NODE_S, _elected)
 
 
 def _row(kind: str, fault: str, trial: Callable[[], Outcome]) -> Row:
     try:
         found = trial()
     except AssertionError as late:
-        return tell(Row(kind, fault, LIMIT_S, 0.0, "led by nobody", (str(late)[:300],), load()))
-    return tell(Row(kind, fault, found.took_s, found.promised_s, f"led by {found.led_by}", found.broken, load()))
+        return print_result(Row(kind, fault, LIMIT_S, 0.0, "led by nobody", (str(late)[:300],), load()))
+    return print_result(
+        Row(kind, fault, found.took_s, found.promised_s, f"led by {found.led_by}", found.broken, load())
+    )
 
 
 def _struck(when: Callable[[Scene, Callable[[], None]], None], strike: str, scene: Scene) -> float:

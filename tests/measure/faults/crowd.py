@@ -11,7 +11,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, RawMember
 from tests.measure.kill_points import LIMIT_S, PARTITIONS, TOPIC
 
-BEAT_S = 0.2
+HEARTBEAT_S = 0.2
 
 
 class Dealer(RawMember):
@@ -59,10 +59,10 @@ class Crowd:
         try:
             with Dealer(bootstrap, group, [(protocol, metadata)]) as member:
                 while not self._over.is_set():
-                    self.given[number] = member.round()
+                    self.given[number] = member.rebalance()
                     self._resting[number] = True
                     while not self._over.is_set() and member.heartbeat():
-                        time.sleep(BEAT_S)
+                        time.sleep(HEARTBEAT_S)
                     self._resting[number] = False
         except (RawError, OSError, TimeoutError) as error:
             self.errors.append(f"a raw member: {error}")

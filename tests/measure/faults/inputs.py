@@ -120,10 +120,10 @@ def _installed() -> Iterator[Path]:
 def _planned_cheaply(scene: Scene) -> float:
     took_s = scene.joined()
     generation = scene.group.last().generation
-    (told, *_) = scene.lead.logged("decision", generation=generation)
+    (reported, *_) = scene.lead.logged("decision", generation=generation)
     assert scene.led_by() == "the sidecar"
-    why = "; ".join(map(str, (*told["not_taken"], *told["warnings"])))[:90]
-    scene.said.append(f"{told['source']} sent ({why})")
+    why = "; ".join(map(str, (*reported["not_taken"], *reported["warnings"])))[:90]
+    scene.message.append(f"{reported['source']} sent ({why})")
     return took_s
 
 
@@ -161,7 +161,7 @@ def _beside(metadata: bytes, scene: Scene) -> float:
         wait_until(lambda: odd.resting, LIMIT_S, lambda: "the odd member does not rest")
         assert ConsumerProtocolAssignment.decode(odd.given[0]).partitions == (), "it got partitions"
         assert scene.led_by() == "the sidecar"
-    scene.said.append("the odd member gets nothing and stays")
+    scene.message.append("the odd member gets nothing and stays")
     scene.group.settle()
     return took_s
 
@@ -175,7 +175,7 @@ def _oversized(scene: Scene) -> float:
         with crowd(scene.cluster.bootstrap, scene.group.name, [subscription]):
             took_s = scene.group.until_owned(began)
             (refused, *_) = scene.lead.logged("membership", what="REFUSED")
-            scene.said.append(f"refused: {refused['reason']}"[:150])
+            scene.message.append(f"refused: {refused['reason']}"[:150])
     return took_s
 
 
@@ -211,7 +211,7 @@ def _wedged(evict: bool, scene: Scene) -> float:
         joining.start()
         lead.wait_for_words("KAFKA-20570", LIMIT_S)
         named_s = time.monotonic() - began
-        scene.said.append(f"named after {named_s:.1f} s")
+        scene.message.append(f"named after {named_s:.1f} s")
         if evict:
             group.members.append(group.member())
             return group.until_owned(began)
@@ -226,12 +226,12 @@ def _wedged(evict: bool, scene: Scene) -> float:
 
 def _join_with_nonsense(raw: RawMember) -> None:
     with suppress(RawError, OSError):  # it is removed, or the row has ended
-        raw.round()
+        raw.rebalance()
 
 
 def metadata(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     promised_s = FOLLOWED_S + stage.at_once_s
-    for when, told, api, answer in (
+    for when, reported, api, answer in (
         ("early", "before the plan, as Bellwether's JoinGroup is answered", JOIN, True),
         ("late", "after the plan, as Bellwether's SyncGroup leaves", SYNC, False),
     ):
@@ -243,7 +243,7 @@ def metadata(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
             if wanted(f"{name}-{when}"):
                 work = partial(_changed, change, api, answer)
                 row = f"{name}-{when}"
-                yield measure(stage, "metadata", row, f"{fault} {told}", promised_s, work, make=_two_topics)
+                yield measure(stage, "metadata", row, f"{fault} {reported}", promised_s, work, make=_two_topics)
 
 
 def _two_topics(stage: Stage, name: str) -> Topics:
@@ -317,11 +317,11 @@ def _write_weights(properties: Mapping[str, str], topic: str) -> None:
 
 def _weighed(scene: Scene) -> float:
     took_s = scene.joined()
-    (told, *_) = scene.lead.logged("weights_refused")
-    left_out = {k: v for k, v in told.items() if isinstance(v, int) and k != "used"}
+    (reported, *_) = scene.lead.logged("weights_refused")
+    left_out = {k: v for k, v in reported.items() if isinstance(v, int) and k != "used"}
     loads = sorted(len(member.owned()) for member in scene.group.members)
     assert scene.led_by() == "the sidecar"
-    scene.said.append(
-        f"{told['used']} of {PARTITIONS} weights used, left out {left_out}; partitions per member {loads}"
+    scene.message.append(
+        f"{reported['used']} of {PARTITIONS} weights used, left out {left_out}; partitions per member {loads}"
     )
     return took_s

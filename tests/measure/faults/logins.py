@@ -21,8 +21,8 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether, Ended
 from tests.interop.support.members import wait_until
 from tests.interop.support.tls import REAUTH_MS, Authority
 from tests.measure.faults.rows import Row
-from tests.measure.faults.scene import load, tell
-from tests.measure.faults.secure import DAY_S, PARTITIONS, SECRET, Secure, Stand, mutual, sign, stand
+from tests.measure.faults.scene import load, print_result
+from tests.measure.faults.secure import DAY_S, PARTITIONS, SECRET, Secure, Testbed, mutual, sign, testbed
 from tests.measure.kill_points import LIMIT_S, OPTIONS
 
 OTHER_SECRET = "another-word-for-tests"  # noqa: S105 - as `SECRET`
@@ -37,7 +37,7 @@ TOKEN_S = 12
 def logins(wanted: Callable[[str], bool]) -> Iterator[Row]:
     rows = {name: row for name, row in ROWS.items() if wanted(name)}
     if rows:
-        with stand() as here:
+        with testbed() as here:
             for name, row in rows.items():
                 yield row(here, name)
 
@@ -45,8 +45,8 @@ def logins(wanted: Callable[[str], bool]) -> Iterator[Row]:
 # ---- wrong from the start ----------------------------------------------------------------------------------------
 
 
-def _refused(fault: str, wrong: Callable[[Stand], dict[str, str]], *words: str) -> Callable[[Stand, str], Row]:
-    def row(here: Stand, name: str) -> Row:
+def _refused(fault: str, wrong: Callable[[Testbed], dict[str, str]], *words: str) -> Callable[[Testbed, str], Row]:
+    def row(here: Testbed, name: str) -> Row:
         return ended(here.folder, fault, wrong(here), name, *words)
 
     return row
@@ -71,34 +71,36 @@ def ended(
         check()
     except AssertionError as error:
         broken = (str(error)[:300],)
-    return tell(Row(kind, fault, took_s, REFUSED_S, f"exit code {found.code}: `{_sentence(found)}`", broken, load()))
+    return print_result(
+        Row(kind, fault, took_s, REFUSED_S, f"exit code {found.code}: `{_sentence(found)}`", broken, load())
+    )
 
 
 def _sentence(found: Ended) -> str:
-    said = [line for line in found.text.splitlines() if line and not line.startswith("{")]
-    return said[-1].replace("|", "/")[:110] if said else "nothing said"
+    message = [line for line in found.text.splitlines() if line and not line.startswith("{")]
+    return message[-1].replace("|", "/")[:110] if message else "nothing said"
 
 
-def _stranger(here: Stand) -> dict[str, str]:
+def _stranger(here: Testbed) -> dict[str, str]:
     stranger = Authority.make(here.folder, "stranger")
     return here.scram("bellwether") | {"ssl.ca.location": str(stranger.certificate)}
 
 
-def _expired(here: Stand) -> dict[str, str]:
+def _expired(here: Testbed) -> dict[str, str]:
     return mutual(here, "expired", -60)
 
 
 # ---- while we lead -------------------------------------------------------------------------------------------------
 
-Login = Callable[[Stand], dict[str, str]]
+Login = Callable[[Testbed], dict[str, str]]
 
 
 def _led(
-    fault: str, promised: Callable[[Stand], float], login: Login, work: Callable[[Stand, Secure, Bellwether], float]
-) -> Callable[[Stand, str], Row]:
+    fault: str, promised: Callable[[Testbed], float], login: Login, work: Callable[[Testbed, Secure, Bellwether], float]
+) -> Callable[[Testbed, str], Row]:
     """A row of a group at rest under us, which has logged in like this."""
 
-    def row(here: Stand, name: str) -> Row:
+    def row(here: Testbed, name: str) -> Row:
         group = Secure(here.cluster, here.flock, name)
         took_s, leader, broken = LIMIT_S, "nobody", tuple[str, ...]()
         lead = Bellwether(here.cluster, [name], options=OPTIONS, login=login(here))
@@ -117,8 +119,8 @@ def _led(
                 broken = (*broken, f"the sidecar has ended: {lead.tail(4)}")
             lead.__exit__(None, None, None)
         group.close()
-        return tell(
-            Row("login", fault, took_s, promised(here), "; ".join([f"led by {leader}", *group.said]), broken, load())
+        return print_result(
+            Row("login", fault, took_s, promised(here), "; ".join([f"led by {leader}", *group.message]), broken, load())
         )
 
     return row
@@ -130,14 +132,14 @@ def _joined(group: Secure) -> float:
     return group.until_owned(began)
 
 
-def _renewed(_: Stand, group: Secure, __: Bellwether) -> float:
+def _renewed(_: Testbed, group: Secure, __: Bellwether) -> float:
     generation = group.last().generation
     time.sleep(2.2 * REAUTH_MS / 1000)
     assert group.last().generation == generation, "a round was made"
     return _joined(group)
 
 
-def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
+def _parked(_: Testbed, group: Secure, lead: Bellwether) -> float:
     """A member does not come back for longer than a login lasts. From the moment when it does."""
     slow = group.member(own_process=True)
     group.members.append(slow)
@@ -150,17 +152,17 @@ def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
     os.kill(slow.host.pid, signal.SIGCONT)
     took_s = group.until_owned(time.monotonic())
     group.settle()
-    group.said.append(f"{group.last().generation - generation} rebalance")
+    group.message.append(f"{group.last().generation - generation} rebalance")
     return took_s
 
 
-def _password_changed(here: Stand, group: Secure, lead: Bellwether) -> float:
+def _password_changed(here: Testbed, group: Secure, lead: Bellwether) -> float:
     """A consumer joins as soon as our next login has been refused, which the log must tell."""
     here.cluster.add_scram_user("changing", OTHER_SECRET)
     wait_until(lambda: _alerts(lead) > 0, LIMIT_S, lambda: f"nothing was said: {lead.tail(6)}")
     took_s = _joined(group)
     group.settle()
-    group.said.append("the log says that Bellwether's credentials are refused")
+    group.message.append("the log says that Bellwether's credentials are refused")
     here.cluster.add_scram_user("changing", SECRET)
     lead.logged("membership", LIMIT_S, what="WATCHING")
     return took_s
@@ -170,7 +172,7 @@ def _alerts(lead: Bellwether) -> int:
     return sum("refuse Bellwether's credentials" in line["reason"] for line in lead.log("membership", what="ALERT"))
 
 
-def _outlived(cut: bool, renewed: bool, here: Stand, group: Secure, _: Bellwether) -> float:
+def _outlived(cut: bool, renewed: bool, here: Testbed, group: Secure, _: Bellwether) -> float:
     time.sleep(CERTIFICATE_S)
     if renewed:
         sign(here.authority, here.folder / f"{group.name}.pem", here.folder / f"{group.name}.csr", DAY_S // 2)
@@ -179,7 +181,7 @@ def _outlived(cut: bool, renewed: bool, here: Stand, group: Secure, _: Bellwethe
     return _joined(group)
 
 
-def _grown(here: Stand, group: Secure, lead: Bellwether) -> float:
+def _grown(here: Testbed, group: Secure, lead: Bellwether) -> float:
     _outlived(True, True, here, group, lead)
     group.settle()
     began = time.monotonic()
@@ -188,7 +190,7 @@ def _grown(here: Stand, group: Secure, lead: Bellwether) -> float:
     return group.until_owned(began)
 
 
-def _broker_renewed(here: Stand, group: Secure, _: Bellwether) -> float:
+def _broker_renewed(here: Testbed, group: Secure, _: Bellwether) -> float:
     name, value = "listener.name.login.ssl.keystore.location", str(here.folder / "next" / "broker.p12")
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -198,31 +200,31 @@ def _broker_renewed(here: Stand, group: Secure, _: Bellwether) -> float:
     return _joined(group)
 
 
-def _at_once(here: Stand) -> float:
+def _at_once(here: Testbed) -> float:
     return here.at_once_s
 
 
-def _reconnected(here: Stand) -> float:
+def _reconnected(here: Testbed) -> float:
     return here.at_once_s + RECONNECT_S
 
 
-def _silent(here: Stand) -> float:
+def _silent(here: Testbed) -> float:
     return here.silent_s
 
 
-def _followed(here: Stand) -> float:
+def _followed(here: Testbed) -> float:
     return FOLLOWED_S + here.at_once_s
 
 
 def _scram(user: str) -> Login:
-    def login(here: Stand) -> dict[str, str]:
+    def login(here: Testbed) -> dict[str, str]:
         here.cluster.add_scram_user(user, SECRET)
         return here.scram(user)
 
     return login
 
 
-def _token(here: Stand) -> dict[str, str]:
+def _token(here: Testbed) -> dict[str, str]:
     return {
         **here.cluster.listener("LOGIN"),
         "sasl.mechanism": "OAUTHBEARER",
@@ -231,7 +233,7 @@ def _token(here: Stand) -> dict[str, str]:
     }
 
 
-def _knows_next(here: Stand) -> dict[str, str]:
+def _knows_next(here: Testbed) -> dict[str, str]:
     """Trusts the certificate that the broker will have, too."""
     (here.folder / "next").mkdir()
     following = Authority.make(here.folder / "next", "broker")
@@ -245,7 +247,7 @@ def _short(name: str) -> Login:
 
 
 EXPIRES = f"Bellwether's certificate expires {CERTIFICATE_S} s after its start"
-ROWS: dict[str, Callable[[Stand, str], Row]] = {
+ROWS: dict[str, Callable[[Testbed, str], Row]] = {
     "wrong-password": _refused(
         "a wrong password (SCRAM over TLS), until the process has ended",
         lambda here: here.scram("bellwether") | {"sasl.password": OTHER_SECRET},

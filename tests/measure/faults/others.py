@@ -18,14 +18,14 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.instances import LeaderPlace
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import LEAVE, connect_to_coordinator, describe, text
-from tests.interop.support.rounds import last_round, rounds
-from tests.interop.support.sidecars import Seat
+from tests.interop.support.rebalances import last_rebalance, rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import application, failures, led, strangers, topology_of
 from tests.measure.faults.rows import Row
-from tests.measure.faults.scene import Scene, Stage, load, measure, tell
+from tests.measure.faults.scene import Scene, Stage, load, measure, print_result
 from tests.measure.kill_points import (
     LIMIT_S,
     MARGIN_S,
@@ -39,7 +39,7 @@ from tests.measure.kill_points import (
 
 FENCED = 3
 ENDS_S = 3.0  # a heartbeat, and the end of a process
-LOOKS_S = 12.0
+REFRESHES_S = 12.0
 COALESCE_S = MembershipConfig("").coalesce_ms / 1000
 SCRAPES = 50
 STORM_S, STORM_MEMBERS, STORM_SESSION_MS = 60.0, 8, 6_000
@@ -57,7 +57,7 @@ def twins(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         yield measure(stage, "follower", "removed", fault, stage.at_once_s, _removed)
     if wanted("led-already"):
         fault = "Bellwether comes to a group that a member leads, and a consumer joins"
-        yield measure(stage, "follower", "led-already", fault, stage.at_once_s, _led_already, tells_leader=False)
+        yield measure(stage, "follower", "led-already", fault, stage.at_once_s, _led_already, reports_leader=False)
 
 
 def _another(scene: Scene, group: str, **settings: Any) -> Bellwether:
@@ -65,10 +65,10 @@ def _another(scene: Scene, group: str, **settings: Any) -> Bellwether:
     return Bellwether(scene.cluster, [group], options=OPTIONS, login=login, **settings)
 
 
-def _has_looked(process: Bellwether) -> None:
+def _has_refreshed(process: Bellwether) -> None:
     """It says nothing of groups that others lead; it looks when it starts and every five seconds."""
     process.start(wait=False)
-    time.sleep(LOOKS_S)
+    time.sleep(REFRESHES_S)
     assert process.running, process.tail()
 
 
@@ -78,18 +78,18 @@ def _fenced(scene: Scene) -> float:
     generation = scene.group.last().generation
     second = _another(scene, name)
     scene.beside.callback(second.__exit__, None, None, None)
-    with Seat(scene.cluster.bootstrap, name) as seat:
-        first = seat.holder
+    with LeaderPlace(scene.cluster.bootstrap, name) as member_entry:
+        first = member_entry.holder
         second.start(wait=False)
-        taken_at = seat.next_holder(first, LIMIT_S)
+        taken_at = member_entry.next_holder(first, LIMIT_S)
     code = scene.lead.wait_for_end(LIMIT_S)
     took_s = time.monotonic() - taken_at
     assert code == FENCED, f"exit code {code}"
     assert scene.group.last().generation == generation, "a round was made"
-    scene.said.append(f"the first ended with exit code {code}, no rebalance took place")
+    scene.message.append(f"the first ended with exit code {code}, no rebalance took place")
     joined_s = scene.joined()
     assert scene.led_by() == "the sidecar"
-    scene.said.append(f"a consumer then had its part after {joined_s:.2f} s")
+    scene.message.append(f"a consumer then had its part after {joined_s:.2f} s")
     return took_s
 
 
@@ -97,26 +97,26 @@ def _beside_another(scene: Scene) -> float:
     name = scene.group.name
     second = _another(scene, name, instance_id="another")
     scene.beside.callback(second.__exit__, None, None, None)
-    _has_looked(second)
+    _has_refreshed(second)
     took_s = scene.joined()
     inside = {member.instance_id for member in describe(scene.cluster.bootstrap, name).members}
     assert inside == {INSTANCE, None}, inside
     assert scene.led_by() == "the sidecar"
-    scene.said.append("the second one watches")
+    scene.message.append("the second one watches")
     return took_s
 
 
 def _removed(scene: Scene) -> float:
     name, bootstrap = scene.group.name, scene.cluster.bootstrap
-    (ours,) = [m for m in describe(bootstrap, name).members if m.instance_id == INSTANCE]
+    (own,) = [m for m in describe(bootstrap, name).members if m.instance_id == INSTANCE]
     connection = connect_to_coordinator(bootstrap, name)
     try:
-        connection.ask(LEAVE, text(name) + text(ours.member_id))
+        connection.ask(LEAVE, text(name) + text(own.member_id))
     finally:
         connection.close()
     took_s = scene.joined()
     _not_inside(scene, name)
-    scene.said.append("Bellwether is out of it")
+    scene.message.append("Bellwether is out of it")
     return took_s
 
 
@@ -125,7 +125,7 @@ def _led_already(scene: Scene) -> float:
     other.start()
     second = _another(scene, other.name)
     scene.beside.callback(second.__exit__, None, None, None)
-    _has_looked(second)
+    _has_refreshed(second)
     began = time.monotonic()
     other.members.append(other.member())
     took_s = other.until_owned(began)
@@ -134,7 +134,7 @@ def _led_already(scene: Scene) -> float:
     trouble = other.trouble()
     other.close()
     assert not trouble, trouble
-    scene.said.append("led by a member, and Bellwether is not in it")
+    scene.message.append("led by a member, and Bellwether is not in it")
     return took_s
 
 
@@ -185,20 +185,20 @@ def storm(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     cluster, flock = stage.cluster, stage.flock
     alone_s, without = _flapped(cluster, flock, "storm-alone")
     broken: tuple[str, ...] = ()
-    took_s, with_us = LIMIT_S, 0
+    took_s, with_bellwether = LIMIT_S, 0
     try:
         with Bellwether(cluster, ["storm"], options=OPTIONS) as lead:
-            took_s, with_us = _flapped(cluster, flock, "storm")
+            took_s, with_bellwether = _flapped(cluster, flock, "storm")
             if not lead.running:
                 broken = (lead.tail(6),)
     except AssertionError as error:
         broken = (str(error)[:300],)
-    mine = [r for r in rounds(cluster, "storm") if r.leader.startswith(f"{INSTANCE}-")]
-    outcome = f"{with_us} rebalances in the storm, {len(mine)} of all led by the sidecar"
+    mine = [r for r in rebalances(cluster, "storm") if r.leader.startswith(f"{INSTANCE}-")]
+    outcome = f"{with_bellwether} rebalances in the storm, {len(mine)} of all led by the sidecar"
     outcome += f"; without Bellwether {without} rebalances, then {alone_s:.2f} s"
     fault = f"{STORM_MEMBERS} consumers, one killed or stopped and one started every second for a minute; from its end"
     promised_s = STORM_SESSION_MS / 1000 + alone_s + MARGIN_S
-    yield tell(Row("storm", fault, took_s, promised_s, outcome, broken, load()))
+    yield print_result(Row("storm", fault, took_s, promised_s, outcome, broken, load()))
 
 
 def _flapped(cluster: KafkaCluster, flock: Flock, name: str) -> tuple[float, int]:
@@ -210,14 +210,14 @@ def _flapped(cluster: KafkaCluster, flock: Flock, name: str) -> tuple[float, int
 
     members = [member() for _ in range(STORM_MEMBERS)]
     wait_settled(members, partitions_of({TOPIC: PARTITIONS}), limit_s=LIMIT_S)
-    before = last_round(cluster, name).generation
+    before = last_rebalance(cluster, name).generation
     began = time.monotonic()
     for turn in range(int(STORM_S)):
         gone = members.pop(chance.randrange(len(members)))
         (gone.kill if turn % 2 else gone.host.close)()
         members.append(member())
         time.sleep(max(0.0, began + turn + 1 - time.monotonic()))
-    made = last_round(cluster, name).generation - before
+    made = last_rebalance(cluster, name).generation - before
     over = time.monotonic()
 
     def owned() -> bool:
@@ -258,7 +258,7 @@ def _run_alone(cluster: KafkaCluster) -> float:
 
 def _running(app: StreamsApp, began: float) -> float:
     app.wait_running("one")
-    wait_until(app.complete, LIMIT_S, app.tell)
+    wait_until(app.complete, LIMIT_S, app.send)
     return time.monotonic() - began
 
 
@@ -281,7 +281,7 @@ def _misled(
                 broken = (*failures(app), *(() if strangers(cluster, common.application_id) else ("we have led it",)))
         except AssertionError as error:
             broken = (str(error)[:300],)
-    return tell(Row("topology", fault, took_s, promised_s, outcome, broken, load()))
+    return print_result(Row("topology", fault, took_s, promised_s, outcome, broken, load()))
 
 
 def _without_one(app: Application) -> str:

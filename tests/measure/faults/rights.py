@@ -20,10 +20,10 @@ from tests.interop.security.test_lead_refusals import Secured, Undisturbed
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.support.rounds import last_round
+from tests.interop.support.rebalances import last_rebalance
 from tests.measure.faults.logins import ended
 from tests.measure.faults.rows import Row
-from tests.measure.faults.scene import DECISION_S, load, tell
+from tests.measure.faults.scene import DECISION_S, load, print_result
 from tests.measure.kill_points import LIMIT_S, MARGIN_S, OPTIONS, SESSION_S
 
 GROUP = "orders"  # and its topic
@@ -32,14 +32,14 @@ FIRST_S = 4.0  # of an application's first two members without us: the group's f
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Testbed:
     secured: Secured
     flock: Flock
     folder: Path
 
 
 def rights(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    rows: dict[str, Callable[[Stand], Row]] = {
+    rows: dict[str, Callable[[Testbed], Row]] = {
         "no-read": partial(_refused, "bellwether", "without READ on the group", "rights", "READ"),
         "wrong-plain": partial(_refused, "wrong", "a wrong password (SASL/PLAIN)", "login", "sasl."),
         "no-describe": _without_describe,
@@ -54,14 +54,14 @@ def rights(wanted: Callable[[str], bool]) -> Iterator[Row]:
         KafkaCluster(nodes=1, racks=("az1",), users=users) as cluster,
         Flock(cluster.bootstrap) as flock,
     ):
-        stand = Stand(Secured(cluster), flock, Path(folder))
+        testbed = Testbed(Secured(cluster), flock, Path(folder))
         for row in chosen.values():
-            yield row(stand)
+            yield row(testbed)
 
 
 @contextmanager
-def _resting(stand: Stand) -> Iterator[list[Member]]:
-    members = [stand.secured.member(stand.flock) for _ in range(2)]
+def _resting(testbed: Testbed) -> Iterator[list[Member]]:
+    members = [testbed.secured.member(testbed.flock) for _ in range(2)]
     try:
         wait_settled(members, EVERY, spread=0)
         yield members
@@ -70,38 +70,38 @@ def _resting(stand: Stand) -> Iterator[list[Member]]:
             member.stop()
 
 
-def _refused(password: str, fault: str, kind: str, word: str, stand: Stand) -> Row:
-    with _resting(stand) as members:
-        watched = Undisturbed(stand.secured.cluster, members)
-        told = f"{fault}, until the process has ended; the members notice nothing"
-        login = stand.secured.login("bellwether", password)
-        return ended(stand.folder, told, login, GROUP, word, kind=kind, check=watched.check)
+def _refused(password: str, fault: str, kind: str, word: str, testbed: Testbed) -> Row:
+    with _resting(testbed) as members:
+        watched = Undisturbed(testbed.secured.cluster, members)
+        reported = f"{fault}, until the process has ended; the members notice nothing"
+        login = testbed.secured.login("bellwether", password)
+        return ended(testbed.folder, reported, login, GROUP, word, kind=kind, check=watched.check)
 
 
-def _without_describe(stand: Stand) -> Row:
+def _without_describe(testbed: Testbed) -> Row:
     """From the coming of two members to a group of ours whose topic we may not see."""
-    stand.secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
-    with Bellwether(stand.secured.cluster, [GROUP], user="bellwether", options=OPTIONS) as lead:
+    testbed.secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
+    with Bellwether(testbed.secured.cluster, [GROUP], user="bellwether", options=OPTIONS) as lead:
         began = time.monotonic()
-        with _resting(stand):
+        with _resting(testbed):
             took_s = time.monotonic() - began - 1.0  # for so long nothing may have changed
             lead.wait_for_words("DESCRIBE", LIMIT_S)
-            leader = _leader(stand)
+            leader = _leader(testbed)
     fault = "without DESCRIBE on the topic; from the coming of two consumers"
     outcome = f"led by {leader}, the missing right is named"
     broken = () if leader == "a member" else ("we led",)
-    return tell(Row("rights", fault, took_s, FIRST_S + DECISION_S + MARGIN_S, outcome, broken, load()))
+    return print_result(Row("rights", fault, took_s, FIRST_S + DECISION_S + MARGIN_S, outcome, broken, load()))
 
 
-def _revoked(stand: Stand) -> Row:
+def _revoked(testbed: Testbed) -> Row:
     """READ on the group is taken away while Bellwether leads, and a consumer joins."""
-    secured, cluster = stand.secured, stand.secured.cluster
+    secured, cluster = testbed.secured, testbed.secured.cluster
     secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
     secured.grant("bellwether", ResourceType.TOPIC, GROUP, AclOperation.DESCRIBE)
     lead = Bellwether(cluster, [GROUP], user="bellwether", options=OPTIONS)
     broken: tuple[str, ...] = ()
-    with lead, _resting(stand) as members:
-        assert _leader(stand) == "the sidecar"
+    with lead, _resting(testbed) as members:
+        assert _leader(testbed) == "the sidecar"
         gone = AclBindingFilter(
             ResourceType.GROUP, GROUP, ResourcePatternType.LITERAL, "User:bellwether", None,
             AclOperation.READ, AclPermissionType.ALLOW,
@@ -109,7 +109,7 @@ def _revoked(stand: Stand) -> Row:
         for done in cluster.admin.delete_acls([gone]).values():
             done.result(timeout=30)
         began = time.monotonic()
-        members.append(secured.member(stand.flock))
+        members.append(secured.member(testbed.flock))
 
         def owned() -> bool:
             held = [tp for member in members for tp in member.owned()]
@@ -120,13 +120,13 @@ def _revoked(stand: Stand) -> Row:
         code = lead.wait_for_end(LIMIT_S)
         if "READ on Group" not in lead.text():
             broken = ("the right is not named",)
-        leader = _leader(stand)
+        leader = _leader(testbed)
     fault = "READ on the group is taken away while Bellwether leads, and a consumer joins"
     outcome = f"led by {leader}; exit code {code}, the missing right is named"
     promised_s = SESSION_S + DECISION_S + FIRST_S + MARGIN_S
-    return tell(Row("rights", fault, took_s, promised_s, outcome, broken, load()))
+    return print_result(Row("rights", fault, took_s, promised_s, outcome, broken, load()))
 
 
-def _leader(stand: Stand) -> str:
-    leader = last_round(stand.secured.cluster, GROUP).leader
+def _leader(testbed: Testbed) -> str:
+    leader = last_rebalance(testbed.secured.cluster, GROUP).leader
     return "the sidecar" if leader.startswith(f"{INSTANCE}-") else "a member"

@@ -14,7 +14,7 @@ from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLeas
 from tests.interop.support.members import Flock
 from tests.interop.support.proxy import Proxy, honest
 from tests.measure.faults.rows import Row
-from tests.measure.kill_points import LIMIT_S, MARGIN_S, OPTIONS, PARTITIONS, SESSION_S, TOPIC, Group, ordinary_round
+from tests.measure.kill_points import LIMIT_S, MARGIN_S, OPTIONS, PARTITIONS, SESSION_S, TOPIC, Group, plain_rebalance
 
 NODES = 3
 HEAP_MB = 256
@@ -70,17 +70,18 @@ def stage(host: str = LOOPBACK) -> Iterator[Stage]:
         cluster.proxy, cluster.inner = proxy, inner
         with cluster, Flock(cluster.bootstrap) as flock:
             cluster.create_topic(TOPIC, PARTITIONS, rf=NODES)
-            yield Stage(cluster, flock, max(ordinary_round(cluster, flock, f"alone-{i}") for i in range(2)))
+            yield Stage(cluster, flock, max(plain_rebalance(cluster, flock, f"alone-{i}") for i in range(2)))
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A group of two members at rest under us. `said`: what else the row has to tell; `beside`: what ends after it."""
+    """A group of two members at rest under us. `message`: what else the row has to tell; `beside`: what ends after
+    it."""
 
     cluster: ProxiedCluster
     group: Group
     lead: Bellwether
-    said: list[str] = field(default_factory=list)
+    message: list[str] = field(default_factory=list)
     beside: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -111,14 +112,14 @@ def measure(
     make: Callable[[Stage, str], Group] | None = None,
     options: Mapping[str, Any] | None = None,
     ends: bool = False,
-    tells_leader: bool = True,
+    reports_leader: bool = True,
     **how: Any,
 ) -> Row:
     """One row, with a group and a sidecar of its own. `ends`: the fault may end the sidecar."""
     cluster = stage.cluster
     group = make(stage, name) if make is not None else Group(cluster, stage.flock, name)
     login = {"bootstrap.servers": cluster.proxy.addresses}
-    took_s, leader, said = LIMIT_S, "nobody", list[str]()
+    took_s, leader, message = LIMIT_S, "nobody", list[str]()
     broken: tuple[str, ...] = ()
     try:
         with (
@@ -126,7 +127,7 @@ def measure(
             ExitStack() as beside,
         ):
             group.start()
-            scene = Scene(cluster, group, lead, said, beside)
+            scene = Scene(cluster, group, lead, message, beside)
             try:
                 took_s = work(scene)
                 group.settle()
@@ -142,14 +143,14 @@ def measure(
         cluster.proxy.rule = honest
         for member in group.members:
             member.stop()
-    outcome = "; ".join([*([f"led by {leader}"] if tells_leader else []), *said])
-    return tell(Row(kind, fault, took_s, promised_s, outcome, broken, load()))
+    outcome = "; ".join([*([f"led by {leader}"] if reports_leader else []), *message])
+    return print_result(Row(kind, fault, took_s, promised_s, outcome, broken, load()))
 
 
 def load() -> float:
     return os.getloadavg()[0]
 
 
-def tell(row: Row) -> Row:
+def print_result(row: Row) -> Row:
     print(row, flush=True)
     return row

@@ -14,7 +14,7 @@ from tests.interop.support.members import Flock, Member, double_ownership, parti
 from tests.interop.support.proxy import Proxy
 from tests.interop.support.tls import PASSWORD, Authority, TlsCluster, keytool, tls_cluster_of
 from tests.measure.faults.scene import Promises
-from tests.measure.kill_points import LIMIT_S, Group, ordinary_round
+from tests.measure.kill_points import LIMIT_S, Group, plain_rebalance
 
 SECRET = "a-word-for-tests"  # noqa: S105 - of a broker that lives as long as a run
 PARTITIONS = 12
@@ -50,7 +50,7 @@ class Secure(Group):
     """A group of consumers that reach the broker by TLS, with a topic of its own."""
 
     def start(self) -> None:
-        self.partitions, self.said = PARTITIONS, list[str]()
+        self.partitions, self.message = PARTITIONS, list[str]()
         self.cluster.create_topic(self.name, PARTITIONS)
         super().start()
 
@@ -75,7 +75,7 @@ class Secure(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand(Promises):
+class Testbed(Promises):
     """A broker that speaks TLS only. `folder` is for what a row makes."""
 
     cluster: SecureCluster
@@ -90,7 +90,7 @@ class Stand(Promises):
 
 
 @contextmanager
-def stand() -> Iterator[Stand]:
+def testbed() -> Iterator[Testbed]:
     with tempfile.TemporaryDirectory(prefix="bellwether-tls-") as directory:
         folder = Path(directory)
         authority = certificate_authority(folder)
@@ -100,14 +100,14 @@ def stand() -> Iterator[Stand]:
         try:
             with cluster, Flock(cluster.bootstrap) as flock:
                 ordinary_s = max(_ordinary(cluster, flock, f"alone-{i}") for i in range(2))
-                yield Stand(cluster, flock, folder, authority, ordinary_s)
+                yield Testbed(cluster, flock, folder, authority, ordinary_s)
         finally:
             if cluster.proxy is not None:
                 cluster.proxy.__exit__(None, None, None)
 
 
 def _ordinary(cluster: SecureCluster, flock: Flock, name: str) -> float:
-    return ordinary_round(cluster, flock, name, kind=Secure)
+    return plain_rebalance(cluster, flock, name, kind=Secure)
 
 
 def certificate_authority(folder: Path) -> Path:
@@ -119,7 +119,7 @@ def certificate_authority(folder: Path) -> Path:
     return key_store
 
 
-def mutual(here: Stand, name: str, life_s: int) -> dict[str, str]:
+def mutual(here: Testbed, name: str, life_s: int) -> dict[str, str]:
     """A login by a certificate that is good for so many seconds from now on."""
     paths = {kind: here.folder / f"{name}.{kind}" for kind in ("p12", "csr", "pem", "key")}
     store = ("-keystore", str(paths["p12"]), "-storepass", PASSWORD, "-storetype", "PKCS12", "-alias", "own")

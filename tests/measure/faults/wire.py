@@ -120,16 +120,16 @@ def processes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix="bellwether-block-") as directory:
             trigger = Path(directory) / "trigger"
             command = (sys.executable, "-m", "tests.measure.killed_at", "deciding", "block", str(trigger))
-            told = f"the event loop is blocked for {BLOCK_S:.0f} s, when a plan is to be made"
+            reported = f"the event loop is blocked for {BLOCK_S:.0f} s, when a plan is to be made"
             promised_s = BLOCK_S + stage.at_once_s
-            yield measure(stage, "pause", "blocked", told, promised_s, blocked(trigger), command=command)
+            yield measure(stage, "pause", "blocked", reported, promised_s, blocked(trigger), command=command)
     for name, by in (("clock-forward", "+6h"), ("clock-back", "-6h")):
         if wanted(name) and FAKETIME.exists():
             with tempfile.TemporaryDirectory(prefix="bellwether-clock-") as directory:
                 clock = Path(directory) / "clock"
                 clock.write_text("+0")
-                told, faked = f"the wall clock jumps by {by}", faketime(clock)
-                yield measure(stage, "clock", name, told, stage.at_once_s, jumped(by, clock), command=faked)
+                reported, faked = f"the wall clock jumps by {by}", faketime(clock)
+                yield measure(stage, "clock", name, reported, stage.at_once_s, jumped(by, clock), command=faked)
 
 
 def disks(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
@@ -160,8 +160,8 @@ def network(wanted: Callable[[str], bool]) -> Iterator[Row]:
         return
     with _namespace(), stage(HOST) as far:
         command = ("ip", "netns", "exec", NETWORK, *COMMAND)
-        told = "the sidecar's network namespace loses its wire"
-        yield measure(far, "connection", "network", told, far.silent_s, _network_down, command=command)
+        reported = "the sidecar's network namespace loses its wire"
+        yield measure(far, "connection", "network", reported, far.silent_s, _network_down, command=command)
 
 
 def stopped(seconds: float) -> Work:

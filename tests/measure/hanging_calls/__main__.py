@@ -14,16 +14,20 @@ from typing import Any
 
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.members import partitions_of, wait_settled
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.measure.hanging_calls.stage import NAMES, PARTITIONS, TOKEN_LIFE_S, TOPIC, Stage, stage
 
 HANGS_S = 12.0
 AFTERWARDS_S = 5.0
-BEAT_S = 0.5
+HEARTBEAT_S = 0.5
 MORE_S = 0.2  # than the interval: the goal
 LIMIT_S = 90.0
 CONTROL = "hanging-control"
-OPTIONS = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": int(BEAT_S * 1000), "decision_deadline_ms": 2_000}
+OPTIONS = {
+    "session_timeout_ms": 10_000,
+    "heartbeat_interval_ms": int(HEARTBEAT_S * 1000),
+    "decision_deadline_ms": 2_000,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Fault:
     when it begins, which is `after_s` the start, or before the first plan where that is 0. `touches`: the certificate
     file changes then."""
 
-    told: str
+    reported: str
     login: str = "NAMED"
     hangs: Callable[[Stage], tuple[str, ...]] = lambda _: ()
     silent: bool = False
@@ -48,7 +52,7 @@ class Fault:
 class Row:
     """`gaps_s`: the longest of each group; `waited`: calls that the fault has kept waiting."""
 
-    told: str
+    reported: str
     gaps_s: tuple[float, ...]
     rebalances: int
     waited: int
@@ -56,12 +60,12 @@ class Row:
 
     @property
     def kept(self) -> bool:
-        return not self.broken and not self.rebalances and max(self.gaps_s) <= BEAT_S + MORE_S
+        return not self.broken and not self.rebalances and max(self.gaps_s) <= HEARTBEAT_S + MORE_S
 
     def __str__(self) -> str:
         gaps = " and ".join(f"{gap:.2f} s" for gap in self.gaps_s)
         return (
-            f"{'kept' if self.kept else 'MISSED':<6} {self.told}: {gaps}, {self.rebalances} rebalances,"
+            f"{'kept' if self.kept else 'MISSED':<6} {self.reported}: {gaps}, {self.rebalances} rebalances,"
             f" {self.waited} calls waited {'; '.join(self.broken)}"
         )
 
@@ -127,12 +131,17 @@ FAULTS = {
 
 
 def measured(on: Stage, fault: Fault) -> Row:
-    hanging, beats = on.folder / "hanging", on.folder / "beats"
+    hanging, heartbeats = on.folder / "hanging", on.folder / "beats"
     seen = Path(f"{hanging}.seen")
-    for file in (hanging, beats, seen):
+    for file in (hanging, heartbeats, seen):
         file.write_text("")
     on.outside.kept_waiting = 0
-    environment = {"LD_PRELOAD": str(on.library), "HANGING": str(hanging), "BEATS": str(beats), **fault.environment(on)}
+    environment = {
+        "LD_PRELOAD": str(on.library),
+        "HANGING": str(hanging),
+        "HEARTBEATS": str(heartbeats),
+        **fault.environment(on),
+    }
     command = ("env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, "-m",
                "tests.measure.hanging_calls.process")  # fmt: skip
     tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(on.certificate)} if fault.login == "LOGIN" else {}
@@ -150,23 +159,23 @@ def measured(on: Stage, fault: Fault) -> Row:
             ends.callback(member.stop)
             wait_settled([member], partitions_of({TOPIC: PARTITIONS}), limit_s=LIMIT_S)
         time.sleep(max(2.0, began + fault.after_s - time.monotonic()) if fault.after_s else 0.0)
-        before = [rounds(on.cluster, group)[-1] for group in on.groups]
+        before = [rebalances(on.cluster, group)[-1] for group in on.groups]
         since = time.monotonic()
         with _hanging(on, fault, hanging):
             time.sleep(HANGS_S)
         time.sleep(AFTERWARDS_S)
         until = time.monotonic()
-        after = [rounds(on.cluster, group)[-1] for group in on.groups]
+        after = [rebalances(on.cluster, group)[-1] for group in on.groups]
         broken = tuple(f"{group} is led by {one.leader}" for group, one in zip(on.groups, after, strict=True)
                        if not one.leader.startswith("bellwether"))  # fmt: skip
         if not lead.running:
             broken += (lead.tail(5),)
         rebalances = sum(b.generation - a.generation for a, b in zip(before, after, strict=True))
     waited = len(seen.read_text().splitlines()) + on.outside.kept_waiting
-    gaps = tuple(_gap(beats.read_text(), group, since, until) for group in on.groups)
+    gaps = tuple(_gap(heartbeats.read_text(), group, since, until) for group in on.groups)
     if not waited and (fault.silent or fault.hangs(on)):
         broken += ("the fault never came about",)
-    return Row(fault.told, gaps, rebalances, waited, broken)
+    return Row(fault.reported, gaps, rebalances, waited, broken)
 
 
 @contextmanager

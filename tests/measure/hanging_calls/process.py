@@ -1,5 +1,5 @@
 """`python -m tests.measure.hanging_calls.process run ...`: Bellwether that writes each heartbeat which a broker has
-answered into the file $BEATS, as group and time of sending. With $UNSIGNED_LIFE_S its tokens for AWS_MSK_IAM are
+answered into the file $HEARTBEATS, as group and time of sending. With $UNSIGNED_LIFE_S its tokens for AWS_MSK_IAM are
 unsecured ones, which any broker takes, made of credentials that STS has given.
 """
 
@@ -15,13 +15,13 @@ from bellwether_kafka.coordinator.membership.commands import Heartbeat
 
 def install() -> None:
     exchange = Transport._exchange
-    beats = os.open(os.environ["BEATS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    heartbeats = os.open(os.environ["HEARTBEATS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     async def noted(transport: Transport, key: str, command: Any) -> Any:
         sent = time.monotonic()
         answer = await exchange(transport, key, command)
         if isinstance(command, Heartbeat):
-            os.write(beats, f"{command.group_id} {sent}\n".encode())
+            os.write(heartbeats, f"{command.group_id} {sent}\n".encode())
         return answer
 
     setattr(Transport, "_exchange", noted)  # noqa: B010 - mypy would see a method assigned

@@ -28,7 +28,7 @@ from tests.paths import ROOT
 from tests.support.answering_brokers import Brokers, Size, serve
 
 LIMIT_S = 420.0
-LOOK_S = 15.0  # as often as Prometheus reads metrics in most installations
+REFRESH_S = 15.0  # as often as Prometheus reads metrics in most installations
 SEEN = "bellwether_observed_timestamp_seconds"
 Counted = tuple[Mapping[str, int], Mapping[str, int], int]
 
@@ -126,7 +126,7 @@ def measure(run: Run, seconds: float) -> Iterator[str]:
     requests, sizes, described = run.counted()
     cpu, began, oldest_s, most_mb = cpu_s(run.pid), time.monotonic(), 0.0, 0.0
     while time.monotonic() < began + seconds:
-        time.sleep(LOOK_S)
+        time.sleep(REFRESH_S)
         seen = run.seen_at()
         oldest_s = max(oldest_s, time.time() - min(seen.values()))
         most_mb = max(most_mb, resident_mb(run.pid))
@@ -134,9 +134,9 @@ def measure(run: Run, seconds: float) -> Iterator[str]:
     used_s = cpu_s(run.pid) - cpu
     yield f"oldest look {oldest_s:.1f} s, {used_s / took:.1%} of a core, {most_mb:.0f} MB resident at most"
     after, sizes_after, described_after = run.counted()
-    looks = described_after - described
+    refreshes = described_after - described
     # On a machine that has no time for the run this still says what looks cost.
-    yield f"{looks} looks; {1e3 * used_s / max(1, looks):.2f} ms of a core for each, our reading of metrics included"
+    yield f"{refreshes} looks; {1e3 * used_s / max(1, refreshes):.2f} ms of a core for each, reading metrics included"
     for kind in sorted(after, key=lambda kind: sizes.get(kind, 0) - sizes_after[kind]):
         count, size = after[kind] - requests.get(kind, 0), sizes_after[kind] - sizes.get(kind, 0)
         if count:

@@ -39,13 +39,13 @@ def killed(app: StreamsApp, name: str, *, guarded: bool) -> None:
 def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
     """An exception in every stream thread, after which Streams closes all tasks and the process ends with 3."""
     del guarded
-    app.instances[name].tell("fail")
+    app.instances[name].send("fail")
 
 
-def failed_and_stayed(app: StreamsApp, name: str, *, guarded: bool) -> None:
+def failed_and_remained(app: StreamsApp, name: str, *, guarded: bool) -> None:
     """An exception in every stream thread, after which Streams closes all tasks; the process lives on."""
     del guarded
-    app.instances[name].tell("fail-and-stay")
+    app.instances[name].send("fail-and-stay")
 
 
 def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
@@ -57,7 +57,7 @@ def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
     (group / "cgroup.procs").write_text(str(pid))
     used = int((group / "memory.usage_in_bytes").read_text())
     (group / "memory.limit_in_bytes").write_text(str(used + MEMORY_LEFT_MB * 1024 * 1024))
-    app.instances[name].tell("hog")
+    app.instances[name].send("hog")
 
 
 def can_run_out_of_memory() -> bool:
@@ -84,7 +84,7 @@ ACCIDENTS = {
     "scale-in": Accident(terminated),
     "kill": Accident(killed),
     "exception": Accident(failed),
-    "exception-stays": Accident(failed_and_stayed, ends=False),
+    "exception-stays": Accident(failed_and_remained, ends=False),
     "out-of-memory": Accident(out_of_memory),
     "bystander": Accident(None, returns=True),
 }
@@ -116,16 +116,16 @@ class Instances:
 def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances) -> Lived:
     """Raises AssertionError where the application does not settle in time."""
     if accident.happens is None:
-        return _stood_by(app)
+        return _waited(app)
     instance, began_ms, guarded = app.instances[name], _now_ms(), how.guarded
     if how.empty is not None:
         how.empty(name)
     with _watched(app, instance, guarded=guarded):
         accident.happens(app, name, guarded=guarded)
         if not accident.ends:
-            wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.tell)
+            wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.send)
             killed(app, name, guarded=guarded)
-    wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.tell)
+    wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.send)
     ended_ms = _now_ms()
     instance.stop()  # its pipes
     started_ms = 0
@@ -137,7 +137,7 @@ def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances)
     return Lived(began_ms, ended_ms, started_ms, app.timeline().last_change_ms(began_ms))
 
 
-def _stood_by(app: StreamsApp) -> Lived:
+def _waited(app: StreamsApp) -> Lived:
     """An instance of another application starts on the same machine, with one task of each kind and no records. The
     group does not learn of it: what pauses then pauses for want of a processor."""
     began_ms = _now_ms()
@@ -158,7 +158,7 @@ def _watched(app: StreamsApp, instance: Instance, *, guarded: bool) -> Iterator[
     descriptor = os.pidfd_open(application_pid(instance, guarded=guarded))
     try:
         yield
-        assert select.select([descriptor], [], [], ENDED_LIMIT_S)[0], app.tell()
+        assert select.select([descriptor], [], [], ENDED_LIMIT_S)[0], app.send()
     finally:
         os.close(descriptor)
     instance.gone()

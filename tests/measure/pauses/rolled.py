@@ -100,7 +100,7 @@ def main() -> int:
         scene(cluster, GROUP, Setting(guarded=False, session_ms=SESSION_MS)) as found,
         TemporaryDirectory(prefix="bellwether-roll-") as directory,
     ):
-        wait_until(lambda: found.led_by() == "Bellwether", LIMIT_S, found.tell)
+        wait_until(lambda: found.led_by() == "Bellwether", LIMIT_S, found.send)
         began_ms = now_ms()
         with supervised(found, Path(directory)):
             code = roll(found, Path(directory))
@@ -112,7 +112,7 @@ def main() -> int:
         print(f"exit code {code}; the longest pause of a task was {max(pauses, default=0) / 1000:.1f} s", end="; ")
         found.load.stop()
         found.app.wait_counted(found.load.expected, limit_s=LIMIT_S)
-        wait_until(lambda: not found.orders(), LIMIT_S, found.tell)
+        wait_until(lambda: not found.orders(), LIMIT_S, found.send)
         print(f"every record was counted once; load average {os.getloadavg()[0]:.0f}")
         return code
 

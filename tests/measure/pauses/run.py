@@ -132,7 +132,7 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
     create_topics(cluster, application)
     how = Instances(
         guarded=case.guarded,
-        empty=partial(_emptied, cluster, name) if case.by_order else None,
+        empty=partial(_evacuated, cluster, name) if case.by_order else None,
         settings={} if case.by_order else DEFAULT_CLIENT_ID,
         spread=1 if case.led or shape.soon_even else None,
         limit_s=LIMIT_S,
@@ -187,7 +187,7 @@ def pause(line: Timeline, tasks: Sequence[str], lived: Lived, stall_ms: int) -> 
     found = [line.stalled_ms(tasks, begin, end, stall_ms).values() if end > begin else [0] for begin, end in windows]
     away, back, whole = ((max(values) / 1000, sum(values) / 1000) for values in found)
     restored = line.within(lived.began_ms, lived.settled_ms, "restored")
-    most = max((h.said["records"] for h in restored), default=0)
+    most = max((h.message["records"] for h in restored), default=0)
     return Pause(*away, *back, *whole, (lived.ended_ms - lived.began_ms) / 1000, most)
 
 
@@ -225,7 +225,7 @@ def _launcher(cluster: KafkaCluster, group: str, case: Case) -> Callable[[Path],
     return lambda state: guard_command(cluster, group, "--state-dir", str(state), *options)
 
 
-def _emptied(cluster: KafkaCluster, group: str, name: str) -> None:
+def _evacuated(cluster: KafkaCluster, group: str, name: str) -> None:
     ordered(cluster, f"{group}-control", "evacuate", group, f"member:{name}", "--wait", str(GRACE_S))
 
 
@@ -242,7 +242,7 @@ def _leading(cluster: KafkaCluster, application: Application, case: Case) -> Ite
             try:
                 yield
             except AssertionError as error:
-                raise AssertionError(f"{error}\nbellwether: {process.said_of(group, 60)}") from error
+                raise AssertionError(f"{error}\nbellwether: {process.log_of(group, 60)}") from error
 
 
 def _timed_out(cluster: KafkaCluster) -> int:

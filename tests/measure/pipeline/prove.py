@@ -53,14 +53,14 @@ def main() -> int:
         publish(kafka, TOPIC, records, now_ms - 4 * HOUR_MS)
         publish(kafka, TOPIC, closing(now_ms), now_ms)
         size = sum(map(len, records)) / 1e6
-        say(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
+        echo(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
         ended = killed_and_restarted(kafka, output, count, table_format, victims)
         spark = local_spark(quick=False, table_format=table_format)
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
         equal = [same(spark, raw, output, name, now_ms, table_format) for name in (*TABLES, DEAD_LETTERS)]
         equal.append(same_weights(spark, raw, kafka, now_ms))
-    say(f"All of it took {time.monotonic() - began_at:.0f} s.")
+    echo(f"All of it took {time.monotonic() - began_at:.0f} s.")
     return 0 if ended and all(equal) else 1
 
 
@@ -73,7 +73,7 @@ def killed_and_restarted(
     within = []
     for victim in victims:
         within.append(kill_within_a_batch(words, output, LIMIT_S, victim))
-        say(f"SIGKILL of {victim.value} within a batch of {', '.join(sorted(within[-1])) or 'no job'}.")
+        echo(f"SIGKILL of {victim.value} within a batch of {', '.join(sorted(within[-1])) or 'no job'}.")
     finished = len(list(output.glob("checkpoints/*/commits/[0-9]*")))
     log = output / "driver.log"
     with log.open("w") as sink:
@@ -83,11 +83,11 @@ def killed_and_restarted(
         kafka.kill_node(2)
         time.sleep(BROKER_DOWN_S)
         kafka.start_node(2)
-        say(f"Broker 2 killed and started again {'while the jobs worked' if running else 'TOO LATE'}.")
+        echo(f"Broker 2 killed and started again {'while the jobs worked' if running else 'TOO LATE'}.")
         code = driver.wait(LIMIT_S)
-    say(f"The jobs ended with {code}; the last line of each:")
+    echo(f"The jobs ended with {code}; the last line of each:")
     for line in log.read_text().splitlines()[-len(JOBS) :]:
-        say(f"  {line}")
+        echo(f"  {line}")
     return all(within) and running and code == 0
 
 
@@ -99,17 +99,17 @@ def wait(done: Callable[[], bool]) -> None:
 
 def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str) -> bool:
     found = compared(spark, raw, output, name, now_ms, table_format)
-    say(f"{name}: {found.rows} rows, {'equal row for row' if found.equal else f'NOT EQUAL: {found}'}")
+    echo(f"{name}: {found.rows} rows, {'equal row for row' if found.equal else f'NOT EQUAL: {found}'}")
     return found.equal
 
 
 def same_weights(spark: SparkSession, raw: DataFrame, kafka: KafkaCluster, now_ms: int) -> bool:
     differing = weights_differ(spark, raw, kafka, WEIGHTS_TOPIC, now_ms)
-    say(f"weights: {f'NOT EQUAL: {differing}' if differing else 'the last of each partition is equal'}")
+    echo(f"weights: {f'NOT EQUAL: {differing}' if differing else 'the last of each partition is equal'}")
     return not differing
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     print(text, flush=True)
 
 

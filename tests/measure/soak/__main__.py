@@ -28,17 +28,17 @@ from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, Member, consumed_gaps, why_unavailable
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.measure.soak.processes import Process, Watch, make, restart_until
 from tests.measure.soak.slopes import Slope, slopes
-from tests.measure.soak.world import CONTROL, GROUPS, Actor, Story, Topics
+from tests.measure.soak.world import CONTROL, GROUPS, Actor, Scenario, Topics
 
 CATCH_UP_S = 60.0
 GROWTH_PAUSE_S = (20.0, 60.0)  # in a run of ten minutes; topics grow as often in a longer one
 TEN_MINUTES_S = 600.0
 STEADY, RESTARTED = "steady", "restarted"
 
-Said = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Report:
     violations: list[str]
 
 
-def soak(cluster: KafkaCluster, run_s: float, seed: int, said: Said) -> Report:
+def soak(cluster: KafkaCluster, run_s: float, seed: int, message: Log) -> Report:
     """Runs it all."""
     topics = Topics(cluster)
     until = time.monotonic() + run_s
@@ -68,7 +68,7 @@ def soak(cluster: KafkaCluster, run_s: float, seed: int, said: Said) -> Report:
             stack.push(process.lead.__exit__)
             process.start(wait=True)
         flock = stack.enter_context(Flock(cluster.bootstrap))
-        watch = Watch(cluster, processes, said)
+        watch = Watch(cluster, processes, message)
         stack.callback(watch.stop)
         actors = [
             Actor(group, kinds, flock, topics, restarted if group.restarted else steady, seed)
@@ -77,55 +77,59 @@ def soak(cluster: KafkaCluster, run_s: float, seed: int, said: Said) -> Report:
         ]
         topics.start()
         watch.start()
-        _live(actors, topics, restarted, until, seed, said)
+        _live(actors, topics, restarted, until, seed, message)
         topics.stop()
-        consumed = {actor.story.group.name: _read_to_the_end(actor, topics, flock) for actor in actors}
+        consumed = {actor.scenario.group.name: _read_to_the_end(actor, topics, flock) for actor in actors}
         watch.stop()
         for actor in actors:
             actor.judge_ownership()
         lines = slopes(steady.samples, run_s)
         for actor in actors:
-            _judge_leadership(cluster, actor.story)
-        groups = [_of_group(cluster, actor.story, consumed[actor.story.group.name]) for actor in actors]
+            _judge_leadership(cluster, actor.scenario)
+        groups = [_of_group(cluster, actor.scenario, consumed[actor.scenario.group.name]) for actor in actors]
     wrong = [] if topics.trouble is None else [topics.trouble]
-    wrong += [f"{a.story.group.name}: {text}" for a in actors for text in a.story.violations]
+    wrong += [f"{a.scenario.group.name}: {text}" for a in actors for text in a.scenario.violations]
     wrong += [f"{p.name}: {text}" for p in processes for text in (*p.violations, *p.role.differences)]
     wrong += [_too_steep(line) for line in lines if not line.held]
-    told = [{**asdict(line), "held": line.held} for line in lines]
-    return Report(seed, run_s, os.getloadavg()[0], topics.produced, groups, [*map(_of_process, processes)], told, wrong)
+    reported = [{**asdict(line), "held": line.held} for line in lines]
+    return Report(
+        seed, run_s, os.getloadavg()[0], topics.produced, groups, [*map(_of_process, processes)], reported, wrong
+    )
 
 
-def _live(actors: Sequence[Actor], topics: Topics, restarted: Process, until: float, seed: int, said: Said) -> None:
-    threads = [threading.Thread(target=actor.run, args=(until, said), daemon=True) for actor in actors]
+def _live(actors: Sequence[Actor], topics: Topics, restarted: Process, until: float, seed: int, message: Log) -> None:
+    threads = [threading.Thread(target=actor.run, args=(until, message), daemon=True) for actor in actors]
     chance = random.Random(f"{seed} restarts")
-    threads.append(threading.Thread(target=restart_until, args=(restarted, until, chance, said), daemon=True))
+    threads.append(threading.Thread(target=restart_until, args=(restarted, until, chance, message), daemon=True))
     for thread in threads:
         thread.start()
-    _grow(topics, random.Random(f"{seed} growth"), until, said)
+    _grow(topics, random.Random(f"{seed} growth"), until, message)
     for thread in threads:
         thread.join()
 
 
-def _grow(topics: Topics, dice: random.Random, until: float, said: Said) -> None:
+def _grow(topics: Topics, dice: random.Random, until: float, message: Log) -> None:
     slower = max(1.0, (until - time.monotonic()) / TEN_MINUTES_S)
     while (pause := slower * dice.uniform(*GROWTH_PAUSE_S)) < until - time.monotonic():
         time.sleep(pause)
         what = topics.grow(dice)
         if what is not None:
-            said(what)
+            message(what)
     time.sleep(max(0.0, until - time.monotonic()))
 
 
 def _read_to_the_end(actor: Actor, topics: Topics, flock: Flock) -> int:
     """Waits until the group has read everything; notes what it has skipped. Returns how many records it reported."""
-    story = actor.story
-    ends = topics.ends(story.group.topics)
-    everybody = [m for m in flock.members if m.group == story.group.name]
+    scenario = actor.scenario
+    ends = topics.ends(scenario.group.topics)
+    everybody = [m for m in flock.members if m.group == scenario.group.name]
     deadline = time.monotonic() + CATCH_UP_S
     while (gaps := consumed_gaps(everybody, ends)) and time.monotonic() < deadline:
         time.sleep(0.5)
     for (topic, partition), missing in sorted(gaps.items()):
-        story.violations.append(f"{topic}-{partition}: offsets {missing} of {ends[topic, partition]} were never read")
+        scenario.violations.append(
+            f"{topic}-{partition}: offsets {missing} of {ends[topic, partition]} were never read"
+        )
     return sum(_reported(member) for member in everybody)
 
 
@@ -133,39 +137,39 @@ def _reported(member: Member) -> int:
     return sum(last - first + 1 for spans in member.consumed.values() for first, last in spans)
 
 
-def _judge_leadership(cluster: KafkaCluster, story: Story) -> None:
+def _judge_leadership(cluster: KafkaCluster, scenario: Scenario) -> None:
     """Whoever was let in by an order or a long time without members may lead until Bellwether is back."""
-    if story.group.restarted:
+    if scenario.group.restarted:
         return
-    found = rounds(cluster, story.group.name)
-    excuses = sorted(story.let_in_after)
-    by_us = [r.leader.startswith(f"{INSTANCE}-") for r in found]
-    for before, (one, ours) in zip([True, *by_us], zip(found, by_us, strict=True), strict=False):
-        if ours or not before:
+    found = rebalances(cluster, scenario.group.name)
+    excuses = sorted(scenario.let_in_after)
+    by_bellwether = [r.leader.startswith(f"{INSTANCE}-") for r in found]
+    for before, (one, own) in zip([True, *by_bellwether], zip(found, by_bellwether, strict=True), strict=False):
+        if own or not before:
             continue
         used = next((generation for generation in excuses if generation < one.generation), None)
         if used is None:
-            story.violations.append(f"somebody else led from generation {one.generation} on: {one.leader}")
+            scenario.violations.append(f"somebody else led from generation {one.generation} on: {one.leader}")
         else:
             excuses.remove(used)
 
 
-def _of_group(cluster: KafkaCluster, story: Story, consumed: int) -> dict[str, object]:
-    found = rounds(cluster, story.group.name)
+def _of_group(cluster: KafkaCluster, scenario: Scenario, consumed: int) -> dict[str, object]:
+    found = rebalances(cluster, scenario.group.name)
     return {
-        "group": story.group.name,
-        "clients": ", ".join(story.group.kinds),
-        "joins": story.joins,
-        "leaves": story.leaves,
-        "kills": story.kills,
-        "empty": story.empties,
-        "orders": story.orders,
-        "rounds": len(found),
+        "group": scenario.group.name,
+        "clients": ", ".join(scenario.group.kinds),
+        "joins": scenario.joins,
+        "leaves": scenario.leaves,
+        "kills": scenario.kills,
+        "empty": scenario.empties,
+        "orders": scenario.orders,
+        "rebalances": len(found),
         "led by a member": sum(not r.leader.startswith(f"{INSTANCE}-") for r in found),
-        "settling s: median": round(median(story.settled_s), 1) if story.settled_s else None,
-        "most": round(max(story.settled_s), 1) if story.settled_s else None,
+        "settling s: median": round(median(scenario.settled_s), 1) if scenario.settled_s else None,
+        "most": round(max(scenario.settled_s), 1) if scenario.settled_s else None,
         "records read": consumed,
-        "violations": len(story.violations),
+        "violations": len(scenario.violations),
     }
 
 
@@ -223,11 +227,11 @@ def main() -> int:
     console.print(f"seed {seed}, {options.hours:g} hours")
     began = time.monotonic()
 
-    def said(text: str) -> None:
+    def message(text: str) -> None:
         console.print(f"{time.monotonic() - began:8.1f} s  {text}", highlight=False, markup=False, style="dim")
 
     with KafkaCluster() as cluster:
-        report = soak(cluster, options.hours * 3_600, seed, said)
+        report = soak(cluster, options.hours * 3_600, seed, message)
     _print(report, console)
     console.print("every promise held" if not report.violations else f"violated; run again with --seed {seed}")
     return 1 if report.violations else 0

@@ -21,9 +21,9 @@ LED_WITHIN_S = 60.0  # what the product promises
 ANSWERS_WITHIN_S = 30.0
 RESTART_PAUSE_S = (20.0, 60.0)
 WITHIN_SESSION_S, BEYOND_SESSION_S = (2.0, 6.0), (12.0, 30.0)  # `session_timeout_ms` is 10 s by default
-LOOK_INTERVAL_S = 1.0
+REFRESH_INTERVAL_S = 1.0
 
-Said = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -32,25 +32,25 @@ class Unled:
 
     longest_s: float = 0.0
     _since: dict[str, float] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def add(self, now_s: float, group: str, *, led: bool) -> float | None:
         """Once for each time that is too long: for how many seconds it has lasted by now."""
         if led:
             self._since.pop(group, None)
-            self._told.discard(group)
+            self._reported.discard(group)
             return None
         lasted_s = now_s - self._since.setdefault(group, now_s)
         self.longest_s = max(self.longest_s, lasted_s)
-        if lasted_s <= LED_WITHIN_S or group in self._told:
+        if lasted_s <= LED_WITHIN_S or group in self._reported:
             return None
-        self._told.add(group)
+        self._reported.add(group)
         return lasted_s
 
     def begin(self, now_s: float) -> None:
         """The process has started: whatever was not led before counts from now."""
         self._since = dict.fromkeys(self._since, now_s)
-        self._told.clear()
+        self._reported.clear()
 
 
 @dataclass
@@ -107,10 +107,10 @@ def make(cluster: KafkaCluster, name: str, groups: Sequence[str], settings: Mapp
 class Watch:
     """Looks at all processes every second until it is told to stop."""
 
-    def __init__(self, cluster: KafkaCluster, processes: Sequence[Process], said: Said) -> None:
+    def __init__(self, cluster: KafkaCluster, processes: Sequence[Process], message: Log) -> None:
         self._brokers = BrokersView(cluster)
         self._processes = processes
-        self._said = said
+        self._message = message
         self._began = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -125,21 +125,21 @@ class Watch:
 
     def _run(self) -> None:
         sample_at = 0.0
-        while not self._stopping.wait(LOOK_INTERVAL_S):
+        while not self._stopping.wait(REFRESH_INTERVAL_S):
             for process in self._processes:
                 with process.lock:
-                    self._look(process)
+                    self._refresh(process)
                     if time.monotonic() >= sample_at:
                         self._sample(process)
             if time.monotonic() >= sample_at:
                 sample_at = time.monotonic() + SAMPLE_INTERVAL_S
 
-    def _look(self, process: Process) -> None:
+    def _refresh(self, process: Process) -> None:
         if not process.wanted:
             process.role.forget()
             return
         if not process.lead.running:
-            self._said(f"{process.name} has ended by itself")
+            self._message(f"{process.name} has ended by itself")
             process.revive()
             return
         try:
@@ -155,20 +155,20 @@ class Watch:
             except (OSError, RawError):
                 continue
             now_s = time.monotonic()
-            for page, said in pages.items():
-                one = said.get(group)
+            for page, message in pages.items():
+                one = message.get(group)
                 # Alone in a group one may call oneself its leader, or say that there is nobody to lead.
                 alone = not shown.others and one is not None and not one.leading
-                process.role.add(now_s, page, group, one, leads=shown.led_by_us and not alone)
+                process.role.add(now_s, page, group, one, leads=shown.led_by_bellwether and not alone)
             self._led(process, group, shown, now_s)
 
     def _led(self, process: Process, group: str, shown: Shown, now_s: float) -> None:
         excused = not shown.others or group in process.excused
-        lasted_s = process.unled.add(now_s, group, led=shown.led_by_us or excused)
+        lasted_s = process.unled.add(now_s, group, led=shown.led_by_bellwether or excused)
         if lasted_s is not None:
             text = f"{group} has not been led for {lasted_s:.0f} s, {shown.leader or 'nobody'} leads"
-            process.violations.append(f"{text}\n{process.lead.said_of(group, 5)}")
-            self._said(f"{process.name}: {text}")
+            process.violations.append(f"{text}\n{process.lead.log_of(group, 5)}")
+            self._message(f"{process.name}: {text}")
 
     def _silent(self, process: Process) -> None:
         silent_s = time.monotonic() - process.answered_at
@@ -185,7 +185,7 @@ class Watch:
             return  # it ends at this moment
 
 
-def restart_until(process: Process, until: float, dice: random.Random, said: Said) -> None:
+def restart_until(process: Process, until: float, dice: random.Random, message: Log) -> None:
     """SIGTERM and SIGKILL in turn by chance; back at once, within its session, or later than that."""
     while (pause_s := dice.uniform(*RESTART_PAUSE_S)) < until - time.monotonic():
         time.sleep(pause_s)
@@ -197,5 +197,5 @@ def restart_until(process: Process, until: float, dice: random.Random, said: Sai
         with process.lock:
             process.start()
         process.samples.clear()
-        said(f"{process.name} was away for {absent_s:.0f} s after {how}")
+        message(f"{process.name} was away for {absent_s:.0f} s after {how}")
     time.sleep(max(0.0, until - time.monotonic()))

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, settings_of
 from tests.interop.support.streams_load import Load
@@ -40,7 +40,7 @@ PAUSE_S = (10.0, 40.0)  # between two troubles
 FAILURES = 4  # in a row
 CONSUMER_KINDS = ("slow", "idle", "paused", "poisoned", "rarely committing")
 
-Said = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass
@@ -54,18 +54,18 @@ class Troubles:
     dice: random.Random
     done: Counter[str] = field(default_factory=Counter)
 
-    def run(self, until: float, said: Said) -> None:
+    def run(self, until: float, message: Log) -> None:
         heard = 0
         while time.monotonic() < until:
             time.sleep(self.dice.uniform(*PAUSE_S))
             trouble = self.dice.choice((self.paused, self.poisoned, self.restoring, self.quiet, self.restarted))
             self.done[trouble.__name__] += 1
-            said(f"{trouble.__name__}: {trouble()}")
+            message(f"{trouble.__name__}: {trouble()}")
             self._revive()
-            told = alerts(self.lead)
-            for alert in told[heard:]:
-                said(alert)
-            heard = len(told)
+            reported = alerts(self.lead)
+            for alert in reported[heard:]:
+                message(alert)
+            heard = len(reported)
 
     def paused(self) -> str:
         """Within its session, or beyond it."""
@@ -80,7 +80,7 @@ class Troubles:
         """Fails of its next record, however often it is started again."""
         instance = self.app.instances["poisoned"]
         for _ in range(FAILURES):
-            instance.tell("fail")
+            instance.send("fail")
             limit = time.monotonic() + 40.0
             while instance.alive and time.monotonic() < limit:
                 time.sleep(0.2)
@@ -121,8 +121,8 @@ SETTINGS = {"slow": {"app.slow.ms": str(SLOW_MS)}}
 
 
 def alerts(lead: Bellwether) -> tuple[str, ...]:
-    said = [line for line in lead.log("membership") if line["what"] in ("ALERT", "REFUSED", "LEFT")]
-    return tuple(f"{line['group']}: {line['what']} {line['reason']}" for line in said)
+    message = [line for line in lead.log("membership") if line["what"] in ("ALERT", "REFUSED", "LEFT")]
+    return tuple(f"{line['group']}: {line['what']} {line['reason']}" for line in message)
 
 
 def consume(cluster: KafkaCluster, kind: str, topics: Sequence[str], stopping: threading.Event) -> None:
@@ -175,7 +175,7 @@ class Found:
     lost: int
 
 
-def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, said: Said) -> Found:
+def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, message: Log) -> Found:
     own = {"acceptable_recovery_lag": 1_000, "settings": {"app.marks": "4096"}}
     main = application(cluster, APPLICATION, **own)
     rare = application(cluster, RARE, commit_interval_ms=RARE_COMMIT_MS, **own)
@@ -206,13 +206,13 @@ def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, said: Sai
         for one in (load, second, third):
             one.start(PER_SECOND)
         troubles = Troubles(lead, app, other, load, random.Random(seed))
-        troubles.run(time.monotonic() + run_s, said)
-        told = alerts(lead)
-        led = {group: [r.leader.startswith(INSTANCE) for r in rounds(cluster, group)] for group in groups}
+        troubles.run(time.monotonic() + run_s, message)
+        reported = alerts(lead)
+        led = {group: [r.leader.startswith(INSTANCE) for r in rebalances(cluster, group)] for group in groups}
         return Found(
             dict(troubles.done),
-            tuple(text for text in told if HANDED_BACK in text),
-            told,
+            tuple(text for text in reported if HANDED_BACK in text),
+            reported,
             {group: len(found) for group, found in led.items()},
             sum(found.count(False) for found in led.values()),
         )
@@ -225,11 +225,11 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
 
-    def said(text: str) -> None:
+    def message(text: str) -> None:
         print(f"{time.monotonic() - began:8.1f} s  {text}", flush=True)
 
     with KafkaCluster(nodes=1, racks=("az1",), heap_mb=512) as cluster, tempfile.TemporaryDirectory() as folder:
-        found = soak(cluster, Path(folder), options.hours * 3_600, options.seed, said)
+        found = soak(cluster, Path(folder), options.hours * 3_600, options.seed, message)
     print(f"troubles: {found.troubles}; rebalances: {found.generations}, led by a member: {found.lost}")
     for alert in found.alerts:
         print("alert:", alert)

@@ -17,7 +17,7 @@ from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import RACKED, RACKS
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.measure.soak.processes import Process
 
 SESSION_MS = 6_000
@@ -27,7 +27,7 @@ PARTITIONS_MAX = 16
 RECORDS_PER_S = 400
 FAILURES_KEPT = 5
 CONTROL = "soak-control"
-OBEYED_WITHIN_S = 60.0
+CARRIED_OUT_WITHIN_S = 60.0
 LEAVE_S = 15
 # The longest is longer than Bellwether stays in a group without members by default; for runs that have the time.
 EMPTY_S = (10.0, 45.0, 330.0)
@@ -98,7 +98,7 @@ class Topics:
 
     def generation(self, group: str) -> int:
         """The newest generation of a group that somebody has assigned, 0 for none."""
-        return max((r.generation for r in rounds(self._cluster, group)), default=0)
+        return max((r.generation for r in rebalances(self._cluster, group)), default=0)
 
     def counts(self, topics: tuple[str, ...]) -> dict[str, int]:
         with self._lock:
@@ -158,7 +158,7 @@ class Topics:
 
 
 @dataclass
-class Story:
+class Scenario:
     """One group's soak: what happened, how long it took to settle each time, and what went wrong."""
 
     group: SoakGroup
@@ -178,7 +178,7 @@ class Actor:
     def __init__(
         self, group: SoakGroup, kinds: tuple[str, ...], flock: Flock, topics: Topics, lead: Process, seed: int
     ) -> None:
-        self.story = Story(group)
+        self.scenario = Scenario(group)
         self._lead = lead
         self._kinds = kinds
         self._flock = flock
@@ -190,9 +190,9 @@ class Actor:
 
     @property
     def members(self) -> list[Member]:
-        return self._flock.live(self.story.group.name)
+        return self._flock.live(self.scenario.group.name)
 
-    def run(self, until: float, said: Callable[[str], None]) -> None:
+    def run(self, until: float, message: Callable[[str], None]) -> None:
         self._until = until
         try:
             for _ in range(2):
@@ -201,17 +201,17 @@ class Actor:
             while time.monotonic() < until:
                 time.sleep(self._dice.uniform(0.0, 4.0))
                 what = self._act()
-                said(f"{self.story.group.name}: {what}")
+                message(f"{self.scenario.group.name}: {what}")
                 trouble = self._settle(what)
                 if trouble:
-                    said(trouble)
+                    message(trouble)
         except Exception as error:  # noqa: BLE001 - whatever ends an actor is a finding, and the others go on
-            self.story.violations.append(f"{type(error).__name__}: {error}")
-            said(self.story.violations[-1])
+            self.scenario.violations.append(f"{type(error).__name__}: {error}")
+            message(self.scenario.violations[-1])
 
     def judge_ownership(self) -> None:
-        everybody = [m for m in self._flock.members if m.group == self.story.group.name]
-        self.story.violations += double_ownership(everybody)
+        everybody = [m for m in self._flock.members if m.group == self.scenario.group.name]
+        self.scenario.violations += double_ownership(everybody)
 
     def _act(self) -> str:
         members = self.members
@@ -219,7 +219,7 @@ class Actor:
         actions: list[Callable[[], str]] = [self._one_joins] * (len(members) < MEMBERS_MAX) * 4
         if len(members) > 1:
             actions += [self._one_leaves] * 2 + [self._one_is_killed] * 2 * bool(mortal)
-        if not self.story.group.restarted:  # orders need somebody who is there to take them
+        if not self.scenario.group.restarted:  # orders need somebody who is there to take them
             actions += [self._order]
         if self._until - time.monotonic() > EMPTY_S[0] / EMPTY_PART:
             actions += [self._empty]
@@ -230,13 +230,13 @@ class Actor:
 
     def _one_leaves(self) -> str:
         victim = self._dice.choice(self.members)
-        self.story.leaves += 1
+        self.scenario.leaves += 1
         victim.stop()
         return f"{victim.name} leaves"
 
     def _one_is_killed(self) -> str:
         victim = self._dice.choice([m for m in self.members if m.name in self._mortal])
-        self.story.kills += 1
+        self.scenario.kills += 1
         victim.kill()
         return f"{victim.name} is killed"
 
@@ -248,16 +248,16 @@ class Actor:
         if empty_s > LET_IN_S:
             self._let_in()
         time.sleep(empty_s)
-        self.story.empties += 1
+        self.scenario.empties += 1
         for _ in range(2):
             self._join()
         return f"was empty for {empty_s:.0f} s"
 
     def _order(self) -> str:
         """One order that makes sense now, until it has been carried out; and back again."""
-        self.story.orders += 1
-        name = self.story.group.name
-        possible = (self._pin, self._pause, self._rebalance, *[self._leave] * self.story.group.left)
+        self.scenario.orders += 1
+        name = self.scenario.group.name
+        possible = (self._pin, self._pause, self._rebalance, *[self._leave] * self.scenario.group.left)
         chosen = self._dice.choice(possible)
         return chosen(name)
 
@@ -272,14 +272,14 @@ class Actor:
         if not self._ordered("pin", group, f"{topic}-{partition}", f"rack:{rack}"):
             return "a pin was refused"
 
-        def obeyed() -> bool:
+        def followed() -> bool:
             return any((topic, partition) in m.owned() for m in racked if m.fields["rack"] == rack)
 
-        deadline = time.monotonic() + OBEYED_WITHIN_S
-        while not obeyed() and time.monotonic() < deadline:
+        deadline = time.monotonic() + CARRIED_OUT_WITHIN_S
+        while not followed() and time.monotonic() < deadline:
             time.sleep(0.2)
-        if not obeyed():
-            self._wrong(f"{topic}-{partition} was pinned to {rack} for {OBEYED_WITHIN_S:.0f} s and is elsewhere")
+        if not followed():
+            self._wrong(f"{topic}-{partition} was pinned to {rack} for {CARRIED_OUT_WITHIN_S:.0f} s and is elsewhere")
         self._ordered("unpin", group, f"{topic}-{partition}")
         return f"{topic}-{partition} was pinned to {rack}"
 
@@ -311,13 +311,13 @@ class Actor:
         return not ended.code
 
     def _let_in(self) -> None:
-        self.story.let_in_after.append(self._topics.generation(self.story.group.name))
+        self.scenario.let_in_after.append(self._topics.generation(self.scenario.group.name))
 
     def _wrong(self, text: str) -> None:
-        self.story.violations.append(f"{text}\nbellwether: {self._lead.lead.said_of(self.story.group.name, 10)}")
+        self.scenario.violations.append(f"{text}\nbellwether: {self._lead.lead.log_of(self.scenario.group.name, 10)}")
 
     def _join(self) -> Member:
-        group = self.story.group
+        group = self.scenario.group
         kind = self._kinds[self._made % len(self._kinds)]
         self._made += 1
         own_process = self._dice.random() < 0.4
@@ -327,13 +327,13 @@ class Actor:
         )
         if own_process:
             self._mortal.add(member.name)
-        self.story.joins += 1
+        self.scenario.joins += 1
         return member
 
     def _settle(self, what: str) -> str | None:
         """Waits until the group has settled; tells what is wrong if it does not."""
         began = time.monotonic()
-        topics = self.story.group.topics
+        topics = self.scenario.group.topics
         try:
             wait_settled(
                 self.members,
@@ -342,8 +342,8 @@ class Actor:
                 limit_s=SETTLE_LIMIT_S,
             )
         except AssertionError as unsettled:
-            trouble = f"after {what}: {unsettled}\nbellwether: {self._lead.lead.said_of(self.story.group.name, 30)}"
-            self.story.violations.append(trouble)
+            trouble = f"after {what}: {unsettled}\nbellwether: {self._lead.lead.log_of(self.scenario.group.name, 30)}"
+            self.scenario.violations.append(trouble)
             return trouble
-        self.story.settled_s.append(time.monotonic() - began)
+        self.scenario.settled_s.append(time.monotonic() - began)
         return None

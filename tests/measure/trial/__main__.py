@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
-from tests.measure.trial import application_steps, lead_steps, look_steps, order_steps
+from tests.measure.trial import application_steps, lead_steps, order_steps, refresh_steps
 from tests.measure.trial.stage import Findings, Outcome, Stage
 
 Step = Callable[[Stage, Findings], None]
@@ -36,21 +36,21 @@ STEPS: Sequence[tuple[str, Step]] = (
     ("D4", order_steps.pinning_to_a_rack_without_a_member_is_refused),
     ("D4", order_steps.draining_without_a_standby_is_refused),
     ("D5", order_steps.a_rack_that_does_not_exist_starts_no_rebalance),
-    ("D6", order_steps.an_order_is_recorded_as_the_cause_of_its_round),
+    ("D6", order_steps.an_order_is_recorded_as_the_cause_of_its_rebalance),
     ("D7", order_steps.replay_across_orders_is_all_the_same),
     ("D8", application_steps.plan_describe_and_explain_agree_after_a_take_over),
-    ("D9", look_steps.plans_of_a_kip_848_group_are_called_hypothetical),
-    ("D11", look_steps.weights_as_json_can_be_read),
-    ("D12", look_steps.hints_and_help_work_as_written),
+    ("D9", refresh_steps.plans_of_a_kip_848_group_are_called_hypothetical),
+    ("D11", refresh_steps.weights_as_json_can_be_read),
+    ("D12", refresh_steps.hints_and_help_work_as_written),
     ("D13", order_steps.orders_to_nobody_are_refused_and_leave_no_trace),
     ("D14", lead_steps.one_converted_group_of_several_leaves_the_process_ready),
     ("D18", lead_steps.a_misspelt_group_is_reported_as_such),
-    ("D19", look_steps.our_own_member_is_not_counted_as_theirs),
-    ("D20", look_steps.small_things_are_right),
-    ("D21", look_steps.describing_a_rebalance_shows_no_decoder_errors),
+    ("D19", refresh_steps.own_member_is_not_counted_as_theirs),
+    ("D20", refresh_steps.small_things_are_right),
+    ("D21", refresh_steps.describing_a_rebalance_shows_no_decoder_errors),
     ("D22", application_steps.an_evacuation_does_not_wait_for_the_probing_interval),
     ("D23", application_steps.a_new_application_is_led_from_its_second_generation),
-    ("D24", application_steps.unproven_ghosts_are_said_to_need_client_ids_unique),
+    ("D24", application_steps.unproven_ghosts_are_message_to_need_client_ids_unique),
     ("D25", application_steps.threads_that_join_again_are_no_restarted_process),
 )
 
@@ -98,8 +98,8 @@ def main() -> int:
                 outcomes.append(tried(stage, defect, step))
                 last = outcomes[-1]
                 verdict = "held" if last.held else "NOT HELD"
-                said = f"{defect} {verdict} {last.must_hold} ({last.seconds:.0f} s): {last.observed}"
-                print(said, file=sys.stderr, flush=True)
+                message = f"{defect} {verdict} {last.must_hold} ({last.seconds:.0f} s): {last.observed}"
+                print(message, file=sys.stderr, flush=True)
         stage.brokers.close()
     if options.output == "json":
         print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))

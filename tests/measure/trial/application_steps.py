@@ -82,8 +82,8 @@ def evacuating_an_application_whose_policy_has_no_rules_is_refused(stage: Stage,
             "evacuate under policy = kafka",
             stage.run("evacuate", scene.group, "rack:az1", "--topic", scene.control),
         )
-        standing = stage.json("orders", "--topic", scene.control)["orders"]
-        found.check(not standing, f"{len(standing)} orders stand")
+        in_force = stage.json("orders", "--topic", scene.control)["orders"]
+        found.check(not in_force, f"{len(in_force)} orders stand")
 
 
 def plan_describe_and_explain_agree_after_a_take_over(stage: Stage, found: Findings) -> None:
@@ -95,22 +95,22 @@ def plan_describe_and_explain_agree_after_a_take_over(stage: Stage, found: Findi
         for instance, rack in (("one", "az1"), ("two", "az2")):
             app.add(instance, rack)
         app.wait_settled(spread=1, limit_s=SETTLE_S)
-        with stage.bellwether(name, options=options) as ours:
-            took_s = stage.wait_led(ours, name)
-            assert took_s is not None, f"it was not taken over:\n{ours.process.said_of(name)}"
+        with stage.bellwether(name, options=options) as own:
+            took_s = stage.wait_led(own, name)
+            assert took_s is not None, f"it was not taken over:\n{own.process.log_of(name)}"
             app.wait_settled(limit_s=SETTLE_S)
             stage.rests(name)
-            plan = stage.json("plan", name, config=ours.config)
+            plan = stage.json("plan", name, config=own.config)
             counts = {key: plan[key] for key in ("moved", "new", "lost", "kept", "total")}
             at_rest = (counts["moved"], counts["new"], counts["lost"]) == (0, 0, 0)
             found.check(at_rest and counts["kept"] == counts["total"], f"plan {counts}")
-            seen = stage.json("describe", name, config=ours.config)
+            seen = stage.json("describe", name, config=own.config)
             moves = (seen["shadow"] or {}).get("moves", {})
             kept = moves.get("kept")
             found.check(kept == counts["kept"], f"describe keeps {kept}")
-            (why,) = stage.json("explain", name, "0_0", config=ours.config)
+            (why,) = stage.json("explain", name, "0_0", config=own.config)
             found.check("had no owner" not in why["sentence"], f"explain: '{why['sentence']}'")
-            learned = ours.process.log("topology_learned")
+            learned = own.process.log("topology_learned")
             found.check(not learned, f"{len(learned)} lines topology_learned beside a complete file")
 
 
@@ -144,28 +144,31 @@ def a_new_application_is_led_from_its_second_generation(stage: Stage, found: Fin
     name = common.application_id
     options = readme_options(common, stage.folder)
     with (
-        stage.bellwether(name, options=options) as ours,
+        stage.bellwether(name, options=options) as own,
         StreamsApp(stage.cluster, common) as app,
     ):
-        stage.led(ours, name)
+        stage.led(own, name)
         app.add("one", "az1")
         app.wait_settled(limit_s=SETTLE_S)
         took_s = within(
-            LED_WITHIN_S, lambda: (now := stage.shown(name)).led_by_us and now.others > 0 and ours.says_it_leads(name)
+            LED_WITHIN_S,
+            lambda: (now := stage.shown(name)).led_by_bellwether and now.others > 0 and own.reports_leading(name),
         )
         found.check(took_s is not None, f"leads {after(took_s)} of its first work")
         # The thread that led is removed once, and joins again before its tasks run.
         ran_s = within(LED_WITHIN_S, app.complete)
         found.check(ran_s is not None, f"every task runs {after(ran_s)} of that")
         needed = f"{name}-counts-changelog"
-        told = [line for line in ours.process.text().splitlines() if needed in line]
-        found.check(bool(told), f"the log {'names' if told else 'does not name'} {needed}, which the file left out")
+        reported = [line for line in own.process.text().splitlines() if needed in line]
+        found.check(
+            bool(reported), f"the log {'names' if reported else 'does not name'} {needed}, which the file left out"
+        )
 
 
-def unproven_ghosts_are_said_to_need_client_ids_unique(stage: Stage, found: Findings) -> None:
+def unproven_ghosts_are_message_to_need_client_ids_unique(stage: Stage, found: Findings) -> None:
     with led_application(stage, "named-clients", application_settings={"session_timeout_ms": 20_000}) as scene:
         remedies = " ".join(
-            f"{c['said']} {c['remedy']}" for c in stage.json("doctor", scene.group, config=scene.product.config)
+            f"{c['message']} {c['remedy']}" for c in stage.json("doctor", scene.group, config=scene.product.config)
         )
         found.check("client_ids_unique" in remedies, f"doctor {_names(remedies)}")
         scene.app.instances["two"].kill()
@@ -189,7 +192,7 @@ def threads_that_join_again_are_no_restarted_process(stage: Stage, found: Findin
             scene.app.wait_settled(limit_s=SETTLE_S)
             stage.rests(scene.group)
         led = stage.shown(scene.group)
-        found.check(led.led_by_us, f"led by {led.leader.rsplit('-', 5)[0]} after {REJOINS} times")
+        found.check(led.led_by_bellwether, f"led by {led.leader.rsplit('-', 5)[0]} after {REJOINS} times")
         reasons = [str(entry.get("reason")) for entry in scene.product.process.log()]
         restarted = [reason for reason in reasons if "has restarted" in reason]
         found.check(not restarted, f"log: {restarted[-1:] or 'nobody has restarted'}")

@@ -29,10 +29,10 @@ class Led:
     def order(self, *arguments: str) -> Ended:
         return self.stage.run(*arguments, "--topic", self.control)
 
-    def standing(self) -> list[str]:
+    def in_force(self) -> list[str]:
         """The orders that stand, as sentences."""
-        said = self.stage.json("orders", "--topic", self.control)
-        return [order["sentence"] for order in said["orders"]]
+        message = self.stage.json("orders", "--topic", self.control)
+        return [order["sentence"] for order in message["orders"]]
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def pinning_to_a_rack_without_a_member_is_refused(stage: Stage, found: Findings)
         item = f"{scene.group}-3"
         refused(found, "pin to az3, where nobody is", scene.order("pin", scene.group, item, "rack:az3"))
         refused(found, "pin of a partition that is not there", scene.order("pin", scene.group, "none-9", "rack:az1"))
-        found.check(not scene.standing(), f"orders that stand: {scene.standing() or 'none'}")
+        found.check(not scene.in_force(), f"orders that stand: {scene.in_force() or 'none'}")
 
 
 def draining_without_a_standby_is_refused(stage: Stage, found: Findings) -> None:
     with led(stage, "drained-alone") as scene:
         refused(found, "drain", scene.order("drain"))
-        found.check(stage.shown(scene.group).led_by_us, "the group is still led")
+        found.check(stage.shown(scene.group).led_by_bellwether, "the group is still led")
 
 
 def a_rack_that_does_not_exist_starts_no_rebalance(stage: Stage, found: Findings) -> None:
@@ -86,7 +86,7 @@ def a_rack_that_does_not_exist_starts_no_rebalance(stage: Stage, found: Findings
         found.check(passed == 0, f"{passed} generations within {QUIET_S:.0f} s")
 
 
-def an_order_is_recorded_as_the_cause_of_its_round(stage: Stage, found: Findings) -> None:
+def an_order_is_recorded_as_the_cause_of_its_rebalance(stage: Stage, found: Findings) -> None:
     with led(stage, "pinned-cause") as scene:
         item, generation = _away(scene), stage.rests(scene.group)
         ended = scene.order("pin", scene.group, item, _other_rack(scene, item))
@@ -114,9 +114,11 @@ def replay_across_orders_is_all_the_same(stage: Stage, found: Findings) -> None:
         file = stage.folder / "replayed.avro"
         copied = stage.run("history", "--topic", events, "--file", str(file))
         assert copied.code == 0, copied.text
-        rounds = _replayed(str(file))
-        different = [one["generation"] for one in rounds if not one["same"]]
-        found.check(bool(rounds) and not different, f"{len(rounds)} rounds, different are {different or 'none'}")
+        rebalances = _replayed(str(file))
+        different = [one["generation"] for one in rebalances if not one["same"]]
+        found.check(
+            bool(rebalances) and not different, f"{len(rebalances)} rounds, different are {different or 'none'}"
+        )
 
 
 def _orders_of_a_day(scene: Led) -> Iterator[tuple[str, ...]]:
@@ -148,7 +150,7 @@ def orders_to_nobody_are_refused_and_leave_no_trace(stage: Stage, found: Finding
         )
     with led(stage, "somebody") as scene:
         refused(found, "leave of a misspelt group", scene.order("leave", "somebdoy"))
-        found.check(not scene.standing(), f"orders that stand: {scene.standing() or 'none'}")
+        found.check(not scene.in_force(), f"orders that stand: {scene.in_force() or 'none'}")
 
 
 def _away(scene: Led) -> str:

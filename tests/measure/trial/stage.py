@@ -85,13 +85,13 @@ class Product:
     def get(self, path: str) -> tuple[int, str]:
         return answer(self.address, path)
 
-    def says_it_leads(self, group: str) -> bool:
-        return all(said is not None and said.leading for said in self.reported(group).values())
+    def reports_leading(self, group: str) -> bool:
+        return all(message is not None and message.leading for message in self.reported(group).values())
 
     def reason(self, group: str) -> str:
         """Why it does not lead, by the page or the metrics; "" where neither says so."""
-        said = self.reported(group)
-        return next((r.reason for r in (said[API], said[METRICS]) if r is not None and r.reason), "")
+        message = self.reported(group)
+        return next((r.reason for r in (message[API], message[METRICS]) if r is not None and r.reason), "")
 
     def lines(self, group: str, after_generation: int = 0) -> list[Mapping[str, Any]]:
         """What /decisions has of a group, the newest first."""
@@ -113,8 +113,8 @@ class Stage:
         lease = PortLease()
         address = f"{LOOPBACK}:{lease.port}"
         # `metadata_interval_ms` is the product's default; the support code of the tests has a shorter one.
-        told = {"metadata_interval_ms": 10_000, "http_address": address, **settings}
-        process = Bellwether(self.cluster, groups, options=options, **told)
+        given = {"metadata_interval_ms": 10_000, "http_address": address, **settings}
+        process = Bellwether(self.cluster, groups, options=options, **given)
         try:
             process.start(wait=False)
             yield Product(process, address, self.config(*groups, options=options, **settings))
@@ -140,8 +140,8 @@ class Stage:
         try:
             return json.loads(ended.stdout)
         except json.JSONDecodeError as error:
-            said = f"{' '.join(arguments)} (exit code {ended.code}) is not JSON: {ended.text[-500:]}"
-            raise AssertionError(said) from error
+            message = f"{' '.join(arguments)} (exit code {ended.code}) is not JSON: {ended.text[-500:]}"
+            raise AssertionError(message) from error
 
     def shown(self, group: str) -> Shown:
         return self.brokers.shown(group)
@@ -151,7 +151,7 @@ class Stage:
 
         def leads() -> bool:
             now = self.shown(group)
-            return now.led_by_us and (now.others == 0 or product.says_it_leads(group))
+            return now.led_by_bellwether and (now.others == 0 or product.reports_leading(group))
 
         return within(limit_s, leads)
 

@@ -163,23 +163,23 @@ def populate(cluster: KafkaCluster, flock: Flock) -> dict[str, list[str]]:
     return topics_of
 
 
-def play(cluster: KafkaCluster, say: Callable[[str], None], minute_s: float) -> None:
+def play(cluster: KafkaCluster, echo: Callable[[str], None], minute_s: float) -> None:
     """One broker is killed, started again, and paused."""
     time.sleep(minute_s / 2)
-    say("killed")
+    echo("killed")
     cluster.kill_node(VICTIM)
     time.sleep(minute_s)
-    say("started")
+    echo("started")
     cluster.start_node(VICTIM)
     time.sleep(minute_s)
     pid = cluster.pids()[VICTIM - 1]
-    say("paused")
+    echo("paused")
     os.kill(pid, signal.SIGSTOP)
     try:
         time.sleep(minute_s)
     finally:
         os.kill(pid, signal.SIGCONT)
-    say("goes on")
+    echo("goes on")
     time.sleep(minute_s)
 
 
@@ -206,7 +206,7 @@ def main() -> int:
     options = parser.parse_args()
     over, began = threading.Event(), time.time()
 
-    def say(what: str) -> None:
+    def echo(what: str) -> None:
         print(f"{time.time():.0f} ({time.time() - began:.0f} s): {what}", flush=True)
 
     with ExitStack() as stack:
@@ -214,7 +214,7 @@ def main() -> int:
         cluster = stack.enter_context(KafkaCluster(nodes=3))
         flock = stack.enter_context(Flock(cluster.bootstrap))
         topics_of = populate(cluster, flock)
-        say("members have started")
+        echo("members have started")
         topics = sorted({topic for topics in topics_of.values() for topic in topics})
         stack.callback(over.set)
         threading.Thread(target=produce, args=(cluster.bootstrap, topics, over), daemon=True).start()
@@ -230,12 +230,12 @@ def main() -> int:
         stack.callback(lease.release)
         address = f"{LOOPBACK}:{lease.port}"
         run = stack.enter_context(running(cluster, address, folder))
-        say("Bellwether has started")
+        echo("Bellwether has started")
         time.sleep(40)
         watch = Watch(address, cluster.bootstrap, folder)
         watch.begin()
         try:
-            play(cluster, say, options.minute)
+            play(cluster, echo, options.minute)
         finally:
             watch.end()
             if options.log is not None:

@@ -93,15 +93,15 @@ def of_document(where: str, found: Mapping[str, Any], at: float) -> Iterator[Cla
 
 
 def of_listed(
-    where: str, rows: Sequence[Mapping[str, Any]], said: str, groups: Sequence[str], at: float
+    where: str, rows: Sequence[Mapping[str, Any]], message: str, groups: Sequence[str], at: float
 ) -> Iterator[Claim]:
-    """What `groups` says; `said`, on standard error, is that some are left out."""
+    """What `groups` says; `message`, on standard error, is that some are left out."""
     by_name = {row["group_id"]: row for row in rows}
     for group in groups:
         if group in by_name:
             yield now(where, group, "assigned_by", by_name[group]["assigned_by"], at)
             yield now(where, group, "state", by_name[group]["state"].lower(), at)
-        elif "left out" not in said:
+        elif "left out" not in message:
             yield now(where, group, "exists", False, at)
 
 

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.membership.events import (
     SyncAnswer,
 )
 from tests.simulation.brokers.group_model import Group, Hooks
-from tests.simulation.brokers.seats import Record, Reply
+from tests.simulation.brokers.member_entries import Record, Reply
 from tests.simulation.clock import Clock
 
 NODES = (1, 2, 3)
@@ -34,7 +34,7 @@ class Broker:
         self,
         clock: Clock,
         random_bits: Callable[[int], int],
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
         changed: Callable[[], None],
         planned: Callable[[str, tuple[tuple[str, bytes], ...]], None],
     ) -> None:
@@ -43,13 +43,13 @@ class Broker:
         self.loading = False
         self.epoch = 0  # how often the group has been loaded
         self.record: Record | None = None
-        self._tell = tell
+        self._log = log
         self._hooks = Hooks(
             self._persist,
             lambda name: f"{name}-{UUID(int=random_bits(128), version=4)}",
             changed,
             planned,
-            tell,
+            log,
         )
         self.group = Group(clock, self._hooks)
 
@@ -64,12 +64,12 @@ class Broker:
 
     def resign(self) -> None:
         """The coordinator node stops to be one; rounds under way are lost."""
-        self._tell(f"broker{self.coordinator} is not the coordinator any more")
+        self._log(f"broker{self.coordinator} is not the coordinator any more")
         self.coordinator = None
         self.group.close(Code.NOT_COORDINATOR)
 
     def elect(self, number: int, loading_s: float) -> None:
-        self._tell(f"broker{number} loads the group")
+        self._log(f"broker{number} loads the group")
         self.coordinator = number
         self.loading = True
         self.clock.after(loading_s, self._loaded)
@@ -80,7 +80,7 @@ class Broker:
         self.loading = False
         self.epoch += 1
         self.group = Group(self.clock, self._hooks, self.record)
-        self._tell(f"broker{self.coordinator} coordinates: {self.group.state}, generation {self.group.generation}")
+        self._log(f"broker{self.coordinator} coordinates: {self.group.state}, generation {self.group.generation}")
         self._hooks.changed()
 
     # ---- requests --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.membership.events import (
     SyncAnswer,
 )
 from bellwether_kafka.protocol.primitives.codec import java_string_hash
-from tests.simulation.brokers.seats import Record, Reply, Seat, Table
+from tests.simulation.brokers.member_entries import GroupMember, Record, Reply, Table
 from tests.simulation.clock import Clock, Handle
 
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
@@ -36,7 +36,7 @@ class Hooks:
     new_id: Callable[[str], str]
     changed: Callable[[], None]
     planned: Callable[[str, tuple[tuple[str, bytes], ...]], None]
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     initial_delay_s: float = 3.0
     order: HashOrder = HashOrder.JAVA
     size_max: int | None = None  # group.max.size
@@ -62,31 +62,31 @@ class Group:
 
     def _load(self, record: Record) -> None:
         self.generation, self.protocol, self.leader = record.generation, record.protocol, record.leader
-        for seat in record.seats:
-            self.table.put(seat.kept())
-        for seat in self.table.listed():
-            self._alive(seat)
-        self.state = STABLE if record.seats else EMPTY
+        for member_entry in record.member_entries:
+            self.table.put(member_entry.kept())
+        for member_entry in self.table.listed():
+            self._alive(member_entry)
+        self.state = STABLE if record.member_entries else EMPTY
 
     def close(self, error: int) -> None:
         """The node is not the coordinator any more: whoever is parked hears it, every timer ends."""
-        for seat in self.table.listed():
-            self._answer_join(seat, JoinAnswer(0, error))
-            self._answer_sync(seat, SyncAnswer(0, error))
-            if seat.timer is not None:
-                seat.timer.cancel()
+        for member_entry in self.table.listed():
+            self._answer_join(member_entry, JoinAnswer(0, error))
+            self._answer_sync(member_entry, SyncAnswer(0, error))
+            if member_entry.timer is not None:
+                member_entry.timer.cancel()
         for timer in (*self.pending.values(), self._join_timer, self._sync_timer):
             if timer is not None:
                 timer.cancel()
 
     @property
-    def seats(self) -> dict[str, Seat]:
-        return self.table.seats
+    def member_entries(self) -> dict[str, GroupMember]:
+        return self.table.member_entries
 
     def waits_for(self) -> set[str]:
         """Members and pending ids without whom the round does not go on."""
         if self.state == PREPARING and not self._initial:
-            return {s.member_id for s in self.seats.values() if s.join is None} | set(self.pending)
+            return {s.member_id for s in self.member_entries.values() if s.join is None} | set(self.pending)
         if self.state == COMPLETING and self.leader is not None:
             return {self.leader}
         return set()
@@ -94,7 +94,7 @@ class Group:
     def may_wait_only_for(self, these: Callable[[str], bool]) -> bool:
         """Less work than `waits_for` where a crowd is waited for."""
         if self.state == PREPARING:
-            return all(s.join is not None or these(s.member_id) for s in self.seats.values())
+            return all(s.join is not None or these(s.member_id) for s in self.member_entries.values())
         return self.state == COMPLETING
 
     # ---- JoinGroup -------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Group:
             self.pending.pop(request.member_id).cancel()
             self._add(request, request.member_id, client_id, reply)
         elif request.member_id:
-            self._join_known(self.seats[request.member_id], request, reply)
+            self._join_known(self.member_entries[request.member_id], request, reply)
         elif request.instance_id is not None:
             self._join_static(request, client_id, reply)
         else:
@@ -123,7 +123,7 @@ class Group:
             self._refuse(request.member_id)
             return Code.GROUP_MAX_SIZE_REACHED
         names = {name for name, _ in request.protocols}
-        shared = names.intersection(*{tuple(n for n, _ in s.protocols) for s in self.seats.values()})
+        shared = names.intersection(*{tuple(n for n, _ in s.protocols) for s in self.member_entries.values()})
         if not shared:
             return Code.INCONSISTENT_GROUP_PROTOCOL
         if not request.member_id or request.member_id in self.pending:
@@ -133,20 +133,20 @@ class Group:
     def _has_room(self, member_id: str) -> bool:
         """In a join phase only members count that have come: those that come late find a full group, and are refused
         (docs/reference/broker-behaviour.md#limits). An empty group takes all."""
-        limit, member = self.hooks.size_max, self.seats.get(member_id)
+        limit, member = self.hooks.size_max, self.member_entries.get(member_id)
         if limit is None or self.state == EMPTY:
             return True
         if self.state == PREPARING:
-            back = sum(seat.join is not None for seat in self.seats.values())
+            back = sum(member_entry.join is not None for member_entry in self.member_entries.values())
             return back < limit or (member is not None and member.join is not None)
-        return len(self.seats) < limit or member is not None
+        return len(self.member_entries) < limit or member is not None
 
     def _refuse(self, member_id: str) -> None:
         """A member for which there is no room is one no more."""
         if member_id in self.pending:
             self.pending.pop(member_id).cancel()
-        if member_id in self.seats:
-            self._forget(self.seats[member_id])
+        if member_id in self.member_entries:
+            self._forget(self.member_entries[member_id])
 
     def _stranger(self, member_id: str, instance_id: str | None) -> int:
         if instance_id is not None:
@@ -155,13 +155,13 @@ class Group:
                 return Code.UNKNOWN_MEMBER_ID
             if holder.member_id != member_id:
                 return Code.FENCED_INSTANCE_ID
-        return 0 if member_id in self.seats else Code.UNKNOWN_MEMBER_ID
+        return 0 if member_id in self.member_entries else Code.UNKNOWN_MEMBER_ID
 
-    def holder(self, instance_id: str) -> Seat | None:
-        return next((s for s in self.seats.values() if s.instance_id == instance_id), None)
+    def holder(self, instance_id: str) -> GroupMember | None:
+        return next((s for s in self.member_entries.values() if s.instance_id == instance_id), None)
 
     def _add(self, request: Join, member_id: str, client_id: str, reply: Reply) -> None:
-        seat = Seat(
+        member_entry = GroupMember(
             member_id,
             request.instance_id,
             client_id,
@@ -170,31 +170,31 @@ class Group:
             request.rebalance_timeout_ms / 1000,
             join=reply,
         )
-        self.table.put(seat)
+        self.table.put(member_entry)
         self._came = True
         if self.leader is None:
             self.leader = member_id
-        self._expire_in(seat, NEW_MEMBER_S)
-        self.hooks.tell(f"broker: {member_id} comes")
+        self._expire_in(member_entry, NEW_MEMBER_S)
+        self.hooks.log(f"broker: {member_id} comes")
         self._go_on()
 
-    def _join_known(self, seat: Seat, request: Join, reply: Reply) -> None:
-        same = seat.protocols == request.protocols
-        leads = seat.member_id == self.leader
+    def _join_known(self, member_entry: GroupMember, request: Join, reply: Reply) -> None:
+        same = member_entry.protocols == request.protocols
+        leads = member_entry.member_id == self.leader
         if self.state == EMPTY:
             reply(JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
         elif same and (self.state == COMPLETING or (self.state == STABLE and not leads)):
-            reply(self._joined(seat))
+            reply(self._joined(member_entry))
         else:
-            self._update(seat, request, reply)
+            self._update(member_entry, request, reply)
             self._go_on()
 
-    def _update(self, seat: Seat, request: Join, reply: Reply | None) -> None:
+    def _update(self, member_entry: GroupMember, request: Join, reply: Reply | None) -> None:
         # A JoinGroup that this one replaces is never answered: whoever sent it has given it up.
-        seat.protocols = request.protocols
-        seat.session_s = request.session_timeout_ms / 1000
-        seat.rebalance_s = request.rebalance_timeout_ms / 1000
-        seat.join = reply
+        member_entry.protocols = request.protocols
+        member_entry.session_s = request.session_timeout_ms / 1000
+        member_entry.rebalance_s = request.rebalance_timeout_ms / 1000
+        member_entry.join = reply
 
     def _join_static(self, request: Join, client_id: str, reply: Reply) -> None:
         assert request.instance_id is not None
@@ -203,10 +203,10 @@ class Group:
         if old is None:
             self._add(request, new_id, client_id, reply)
             return
-        self.hooks.tell(f"broker: {new_id} replaces {old.member_id}")
+        self.hooks.log(f"broker: {new_id} replaces {old.member_id}")
         self._answer_join(old, JoinAnswer(0, Code.FENCED_INSTANCE_ID))
         self._answer_sync(old, SyncAnswer(0, Code.FENCED_INSTANCE_ID))
-        del self.seats[old.member_id]
+        del self.member_entries[old.member_id]
         self.unsynced.discard(old.member_id)
         if self.leader == old.member_id:
             self.leader = new_id
@@ -227,7 +227,7 @@ class Group:
     def _enter(self, state: str) -> None:
         self.state = state
         self.since = self.clock.now
-        self.hooks.tell(f"broker: {state}, generation {self.generation}, {len(self.seats)} members")
+        self.hooks.log(f"broker: {state}, generation {self.generation}, {len(self.member_entries)} members")
         self.hooks.changed()
 
     def _go_on(self) -> None:
@@ -238,12 +238,12 @@ class Group:
             self._prepare()
 
     def _prepare(self) -> None:
-        for seat in self.table.listed():
-            if self._answer_sync(seat, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
-                self._alive(seat)
+        for member_entry in self.table.listed():
+            if self._answer_sync(member_entry, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
+                self._alive(member_entry)
         if self.state == COMPLETING:
-            for seat in self.seats.values():
-                seat.assignment = b""
+            for member_entry in self.member_entries.values():
+                member_entry.assignment = b""
         self.unsynced.clear()
         if self._sync_timer is not None:
             self._sync_timer.cancel()
@@ -253,7 +253,7 @@ class Group:
             self._came = False
             self._linger(self.hooks.initial_delay_s, self._rebalance_s() - self.hooks.initial_delay_s)
             return
-        if not self.seats:
+        if not self.member_entries:
             self._complete()  # pending ids too are waited for as long as the longest member would be: not at all
             return
         self._set_join_timer(self._rebalance_s())
@@ -278,11 +278,11 @@ class Group:
         self._join_timer = self.clock.after(delay_s, self._complete)
 
     def _rebalance_s(self) -> float:
-        return max((seat.rebalance_s for seat in self.seats.values()), default=0.0)
+        return max((member_entry.rebalance_s for member_entry in self.member_entries.values()), default=0.0)
 
     def _complete_if_all(self) -> None:
         """An id that was given and not used yet is waited for, even where the last member has left meanwhile."""
-        if not self.pending and all(seat.join is not None for seat in self.seats.values()):
+        if not self.pending and all(member_entry.join is not None for member_entry in self.member_entries.values()):
             self._complete()
 
     def _complete(self) -> None:
@@ -290,11 +290,11 @@ class Group:
             return
         if self._join_timer is not None:
             self._join_timer.cancel()
-        for seat in [s for s in self.table.listed() if s.join is None and s.instance_id is None]:
-            self.hooks.tell(f"broker: {seat.member_id} did not rejoin in time")
-            self._forget(seat)
-        back = [seat for seat in self.table.listed() if seat.join is not None]
-        if self.seats and not back:
+        for member_entry in [s for s in self.table.listed() if s.join is None and s.instance_id is None]:
+            self.hooks.log(f"broker: {member_entry.member_id} did not rejoin in time")
+            self._forget(member_entry)
+        back = [member_entry for member_entry in self.table.listed() if member_entry.join is not None]
+        if self.member_entries and not back:
             self._set_join_timer(self._rebalance_s())
             return
         self.generation += 1
@@ -303,35 +303,37 @@ class Group:
             self._enter(EMPTY)
             self._persist()
             return
-        if self.leader not in {seat.member_id for seat in back}:
+        if self.leader not in {member_entry.member_id for member_entry in back}:
             self.leader = back[0].member_id
         self.protocol = self._choose()
         self._enter(COMPLETING)
-        self.unsynced = set(self.seats)
+        self.unsynced = set(self.member_entries)
         generation = self.generation
         self._sync_timer = self.clock.after(self._rebalance_s(), lambda: self._sync_deadline(generation))
-        for seat in self.table.listed():
-            seat.is_new = False
-            self._answer_join(seat, self._joined(seat))
-            self._alive(seat)
+        for member_entry in self.table.listed():
+            member_entry.is_new = False
+            self._answer_join(member_entry, self._joined(member_entry))
+            self._alive(member_entry)
 
-    def _joined(self, seat: Seat) -> JoinAnswer:
-        leads = seat.member_id == self.leader
+    def _joined(self, member_entry: GroupMember) -> JoinAnswer:
+        leads = member_entry.member_id == self.leader
         members = ()
         if leads:
             members = tuple(
                 JoinedMember(s.member_id, s.instance_id, s.metadata(self.protocol)) for s in self.table.listed()
             )
-        return JoinAnswer(0, 0, self.generation, self.protocol, self.leader or "", seat.member_id, False, members)
+        return JoinAnswer(
+            0, 0, self.generation, self.protocol, self.leader or "", member_entry.member_id, False, members
+        )
 
     def _choose(self) -> str:
         """The name with the most votes among those that all know; ties go by the order of a hash table."""
-        if not self.seats:
+        if not self.member_entries:
             return ""
-        known = set.intersection(*({name for name, _ in s.protocols} for s in self.seats.values()))
+        known = set.intersection(*({name for name, _ in s.protocols} for s in self.member_entries.values()))
         votes: dict[str, int] = {}
-        for seat in self.seats.values():
-            first = next(name for name, _ in seat.protocols if name in known)
+        for member_entry in self.member_entries.values():
+            first = next(name for name, _ in member_entry.protocols if name in known)
             votes[first] = votes.get(first, 0) + 1
         place = _in_java if self.hooks.order is HashOrder.JAVA else _in_scala
         return min(votes, key=lambda name: (-votes[name], place(name)))
@@ -351,34 +353,34 @@ class Group:
         if error:
             reply(SyncAnswer(0, error))
             return
-        seat = self.seats[request.member_id]
-        if seat.member_id == self.leader and request.assignments:
-            self.hooks.planned(seat.member_id, request.assignments)
-        self.unsynced.discard(seat.member_id)
+        member_entry = self.member_entries[request.member_id]
+        if member_entry.member_id == self.leader and request.assignments:
+            self.hooks.planned(member_entry.member_id, request.assignments)
+        self.unsynced.discard(member_entry.member_id)
         if self.state == STABLE:
-            self._alive(seat)
-            reply(SyncAnswer(0, 0, seat.assignment))
+            self._alive(member_entry)
+            reply(SyncAnswer(0, 0, member_entry.assignment))
             return
-        seat.sync = reply  # one that this one replaces is never answered
-        if seat.member_id == self.leader:
+        member_entry.sync = reply  # one that this one replaces is never answered
+        if member_entry.member_id == self.leader:
             self._take_plan(request)
 
     def _take_plan(self, request: Sync) -> None:
         given = dict(request.assignments)
-        for seat in self.table.listed():
-            seat.assignment = given.get(seat.member_id, b"")
+        for member_entry in self.table.listed():
+            member_entry.assignment = given.get(member_entry.member_id, b"")
         self._enter(STABLE)
         self._persist()
-        for seat in self.table.listed():
-            if self._answer_sync(seat, SyncAnswer(0, 0, seat.assignment)):
-                self._alive(seat)
+        for member_entry in self.table.listed():
+            if self._answer_sync(member_entry, SyncAnswer(0, 0, member_entry.assignment)):
+                self._alive(member_entry)
 
     def _sync_deadline(self, generation: int) -> None:
         if generation != self.generation or self.state not in (COMPLETING, STABLE) or not self.unsynced:
             return
-        for member_id in sorted(self.unsynced & self.seats.keys()):
-            self.hooks.tell(f"broker: {member_id} did not sync in time")
-            self._forget(self.seats[member_id])
+        for member_id in sorted(self.unsynced & self.member_entries.keys()):
+            self.hooks.log(f"broker: {member_id} did not sync in time")
+            self._forget(self.member_entries[member_id])
         self._prepare()
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, reply: Reply) -> None:
@@ -388,7 +390,7 @@ class Group:
         elif not error and generation != self.generation:
             error = Code.ILLEGAL_GENERATION
         if not error:
-            self._alive(self.seats[member_id])
+            self._alive(self.member_entries[member_id])
             error = Code.REBALANCE_IN_PROGRESS if self.state == PREPARING else 0
         reply(HeartbeatAnswer(0, error))
 
@@ -409,8 +411,8 @@ class Group:
             return 0
         error = self._stranger(member_id, instance_id)
         if not error:
-            self.hooks.tell(f"broker: {member_id} leaves or is removed")
-            self._forget(self.seats[member_id])
+            self.hooks.log(f"broker: {member_id} leaves or is removed")
+            self._forget(self.member_entries[member_id])
             self._go_on()
         return error
 
@@ -428,36 +430,36 @@ class Group:
             )
             for s in self.table.listed()
         )
-        kind = "consumer" if self.generation or self.seats else ""
+        kind = "consumer" if self.generation or self.member_entries else ""
         return DescribeAnswer(0, 0, self.state, kind, self.protocol if stable else "", members)
 
     # ---- sessions --------------------------------------------------------------------------------------------------
 
-    def _alive(self, seat: Seat) -> None:
-        self._expire_in(seat, seat.session_s)
+    def _alive(self, member_entry: GroupMember) -> None:
+        self._expire_in(member_entry, member_entry.session_s)
 
-    def _expire_in(self, seat: Seat, delay_s: float) -> None:
-        if seat.timer is not None:
-            seat.timer.cancel()
-        seat.timer = self.clock.after(delay_s, lambda: self._expire(seat))
+    def _expire_in(self, member_entry: GroupMember, delay_s: float) -> None:
+        if member_entry.timer is not None:
+            member_entry.timer.cancel()
+        member_entry.timer = self.clock.after(delay_s, lambda: self._expire(member_entry))
 
-    def _expire(self, seat: Seat) -> None:
-        parked = seat.join is not None or seat.sync is not None
-        if self.seats.get(seat.member_id) is not seat or (parked and not seat.is_new):
+    def _expire(self, member_entry: GroupMember) -> None:
+        parked = member_entry.join is not None or member_entry.sync is not None
+        if self.member_entries.get(member_entry.member_id) is not member_entry or (parked and not member_entry.is_new):
             return  # who is parked is alive
-        self.hooks.tell(f"broker: the session of {seat.member_id} has expired")
-        self._forget(seat)
+        self.hooks.log(f"broker: the session of {member_entry.member_id} has expired")
+        self._forget(member_entry)
         self._go_on()
 
-    def _forget(self, seat: Seat) -> None:
-        if seat.timer is not None:
-            seat.timer.cancel()
+    def _forget(self, member_entry: GroupMember) -> None:
+        if member_entry.timer is not None:
+            member_entry.timer.cancel()
         # A parked SyncGroup is forgotten with its member: whoever sent it waits for its own request timeout.
-        self._answer_join(seat, JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
-        seat.sync = None
-        del self.seats[seat.member_id]
-        self.unsynced.discard(seat.member_id)
-        if self.leader == seat.member_id:
+        self._answer_join(member_entry, JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        member_entry.sync = None
+        del self.member_entries[member_entry.member_id]
+        self.unsynced.discard(member_entry.member_id)
+        if self.leader == member_entry.member_id:
             left = self.table.listed()
             self.leader = left[0].member_id if left else None
         self.hooks.changed()
@@ -469,20 +471,20 @@ class Group:
         if self.state == PREPARING:
             self._go_on()
 
-    def _answer_join(self, seat: Seat, answer: JoinAnswer) -> None:
-        reply, seat.join = seat.join, None
+    def _answer_join(self, member_entry: GroupMember, answer: JoinAnswer) -> None:
+        reply, member_entry.join = member_entry.join, None
         if reply is not None:
             reply(answer)
 
-    def _answer_sync(self, seat: Seat, answer: SyncAnswer) -> bool:
-        reply, seat.sync = seat.sync, None
+    def _answer_sync(self, member_entry: GroupMember, answer: SyncAnswer) -> bool:
+        reply, member_entry.sync = member_entry.sync, None
         if reply is not None:
             reply(answer)
         return reply is not None
 
     def _persist(self) -> None:
-        seats = tuple(seat.kept() for seat in self.table.listed())
-        self.hooks.persist(Record(self.generation, self.protocol, self.leader, seats))
+        member_entries = tuple(member_entry.kept() for member_entry in self.table.listed())
+        self.hooks.persist(Record(self.generation, self.protocol, self.leader, member_entries))
 
 
 def _in_java(name: str) -> tuple[int, ...]:

@@ -37,19 +37,19 @@ class Topics:
     def agree(self) -> None:
         self._agree_at = self._clock.now
 
-    def told(self) -> Sizes:
+    def reported(self) -> Sizes:
         """One look, at whichever broker."""
         stale = self._clock.now < self._agree_at and self._rng.random() < STALE
         return self._before if stale else self.sizes
 
-    def read(self, asked: tuple[str, ...], told: Sizes) -> MetadataRead:
+    def read(self, asked: tuple[str, ...], reported: Sizes) -> MetadataRead:
         """What one look has told of these topics, as a reader of metadata puts it."""
-        found = self._of({topic: n for topic, n in told.items() if topic in asked})[0]
+        found = self._of({topic: n for topic, n in reported.items() if topic in asked})[0]
         return replace(found, read_at=self._clock.now, absent=frozenset(asked) - frozenset(found.topics))
 
-    def look(self) -> ClusterView:
+    def refresh(self) -> ClusterView:
         """One look at everything, as the assignors see it."""
-        return self.view(self.told())
+        return self.view(self.reported())
 
     def view(self, sizes: Sizes) -> ClusterView:
         return self._of(sizes)[1]

@@ -9,7 +9,12 @@ import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as KafkaSubscription
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import StatefulAssignment, StatefulSubscription, Task, TaskState
+from bellwether_kafka.protocol.messages.stateful import (
+    StatefulAssignment,
+    StatefulSubscription,
+    StatefulTaskState,
+    Task,
+)
 from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.module_files import module_at
 from tests.paths import ROOT
@@ -24,7 +29,7 @@ def example() -> ModuleType:
 
 def member(name: str, owned: tuple[int, ...] = (), positions: Mapping[int, int] | None = None) -> SimpleNamespace:
     """A member as kafka-python hands it to the assignor of a leader."""
-    tasks = tuple(TaskState(Task(0, p), at) for p, at in (positions or {}).items())
+    tasks = tuple(StatefulTaskState(Task(0, p), at) for p, at in (positions or {}).items())
     data = StatefulSubscription(ProcessId(0, len(name)), tasks=tasks).encode()
     partitions = tuple(TopicPartition("orders", p) for p in owned)
     return joined(name, ConsumerProtocolSubscription(3, ("orders",), data, partitions, 5).encode())

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kafka.systests.programs import FailedError, Program
 from tests.kafka.systests.scenarios import SCENARIOS
-from tests.kafka.systests.scene import ours_of
+from tests.kafka.systests.scene import own_of
 from tests.kafka.systests.standby_replicas import never_back
 from tests.kafka.systests.topologies import complete
 
@@ -23,7 +23,7 @@ def test_scenarios_have_names_of_their_own_and_steps_or_a_reason() -> None:
 
 def test_settings_that_must_be_the_applications_own_are_taken_from_its_properties() -> None:
     properties = {"num.standby.replicas": "2", "processing.guarantee": "exactly_once_v2", "acks": "all"}
-    assert ours_of(properties) == {"num.standby.replicas": 2, "processing.guarantee": "exactly_once_v2"}
+    assert own_of(properties) == {"num.standby.replicas": 2, "processing.guarantee": "exactly_once_v2"}
 
 
 def test_a_topology_file_is_complete_without_lines_to_write() -> None:

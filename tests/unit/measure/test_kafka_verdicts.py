@@ -11,9 +11,7 @@ from tests.kafka.verdicts import Listed, ahead, listed, troubles, worse
 STICKY = "StickyAssignorTest"
 CASE = Case(STICKY, "moves", "[1] racks", "expected: <1>", asked=2, seconds=0.1)
 PASSED = replace(CASE, name="[2] no racks", failure="")
-PLAN = Compared(
-    STICKY, "moves", "[1] racks", same=False, ours={"loads": 5, "moves": 1}, theirs={"loads": 5, "moves": 1}
-)
+PLAN = Compared(STICKY, "moves", "[1] racks", same=False, own={"loads": 5, "moves": 1}, theirs={"loads": 5, "moves": 1})
 ENTRY = Listed(1, "choice", "Java walks a hash table")
 LISTED = {(STICKY, "moves"): ENTRY}
 CLASSES = frozenset({STICKY})
@@ -26,7 +24,7 @@ def ran(*cases: Case, plans: tuple[Compared, ...] = (PLAN,)) -> Ran:
 def test_a_report_is_read_by_test_and_plan() -> None:
     test = {"kind": "test", "test_class": STICKY, "method": "moves", "name": "[1] racks", "asked": 2, "seconds": 0.1}
     plan = {"kind": "plan", "test_class": STICKY, "method": "moves", "name": "[1] racks", "same": False}
-    measures = {"ours": {"loads": 5, "moves": 1}, "theirs": {"loads": 5, "moves": 1}}
+    measures = {"own": {"loads": 5, "moves": 1}, "theirs": {"loads": 5, "moves": 1}}
     lines = [test | {"failure": "expected: <1>"}, plan | measures]
     assert read("\n".join(map(json.dumps, lines))) == Ran((CASE,), (PLAN,))
 
@@ -40,19 +38,19 @@ def test_nothing_differs_and_nothing_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "told", "said"),
+    ("ended", "reported", "message"),
     [
         (ran(), {}, "fails and is not listed"),
         (ran(), {(STICKY, "moves"): replace(ENTRY, fails=2)}, "fails 1 times, 2 are listed"),
         (ran(PASSED), LISTED, "fails 0 times, 1 are listed, so it is to be taken out"),
         (ran(plans=()), LISTED, "no plan of it was compared"),
         (
-            ran(plans=(replace(PLAN, ours={"loads": 9, "moves": 0}),)),
+            ran(plans=(replace(PLAN, own={"loads": 9, "moves": 0}),)),
             LISTED,
             "a plan is worse than Kafka's: loads 9 > 5",
         ),
         (
-            ran(plans=(replace(PLAN, ours={"loads": 5, "moves": 2}),)),
+            ran(plans=(replace(PLAN, own={"loads": 5, "moves": 2}),)),
             LISTED,
             "a plan is worse than Kafka's: moves 2 > 1",
         ),
@@ -69,22 +67,22 @@ def test_nothing_differs_and_nothing_is_listed() -> None:
         *("another run", "the same plans", "not only the order"),
     ],
 )
-def test_any_other_difference_is_told(ended: Ran, told: dict[tuple[str, str], Listed], said: str) -> None:
-    (trouble,) = troubles(ended, told, CLASSES)
+def test_any_other_difference_is_reported(ended: Ran, reported: dict[tuple[str, str], Listed], message: str) -> None:
+    (trouble,) = troubles(ended, reported, CLASSES)
     assert trouble.startswith(f"{STICKY}.moves")
-    assert said in trouble
+    assert message in trouble
 
 
-def test_a_class_that_was_not_run_or_asked_us_nothing_is_told() -> None:
+def test_a_class_that_was_not_run_or_asked_bellwether_nothing_is_reported() -> None:
     assert troubles(Ran((), ()), {}, CLASSES) == [f"{STICKY} was not run"]
     assert troubles(ran(replace(PASSED, asked=0)), {}, CLASSES) == [f"{STICKY} asked us nothing"]
 
 
 def test_measures_at_rest_are_read_beside_those_of_the_plan() -> None:
     line = {"kind": "plan", "test_class": STICKY, "method": "moves", "name": "[1] racks", "same": False}
-    sides = {"ours": {"loads": 5, "at rest": {"loads": 3}}, "theirs": {"loads": 5, "at rest": {"loads": 4}}}
+    sides = {"own": {"loads": 5, "at rest": {"loads": 3}}, "theirs": {"loads": 5, "at rest": {"loads": 4}}}
     (plan,) = read(json.dumps(line | sides)).compared
-    assert (plan.ours, plan.theirs, plan.at_rest) == ({"loads": 5}, {"loads": 5}, ({"loads": 3}, {"loads": 4}))
+    assert (plan.own, plan.theirs, plan.at_rest) == ({"loads": 5}, {"loads": 5}, ({"loads": 3}, {"loads": 4}))
 
 
 def test_a_later_measure_counts_only_where_earlier_ones_are_equal() -> None:
@@ -99,7 +97,7 @@ def only(plan: Compared, kind: str, *others: Compared) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ours", "said"),
+    ("own", "message"),
     [
         ({"active loads": 2, "loads": 5, "moves": 4}, ""),
         ({"active loads": 2, "loads": 4, "moves": 4}, ""),
@@ -113,21 +111,21 @@ def only(plan: Compared, kind: str, *others: Compared) -> str:
     ],
     ids=["fewer moves", "more even", "actives uneven in the end", "uneven in the end", "as many moves", "moves for it"],
 )
-def test_a_plan_may_be_worth_less_until_everything_has_caught_up(ours: dict[str, float], said: str) -> None:
+def test_a_plan_may_be_worth_less_until_everything_has_caught_up(own: dict[str, float], message: str) -> None:
     rest = {"active loads": 2, "loads": 5, "moves": 6}
-    uneven = replace(PLAN, ours={"active loads": 4, "moves": 0}, theirs={"active loads": 2, "moves": 0})
-    assert only(replace(uneven, at_rest=(ours, rest)), "later") == (
-        said and f"a plan comes to something worse than Kafka's: {said}"
+    uneven = replace(PLAN, own={"active loads": 4, "moves": 0}, theirs={"active loads": 2, "moves": 0})
+    assert only(replace(uneven, at_rest=(own, rest)), "later") == (
+        message and f"a plan comes to something worse than Kafka's: {message}"
     )
 
 
-def test_what_is_worth_as_much_later_has_to_be_looked_at_later() -> None:
+def test_what_is_worth_as_much_later_has_to_be_refreshed_later() -> None:
     assert only(PLAN, "later") == "nobody looked what a plan comes to"
     assert ahead({(STICKY, "moves"): replace(ENTRY, kind="later"), (STICKY, "stays"): ENTRY}) == ["moves"]
 
 
 @pytest.mark.parametrize(
-    ("ours", "said"),
+    ("own", "message"),
     [
         ({"active loads": 2, "shared racks": 0, "loads": 9}, ""),
         ({"active loads": 2, "shared racks": 1, "loads": 4}, "the copies of a plan are on no more racks than Kafka's"),
@@ -136,14 +134,14 @@ def test_what_is_worth_as_much_later_has_to_be_looked_at_later() -> None:
     ],
     ids=["more racks", "as many racks", "actives uneven", "fewer racks"],
 )
-def test_copies_may_be_uneven_for_the_sake_of_racks(ours: dict[str, float], said: str) -> None:
-    plan = replace(PLAN, ours=ours, theirs={"active loads": 2, "shared racks": 1, "loads": 5})
-    assert only(plan, "racks") == said
+def test_copies_may_be_uneven_for_the_sake_of_racks(own: dict[str, float], message: str) -> None:
+    plan = replace(PLAN, own=own, theirs={"active loads": 2, "shared racks": 1, "loads": 5})
+    assert only(plan, "racks") == message
 
 
 def test_of_plans_with_which_a_test_went_on_only_the_last_one_is_judged_by_racks() -> None:
-    uneven = replace(PLAN, ours={"loads": 9}, theirs={"loads": 5})
-    refused = replace(PLAN, ours={"shared racks": 0, "loads": 9}, theirs={"shared racks": 2, "loads": 5})
+    uneven = replace(PLAN, own={"loads": 9}, theirs={"loads": 5})
+    refused = replace(PLAN, own={"shared racks": 0, "loads": 9}, theirs={"shared racks": 2, "loads": 5})
     assert only(refused, "racks", uneven) == ""
     assert only(uneven, "racks", refused) == "a plan is worse than Kafka's: loads 9 > 5"
 

@@ -30,8 +30,8 @@ def test_the_page_has_a_measured_cell_for_every_step_or_says_why_not() -> None:
         assert not line.why_not or line.why_not in page
 
 
-def test_what_failed_and_what_was_not_run_is_said() -> None:
-    told = {"4.3": {"franz-go-eager": {"plan": "1.0 s", "join": "FAILED", "when": "2026-01-01", "load": "3"}}}
-    page = document(told)
+def test_what_failed_and_what_was_not_run_is_reported() -> None:
+    reported = {"4.3": {"franz-go-eager": {"plan": "1.0 s", "join": "FAILED", "when": "2026-01-01", "load": "3"}}}
+    page = document(reported)
     assert cells_of(page)[RELEASES["4.3"][1], "franz-go", "eager"] == ["1.0", "FAILED", *["not run"] * 3]
     assert "1 cells measured, 1 failed; 2026-01-01, " in page

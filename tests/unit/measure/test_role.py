@@ -9,10 +9,10 @@ from tests.measure.role import Comparison, Reported, Shown, from_api, from_metri
 LEADS, WATCHES = Reported(leading=True, reason=""), Reported(leading=False, reason="fenced")
 
 
-def compared(*looks: tuple[float, Reported | None, bool]) -> Comparison:
+def compared(*refreshes: tuple[float, Reported | None, bool]) -> Comparison:
     found = Comparison()
-    for at_s, said, leads in looks:
-        found.add(at_s, "/metrics", "orders", said, leads=leads)
+    for at_s, message, leads in refreshes:
+        found.add(at_s, "/metrics", "orders", message, leads=leads)
     return found
 
 
@@ -29,7 +29,7 @@ def test_a_report_that_stays_wrong_is_counted_once() -> None:
 
 def test_it_is_counted_again_after_it_was_right() -> None:
     wrong = [(float(second), WATCHES, True) for second in range(4)]
-    again = [(at + 10, said, leads) for at, said, leads in wrong]
+    again = [(at + 10, message, leads) for at, message, leads in wrong]
     assert len(compared(*wrong, (5, LEADS, True), *again).differences) == 2
 
 
@@ -45,10 +45,10 @@ def test_a_process_that_is_away_says_nothing() -> None:
     assert found.differences == []
 
 
-def test_we_lead_as_a_member_whose_assignment_was_the_last_one() -> None:
-    assert Shown("Stable", "bellwether-new", 2, "bellwether-old").led_by_us
-    assert not Shown("Stable", "bellwether-new", 2, "consumer-1").led_by_us
-    assert not Shown("Stable", "", 2, "bellwether-old").led_by_us
+def test_bellwether_leads_as_a_member_whose_assignment_was_the_last_one() -> None:
+    assert Shown("Stable", "bellwether-new", 2, "bellwether-old").led_by_bellwether
+    assert not Shown("Stable", "bellwether-new", 2, "consumer-1").led_by_bellwether
+    assert not Shown("Stable", "", 2, "bellwether-old").led_by_bellwether
 
 
 def test_the_role_is_read_as_the_process_writes_it() -> None:

@@ -60,7 +60,7 @@ def test_what_the_reader_has_not_seen_is_not_decided() -> None:
     assert judged(now("page", "g", "members", 2, 1_000.0)) is None
 
 
-def test_a_group_that_ended_may_be_said_to_have_ended() -> None:
+def test_a_group_that_ended_may_be_reported_to_have_ended() -> None:
     assert judged(now("page", "g", "exists", False, AT))
     assert (
         judged(now("page", "g", "exists", False, AT), [*CALM[:40], *(sample(s, state="Dead") for s in range(40, 99))])
@@ -80,5 +80,5 @@ def test_a_series_that_vanishes_is_wrong_and_one_that_is_unknown_is_not() -> Non
     assert "vanished" in (judge.wrong(gone) or "")
 
 
-def test_a_group_that_is_left_out_is_said_not_to_be_there() -> None:
+def test_a_group_that_is_left_out_is_reported_not_to_be_there() -> None:
     assert [(claim.what, claim.value) for claim in of_overview("page", [], ["g"], AT)] == [("exists", False)]

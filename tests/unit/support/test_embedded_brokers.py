@@ -18,7 +18,7 @@ def racks(admin: AdminClient) -> dict[int, str]:
     return {node.id: node.rack for node in admin.describe_cluster(request_timeout=10).result().nodes}
 
 
-def test_three_brokers_stand_in_three_racks() -> None:
+def test_three_brokers_are_in_three_racks() -> None:
     with EmbeddedCluster() as brokers:
         assert racks(quiet_admin(brokers.bootstrap)) == {1: "az1", 2: "az2", 3: "az3"}
 

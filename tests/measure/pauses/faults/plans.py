@@ -65,8 +65,8 @@ def without() -> Iterator[Plan]:
     for scenario in SCENARIOS:
         yield Plan(f"alone/{scenario}", f"{scenario}, without Bellwether", partial(struck, scenario, None, ""))
     for scenario, at in (("crash", "before"), ("crash", "at once"), ("restart", "before")):
-        name, told = f"alone/{scenario}/node/{at}", f"{scenario}, without Bellwether, {at}: {FAULTS['node']}"
-        yield _later(Plan(name, told, partial(struck, scenario, "node", at)), "node")
+        name, reported = f"alone/{scenario}/node/{at}", f"{scenario}, without Bellwether, {at}: {FAULTS['node']}"
+        yield _later(Plan(name, reported, partial(struck, scenario, "node", at)), "node")
 
 
 def steps() -> Iterator[Plan]:
@@ -76,71 +76,71 @@ def steps() -> Iterator[Plan]:
     for scenario, faults in STEPS.items():
         for fault, each in faults.items():
             for at in each:
-                name, told = f"{scenario}/{fault}/{at}", f"{scenario}, {at}: {FAULTS[fault]}"
-                yield _later(Plan(name, told, partial(struck, scenario, fault, at)), fault)
+                name, reported = f"{scenario}/{fault}/{at}", f"{scenario}, {at}: {FAULTS[fault]}"
+                yield _later(Plan(name, reported, partial(struck, scenario, fault, at)), fault)
 
 
 def once() -> Iterator[Plan]:
     yield Plan("hang/on", f"an instance hangs for {HANGS_S:.0f} s, then goes on", _hangs, hung=True)
     yield Plan("hang/killed", "an instance hangs, and is killed after its session", _hangs_and_dies, hung=True)
     yield Plan(
-        "hang/emptying", "an instance hangs while it is being emptied, and is killed", _hangs_while_emptied, hung=True
+        "hang/emptying", "an instance hangs while it is being emptied, and is killed", _hangs_while_evacuated, hung=True
     )
-    yield Plan("returns", "an instance dies and returns while it is being emptied", _returns_while_emptied)
+    yield Plan("returns", "an instance dies and returns while it is being emptied", _returns_while_evacuated)
     yield Plan("two", "two instances are restarted at once", _two_at_once)
 
 
 def jumps(clock: Path) -> Iterator[Plan]:
     """Bellwether's clock is what the file says."""
     for by in ("+6h", "-6h"):
-        told = f"restart, emptying: Bellwether's clock jumps by {by}"
-        yield Plan(f"clock/{by}", told, partial(_jumps, by, clock))
+        reported = f"restart, emptying: Bellwether's clock jumps by {by}"
+        yield Plan(f"clock/{by}", reported, partial(_jumps, by, clock))
 
 
 def without_standby() -> Iterator[Plan]:
     for scenario in ("restart", "crash"):
-        told = f"{scenario}: no task has a standby"
-        yield Plan(f"no-standby/{scenario}", told, partial(struck, scenario, None, ""))
+        reported = f"{scenario}: no task has a standby"
+        yield Plan(f"no-standby/{scenario}", reported, partial(struck, scenario, None, ""))
 
 
 def _later(plan: Plan, fault: str) -> Plan:
     """The end of the coordinator node stops a group for itself, whoever leads."""
-    return Plan(plan.name, plan.fault, plan.story, plan.bound_s + NODE_S) if fault == "node" else plan
+    return Plan(plan.name, plan.fault, plan.scenario, plan.bound_s + NODE_S) if fault == "node" else plan
 
 
 def _hangs(scene: Scene, name: str) -> None:
     pid, began = scene.jvm[name], time.monotonic()
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.send)
         time.sleep(max(0.0, HANGS_S - (time.monotonic() - began)))
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not scene.instance(name).running or scene.app.complete(), LIMIT_S, scene.tell)
+    wait_until(lambda: not scene.instance(name).running or scene.app.complete(), LIMIT_S, scene.send)
 
 
 def _hangs_and_dies(scene: Scene, name: str) -> None:
     pid = scene.jvm[name]
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.send)
     finally:
         os.kill(pid, signal.SIGKILL)
     scene.until_ended(name)
 
 
-def _hangs_while_emptied(scene: Scene, name: str) -> None:
+def _hangs_while_evacuated(scene: Scene, name: str) -> None:
     """As a service manager does it: SIGKILL after the time that a stop may take."""
     os.kill(scene.jvm[name], signal.SIGSTOP)
     scene.terminate(name)
     try:
-        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
+        wait_until(lambda: scene.others_run(name), LIMIT_S, scene.send)
     finally:
         os.kill(scene.jvm[name], signal.SIGKILL)
     scene.until_ended(name)
 
 
-def _returns_while_emptied(scene: Scene, name: str) -> None:
+def _returns_while_evacuated(scene: Scene, name: str) -> None:
     rules = scene.rules()
     scene.terminate(name)
     scene.until_emptying(name, rules)

@@ -16,7 +16,7 @@ from tests.interop.support.bellwether import COMMAND, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import CONSUMER, Guarded
 from tests.interop.support.members import wait_until
-from tests.measure.pauses.faults.rows import REBALANCE_S, SAID_MAX, Row
+from tests.measure.pauses.faults.rows import MESSAGE_LENGTH_MAX, REBALANCE_S, Row
 from tests.measure.pauses.faults.scene import GUARD, HEARTBEAT_MS, LIMIT_S, SESSION_MS
 
 USER, PARTITIONS = "guard", 6
@@ -59,7 +59,7 @@ def measured(cluster: KafkaCluster, case: Case) -> Row:
     cluster.create_topic(group, PARTITIONS)
     for operation in case.operations:
         _grant(cluster, operation, group)
-    took_s, said, broken = None, "", ""
+    took_s, message, broken = None, "", ""
     with tempfile.TemporaryDirectory(prefix="bellwether-rights-") as directory:
         file = Path(directory) / "guard.toml"
         login = cluster.client_config(USER, USER)
@@ -70,22 +70,36 @@ def measured(cluster: KafkaCluster, case: Case) -> Row:
             Guarded([*COMMAND, "guard", *options, "--"], _consumer(cluster, group, "victim")) as victim,
             Guarded(_consumer(cluster, group, "survivor")),
         ):
-            wait_until(lambda: len(_owned(cluster, group)) == 2, LIMIT_S, victim.said)
+            wait_until(lambda: len(_owned(cluster, group)) == 2, LIMIT_S, victim.message)
             time.sleep(PROVEN_S)
             target = victim.child if case.ends is signal.SIGKILL else victim.process.pid
             began = time.monotonic()
             os.kill(target, case.ends)
             try:
-                wait_until(lambda: _owned(cluster, group) == {"survivor": PARTITIONS}, LIMIT_S, victim.said)
+                wait_until(lambda: _owned(cluster, group) == {"survivor": PARTITIONS}, LIMIT_S, victim.message)
                 took_s = round(time.monotonic() - began, 1)
             except AssertionError as failure:
                 broken = str(failure)[:300]
             victim.process.wait(30)
-            said = victim.said()
-    broken = broken or ("" if case.words in said else f"the guard did not say '{case.words}': {said[-300:]}")
-    told = " / ".join(f"guard: {line.removeprefix(GUARD)}" for line in said.splitlines() if line.startswith(GUARD))
+            message = victim.message()
+    broken = broken or ("" if case.words in message else f"the guard did not say '{case.words}': {message[-300:]}")
+    reported = " / ".join(
+        f"guard: {line.removeprefix(GUARD)}" for line in message.splitlines() if line.startswith(GUARD)
+    )
     load = round(os.getloadavg()[0], 1)
-    return Row(case.name, case.fault, took_s, took_s, 0.0, bound_s, None, "a member", told[:SAID_MAX], broken, load)
+    return Row(
+        case.name,
+        case.fault,
+        took_s,
+        took_s,
+        0.0,
+        bound_s,
+        None,
+        "a member",
+        reported[:MESSAGE_LENGTH_MAX],
+        broken,
+        load,
+    )
 
 
 def _consumer(cluster: KafkaCluster, group: str, client_id: str) -> list[str]:

@@ -17,16 +17,16 @@ DEATH_S = max(SESSION_MS, TRANSACTION_MS + 1_000) / 1000
 NODE_S = 14.0  # until a broker that died is not a leader any more: broker.session.timeout.ms and an election
 REPORTED_S = 1.5  # after which instances have reported what they processed
 ENDS_S = 1.0  # of the time that is judged, before the newest report
-SAID_MAX = 400
+MESSAGE_LENGTH_MAX = 400
 
-Story = Callable[[Scene, str], None]
+Scenario = Callable[[Scene, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """`pause_s` is the longest time in which one task processed nothing, `after_s` when it began, from the beginning of
     the row; `all_s` the sum of such times of the task that has most. None where the row did not end. `exact`: None if
-    nothing was counted. `said` is what Bellwether and the guard reported."""
+    nothing was counted. `message` is what Bellwether and the guard reported."""
 
     name: str
     fault: str
@@ -36,7 +36,7 @@ class Row:
     bound_s: float
     exact: bool | None
     led_by: str
-    said: str
+    message: str
     broken: str
     load: float
 
@@ -51,7 +51,7 @@ class Plan:
 
     name: str
     fault: str
-    story: Story
+    scenario: Scenario
     bound_s: float = DEATH_S + REBALANCE_S
     hung: bool = False
 
@@ -59,11 +59,11 @@ class Plan:
 def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     """Leaves the scene healed, or raises AssertionError with the row lost."""
     scene.until_rests()
-    wait_until(lambda: _busy(scene, now_ms()) == scene.app.application.tasks, LIMIT_S, scene.tell)
+    wait_until(lambda: _busy(scene, now_ms()) == scene.app.application.tasks, LIMIT_S, scene.send)
     began_ms = now_ms()
     heard = len(scene.lead.log()) if scene.lead is not None else 0
     since = {one: _size(scene, one) for one in NAMES}
-    plan.story(scene, name)
+    plan.scenario(scene, name)
     scene.app.wait_settled(limit_s=LIMIT_S)
     time.sleep(REPORTED_S)
     ended_ms = now_ms() - int(ENDS_S * 1000)
@@ -73,8 +73,8 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
     _explain(pauses, began_ms)
     sums = line.stalled_ms(scene.app.application.tasks, began_ms, ended_ms)
     begin_ms, end_ms = max((one for found in pauses.values() for one in found), key=_length, default=(began_ms,) * 2)
-    said = [f"guard: {text}" for one in NAMES for text in scene.guard_said(one, since[one])]
-    said += _warnings(scene, heard)
+    message = [f"guard: {text}" for one in NAMES for text in scene.guard_log(one, since[one])]
+    message += _warnings(scene, heard)
     scene.load.stop()
     scene.app.wait_counted(scene.load.expected, exactly_once=False, limit_s=LIMIT_S)
     totals = scene.app.totals()
@@ -91,7 +91,7 @@ def measure(scene: Scene, plan: Plan, name: str = NAMES[-1]) -> Row:
         plan.bound_s,
         exact,
         led_by,
-        " / ".join(dict.fromkeys(said))[:SAID_MAX],
+        " / ".join(dict.fromkeys(message))[:MESSAGE_LENGTH_MAX],
         "; ".join(overlaps),
         round(os.getloadavg()[0], 1),
     )
@@ -118,7 +118,7 @@ def _busy(scene: Scene, at_ms: int) -> frozenset[str]:
     found: set[str] = set()
     for instance in scene.app.live:
         for report in takewhile(lambda h: h.t_ms >= at_ms - BUSY_MS, reversed(list(instance.happenings))):
-            found.update(report.said["tasks"] if report.event == "processed" else ())
+            found.update(report.message["tasks"] if report.event == "processed" else ())
     return frozenset(found)
 
 

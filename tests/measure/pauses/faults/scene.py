@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bellwether_kafka.coordinator.control.records import PlacementOrder
-from bellwether_kafka.coordinator.control.topic import TopicDesk
+from bellwether_kafka.coordinator.control.topic import TopicChannel
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, PortLease
 from tests.interop.support.guarded import child_of, guard_command
 from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Proxy, honest
 from tests.interop.support.raw import RawError, describe
-from tests.interop.support.rounds import rounds
+from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, Instance, StreamsApp
 from tests.interop.support.streams_led import settings_of
 from tests.interop.support.streams_load import Load
@@ -101,7 +101,7 @@ class Scene:
         else:
             self.app.add(name, settings=DEFAULT_CLIENT_ID, launcher=self._launcher)
         pid = self.app.instances[name].pid
-        self.jvm[name] = child_of(pid, self.tell) if self.setting.guarded else pid
+        self.jvm[name] = child_of(pid, self.send) if self.setting.guarded else pid
 
     def terminate(self, name: str) -> None:
         """As a service manager ends it: SIGTERM to the guard, or to what the guard has left."""
@@ -112,7 +112,7 @@ class Scene:
         instance, pid = self.instance(name), self.jvm[name]
         if not instance.alive and running(pid):
             os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not instance.alive and not running(pid), limit_s, self.tell)
+        wait_until(lambda: not instance.alive and not running(pid), limit_s, self.send)
         instance.stop()  # its pipes
 
     def instance(self, name: str) -> Instance:
@@ -127,15 +127,15 @@ class Scene:
     def until_emptying(self, name: str, rules: int) -> None:
         """The order is known, or the process ends without one, or its guard is gone."""
         instance = self.instance(name)
-        wait_until(lambda: self.rules() > rules or instance.state in CLOSING or not instance.alive, GRACE_S, self.tell)
+        wait_until(lambda: self.rules() > rules or instance.state in CLOSING or not instance.alive, GRACE_S, self.send)
 
     def until_closing(self, name: str) -> None:
         instance = self.instance(name)
-        wait_until(lambda: instance.state in CLOSING or not instance.alive, 2 * GRACE_S, self.tell)
+        wait_until(lambda: instance.state in CLOSING or not instance.alive, 2 * GRACE_S, self.send)
 
     def until_joining(self, name: str) -> None:
         instance = self.instance(name)
-        wait_until(lambda: instance.state in ("REBALANCING", "RUNNING"), LIMIT_S, self.tell)
+        wait_until(lambda: instance.state in ("REBALANCING", "RUNNING"), LIMIT_S, self.send)
 
     def state(self) -> str:
         try:
@@ -144,7 +144,7 @@ class Scene:
             return ""
 
     def until_rebalancing(self) -> None:
-        wait_until(lambda: self.state() not in ("Stable", ""), LIMIT_S, self.tell)
+        wait_until(lambda: self.state() not in ("Stable", ""), LIMIT_S, self.send)
 
     def others_run(self, name: str) -> bool:
         """Whether every task runs on another instance."""
@@ -157,32 +157,32 @@ class Scene:
 
         def rests() -> bool:
             nonlocal seen, since
-            now = len(rounds(self.cluster, self.group))
+            now = len(rebalances(self.cluster, self.group))
             if now != seen or self.state() != "Stable":
                 seen, since = now, time.monotonic()
             return time.monotonic() - since >= REST_S
 
-        wait_until(rests, LIMIT_S, self.tell)
+        wait_until(rests, LIMIT_S, self.send)
 
     def led_by(self) -> str:
-        found = rounds(self.cluster, self.group)
+        found = rebalances(self.cluster, self.group)
         return "nobody" if not found else "Bellwether" if found[-1].leader.startswith(INSTANCE) else "Java"
 
     def orders(self) -> list[str]:
         """The orders on placement that are in force, as sentences."""
-        records = TopicDesk({"bootstrap.servers": self.cluster.bootstrap}, self.topic).read()
+        records = TopicChannel({"bootstrap.servers": self.cluster.bootstrap}, self.topic).read()
         return [
             one.sentence for one in records.values() if isinstance(one, PlacementOrder) and one.expires_ms > now_ms()
         ]
 
-    def guard_said(self, name: str, since: int) -> list[str]:
+    def guard_log(self, name: str, since: int) -> list[str]:
         log = self.instance(name).home / "stderr.log"
         text = log.read_bytes()[since:].decode(errors="replace")
         return [line.removeprefix(GUARD) for line in text.splitlines() if line.startswith(GUARD)]
 
-    def tell(self) -> str:
-        said = self.lead.said_of(self.group, 20) if self.lead is not None else ""
-        return f"{self.app.tell()}\nbellwether:\n{said}"
+    def send(self) -> str:
+        message = self.lead.log_of(self.group, 20) if self.lead is not None else ""
+        return f"{self.app.send()}\nbellwether:\n{message}"
 
     # ---- afterwards --------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Scene:
                 self.start(name)
         self.app.wait_settled(spread=1, limit_s=LIMIT_S)
         if self.lead is not None:
-            wait_until(lambda: not self.orders(), 5.0, lambda: f"orders are left: {self.orders()}\n{self.tell()}")
+            wait_until(lambda: not self.orders(), 5.0, lambda: f"orders are left: {self.orders()}\n{self.send()}")
 
     def restore(self) -> None:
         """The brokers and the network."""

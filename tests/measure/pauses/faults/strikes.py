@@ -83,8 +83,8 @@ def crash(scene: Scene, name: str) -> Iterator[str]:
 
 def failure(scene: Scene, name: str) -> Iterator[str]:
     """In all threads, while the process lives on, until somebody ends it who has seen that."""
-    yield from _lost(scene, lambda: scene.instance(name).tell("fail-and-stay"))
-    wait_until(lambda: scene.others_run(name), LIMIT_S, scene.tell)
+    yield from _lost(scene, lambda: scene.instance(name).send("fail-and-stay"))
+    wait_until(lambda: scene.others_run(name), LIMIT_S, scene.send)
     os.kill(scene.jvm[name], signal.SIGKILL)
     scene.until_ended(name, 2 * LIMIT_S)
 

@@ -19,7 +19,7 @@ def _line(row: Row) -> str:
     if row.pause_s is None:
         return f"| {row.fault} | **{_cell(row.broken)}** | | | | | |"
     counts = {True: "exact", False: "**not exact**", None: "-"}[row.exact]
-    reported = f"`{_cell(row.said)}`" if row.said else "nothing"
+    reported = f"`{_cell(row.message)}`" if row.message else "nothing"
     broken = f" **{_cell(row.broken)}**" if row.broken else ""
     pause = f"{row.pause_s:.1f} s" if row.pause_s <= row.bound_s else f"**{row.pause_s:.1f} s**"
     figures = f"{pause} | {row.bound_s:.0f} s | {row.all_s:.1f} s | {counts}"

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.broker_side import (
     assign_uniform,
 )
 from bellwether_kafka.assignors.consumer import POLICIES, broker_side
-from bellwether_kafka.assignors.consumer.whatif import changed, rounds
+from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES
 from tests.unit.assignors.consumer.test_whatif import CLUSTER, group, settled
@@ -66,10 +66,12 @@ def test_they_are_policies_to_compare_with_and_not_to_lead_with() -> None:
     assert BROKER_STICKY not in STREAMS_POLICIES
 
 
-def test_a_broker_ignores_racks_that_we_follow() -> None:
+def test_a_broker_ignores_racks_that_bellwether_follows() -> None:
     before = group("az1", "az2", "az3", protocol="range")
     raw, cluster = changed(before, CLUSTER, Change())
-    crossing = {name: rounds(raw, cluster, settled(before), broker_side(name), 0)[-1].cost for name in (UNIFORM, RANGE)}
+    crossing = {
+        name: rebalances(raw, cluster, settled(before), broker_side(name), 0)[-1].cost for name in (UNIFORM, RANGE)
+    }
     assert crossing[RANGE].cross_rack > 0
     assert crossing[UNIFORM].spread == crossing[RANGE].spread == 0
 
@@ -77,6 +79,6 @@ def test_a_broker_ignores_racks_that_we_follow() -> None:
 def test_a_broker_ends_in_a_plan_that_it_leaves_alone() -> None:
     before = group("az1", "az2", "az2")
     for name in (UNIFORM, RANGE):
-        made = rounds(before, CLUSTER, Memory.empty(), broker_side(name), 0)
-        again = rounds(before, CLUSTER, made[-1].plan.memory, broker_side(name), 0)
+        made = rebalances(before, CLUSTER, Memory.empty(), broker_side(name), 0)
+        again = rebalances(before, CLUSTER, made[-1].plan.memory, broker_side(name), 0)
         assert again[0].moves.moved == 0, name

@@ -86,7 +86,7 @@ def test_a_soft_stage_that_worsens_itself_is_not_taken() -> None:
     assert (reports[-1].taken, reports[-1].before) == (False, 0)
 
 
-def test_a_hard_stage_that_does_not_hold_voids_the_chain() -> None:
+def test_a_hard_stage_that_does_not_hold_invalidates_the_chain() -> None:
     with pytest.raises(StageError, match="strict"):
         run([PLACED, WantsHard((1, 1, 0, 0), "strict", hard=True)], PROBLEM)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
 from bellwether_kafka.assignors.consumer.views import recall
 from bellwether_kafka.assignors.shared.claims import AHEAD, IGNORED, UNGIVEN
@@ -136,20 +136,20 @@ def test_what_a_stock_leader_of_eager_members_ignores_is_ignored(protocol: str, 
         memory, plain = decision.plan.memory, expected.plan.memory
         assert given(decision) == given(expected)
         assert any(IGNORED in w and "c" in w for w in decision.warnings)
-        assert not decision.plan.withheld.any()
+        assert not decision.plan.pending.any()
 
 
 def test_a_custom_protocol_is_read_because_its_members_may_be_cooperative() -> None:
     policy = Policy("keeper", {"keeper": KeepsWhatIsClaimed()})
     raw = raw_group({"a": java(["t"], EVERYTHING, 4), "b": java(["t"])}, protocol="keeper", generation=5)
-    assert decided(raw, Memory.empty(), policy).plan.withheld.sum() == 6
+    assert decided(raw, Memory.empty(), policy).plan.pending.sum() == 6
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_history_of_the_future_is_no_history(policy: str) -> None:
     """Under "sticky" a list is history: it keeps nothing from others, and must not move what they have."""
-    told = {"a": EVERYTHING[:6], "b": EVERYTHING[6:]}
-    blobs = {m: subscription(3, ["t"], sticky_v1(parts, 8)) for m, parts in told.items()}
+    reported = {"a": EVERYTHING[:6], "b": EVERYTHING[6:]}
+    blobs = {m: subscription(3, ["t"], sticky_v1(parts, 8)) for m, parts in reported.items()}
     liar = {"c": subscription(3, ["t"], sticky_v1(EVERYTHING, 2**31 - 1))}
     honest = {"c": subscription(3, ["t"])}
     lied, expected = (

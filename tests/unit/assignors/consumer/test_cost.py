@@ -26,7 +26,7 @@ def test_imbalance_is_counted_inside_connected_components() -> None:
     assert imbalance(group, cluster, owner) == (2, pytest.approx((2 / 3) ** 0.5))
 
 
-def test_what_nobody_owns_counts_only_if_somebody_subscribes() -> None:
+def test_what_nobody_owns_counts_only_if_a_member_subscribes() -> None:
     cluster = cluster_of({"t": 2, "unwanted": 3})
     group = GroupView.of(cluster, members_of([["t"]]))
     found = score(group, cluster, np.array([0, -1, -1, -1, -1], dtype=np.int32))

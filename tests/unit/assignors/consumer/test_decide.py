@@ -44,21 +44,21 @@ def settle(
     members: Sequence[LiveMember], cluster: ClusterView, memory: Memory, policy: Policy = KAFKA, generation: int = 1
 ) -> tuple[Sequence[LiveMember], Decision, list[Decision]]:
     """Rounds until nothing is withheld; checks on the way that no partition has two consumers."""
-    rounds: list[Decision] = []
-    while not rounds or rounds[-1].followup:
-        assert len(rounds) < 4
-        decision = decide(live_group(members, generation + len(rounds)), cluster, memory, policy, now_ms=0)
+    rebalances: list[Decision] = []
+    while not rebalances or rebalances[-1].followup:
+        assert len(rebalances) < 4
+        decision = decide(live_group(members, generation + len(rebalances)), cluster, memory, policy, now_ms=0)
         assert validate(decision.plan.group, decision.cluster, decision.plan.target) == ()
         consumer = {tp: m.member_id for m in members if m.cooperative for tp in m.owned}
         for member, partitions in given(decision).items():
             assert all(consumer.get(tp, member) == member for tp in partitions)
         members = [m.after(decision) for m in members]
         memory = decision.plan.memory
-        rounds.append(decision)
-    return members, rounds[-1], rounds
+        rebalances.append(decision)
+    return members, rebalances[-1], rebalances
 
 
-def test_every_member_id_has_an_assignment_and_our_own_is_empty() -> None:
+def test_every_member_id_has_an_assignment_and_bellwethers_own_is_empty() -> None:
     raw = raw_group({"us": subscription(0, ["control"], b""), "a": java(["t"]), "b": java(["t"])}, own=["us"])
     decision = decide(raw, T6, Memory.empty(), KAFKA, now_ms=5)
     assert [m for m, _ in decision.assignments] == ["us", "a", "b"]
@@ -130,13 +130,13 @@ def test_a_mangled_cooperative_member_is_taken_to_consume_what_it_had() -> None:
     assert given(second)["b"] == ()
 
 
-def test_what_moves_waits_one_round_and_then_arrives() -> None:
+def test_what_moves_waits_one_rebalance_and_then_arrives() -> None:
     a = LiveMember("a", ("t",))
     members, first, _ = settle([a], T6, Memory.empty())
     joined = [*members, LiveMember("b", ("t",))]
-    members, last, rounds = settle(joined, T6, first.plan.memory, generation=2)
-    assert [d.followup for d in rounds] == [True, False]
-    assert rounds[0].moves.moved == 3
+    members, last, rebalances = settle(joined, T6, first.plan.memory, generation=2)
+    assert [d.followup for d in rebalances] == [True, False]
+    assert rebalances[0].moves.moved == 3
     assert sorted(len(m.owned) for m in members) == [3, 3]
     calm = decide(live_group(members, 9), T6, last.plan.memory, KAFKA, 0)
     assert (calm.moves.kept, calm.moves.moved, calm.followup) == (6, 0, False)
@@ -158,7 +158,7 @@ def test_what_was_promised_to_one_moves_again_if_another_gets_it_and_not_if_nobo
     members, first, _ = settle([LiveMember("a", ("t",))], T6, Memory.empty())
     joined = [*members, LiveMember("b", ("t",))]
     began = decide(live_group(joined, 2), T6, first.plan.memory, KAFKA, now_ms=0)
-    promised = np.flatnonzero(began.plan.withheld)
+    promised = np.flatnonzero(began.plan.pending)
     joined = [m.after(began) for m in joined]
     ended = decide(live_group(joined, 3), T6, began.plan.memory, KAFKA, now_ms=0)
     other = ended.plan.owner.copy()
@@ -168,7 +168,7 @@ def test_what_was_promised_to_one_moves_again_if_another_gets_it_and_not_if_nobo
     assert (counted.kept, counted.moved, counted.new, counted.lost) == moves
 
 
-def test_a_stale_claim_is_withheld_and_not_believed() -> None:
+def test_a_stale_claim_is_pending_and_not_believed() -> None:
     members = {"a": java(["t"], tps("t", 0, 1, 2, 3), 9), "b": java(["t"], tps("t", 0, 1), 4)}
     decision = decide(raw_group(members, generation=10), cluster_of({"t": 4}), Memory.empty(), KAFKA, 0)
     assert len(given(decision)["a"]) == 2
@@ -193,10 +193,10 @@ def test_what_a_member_consumes_without_subscribing_to_it_any_more_waits_too() -
 def test_an_eager_member_in_a_cooperative_group_gets_its_share_at_once() -> None:
     eager = LiveMember("eager", ("t",), cooperative=False)
     other = LiveMember("other", ("t",))
-    members, first, rounds = settle([eager, other], T6, Memory.empty())
-    assert len(rounds) == 1
-    _, again, rounds = settle(members, T6, first.plan.memory, generation=2)
-    assert len(rounds) == 1
+    members, first, rebalances = settle([eager, other], T6, Memory.empty())
+    assert len(rebalances) == 1
+    _, again, rebalances = settle(members, T6, first.plan.memory, generation=2)
+    assert len(rebalances) == 1
     assert again.moves.kept == 6
 
 
@@ -402,11 +402,11 @@ def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
     cluster = cluster_of({f"topic{i:03}": 200 for i in range(100)}, 2, "abc")
     members = [LiveMember(f"m{i}", cluster.topics, "abc"[i % 3]) for i in range(200)]
     members, last, _ = settle(members[:-1], cluster, Memory.empty())
-    _, last, rounds = settle(
+    _, last, rebalances = settle(
         [*members, LiveMember("late", cluster.topics, "a")], cluster, last.plan.memory, generation=5
     )
     assert last.cost.spread <= 1
-    assert len(rounds) <= 2
+    assert len(rebalances) <= 2
 
 
 def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

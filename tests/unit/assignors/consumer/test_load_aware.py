@@ -47,22 +47,22 @@ def test_nothing_moves_within_the_band() -> None:
     assert LoadAware(weights).assign(group, cluster).tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_moves_per_round_are_bounded_and_the_rounds_converge() -> None:
+def test_moves_per_rebalance_are_bounded_and_the_rebalances_converge() -> None:
     rng = np.random.default_rng(3)
     sizes = rng.uniform(50, 500, 120)
     sizes[:30] *= 4
     owner = np.repeat(np.arange(4), 30)
     policy = LoadAware(world(list(sizes), 4)[2], rules=Rules(moves_max=6))
-    rounds = 0
+    rebalances = 0
     while True:
         group, cluster, _ = world(list(sizes), 4, owner)
         after = policy.assign(group, cluster)
         moved = moves(owner.astype(np.int32), after).moved
         assert moved <= 6
-        owner, rounds = after, rounds + 1
+        owner, rebalances = after, rebalances + 1
         if not moved:
             break
-    assert rounds < 20
+    assert rebalances < 20
     assert imbalance(policy, group, cluster, owner) < 1.1
 
 
@@ -74,7 +74,7 @@ def test_partitions_do_not_leave_their_rack_for_load() -> None:
     assert sorted(np.bincount(after, sizes)[[0, 3]].tolist()) == [400, 600]
 
 
-def test_a_group_that_reads_across_racks_gets_even_and_local_in_rounds_of_few_moves() -> None:
+def test_a_group_that_reads_across_racks_gets_even_and_local_in_rebalances_of_few_moves() -> None:
     """Levelling first always would end with two fifths of the load across racks: bringing partitions home first is
     tried as well."""
     sizes = [60.0] * 3 + [10.0] * 9 + [30.0] * 3 + [10.0] * 9

@@ -95,7 +95,7 @@ def test_a_search_for_better_racks_that_is_cut_short_leaves_a_plan_with_the_same
     owner = np.array([1, 2, 0] * 3 + [2, 3, 0] * 2, dtype=np.int32)
     before = np.full(15, NOBODY, dtype=np.int32)
     full = locality.improve(group, cluster, owner, before)
-    monkeypatch.setattr(locality, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(locality, "MAX_PASSES", 1)
     cut = locality.improve(group, cluster, owner, before)
     for improved in (full, cut):
         assert np.bincount(improved).tolist() == np.bincount(owner).tolist()

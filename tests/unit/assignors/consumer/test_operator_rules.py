@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, matches, void
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, infeasible, matches
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -66,20 +66,22 @@ def test_rules_on_one_partition_are_joined() -> None:
     assert "b" not in owners(found)[:12]
 
 
-def test_what_nobody_could_obey_is_left_alone_and_said() -> None:
+def test_what_nobody_could_carry_out_is_left_alone_and_reported() -> None:
     rules = (Rule("ban", "*", "rack:az1"), Rule("ban", "*", "rack:az2"), Rule("ban", "*", "rack:az3"))
     found = decided(THREE, *rules)
     assert NOBODY not in found.plan.owner
     problem = Problem(found.plan.group, found.cluster, found.plan.before)
-    assert [void(problem, rule, ()) for rule in rules] == [""] * 3
-    assert void(problem, rules[2], rules[:2]) == "no member that subscribes to it may have orders-0 and 13 more then"
+    assert [infeasible(problem, rule, ()) for rule in rules] == [""] * 3
+    assert (
+        infeasible(problem, rules[2], rules[:2]) == "no member that subscribes to it may have orders-0 and 13 more then"
+    )
     nowhere, nothing = Rule("pin", "*", "rack:az9"), Rule("ban", "other-1", "rack:az1")
-    assert void(problem, nowhere, ()) == "no member is rack:az9; racks are az1, az2, az3"
-    assert void(problem, nothing, ()) == (
+    assert infeasible(problem, nowhere, ()) == "no member is rack:az9; racks are az1, az2, az3"
+    assert infeasible(problem, nothing, ()) == (
         "other-1 is neither a topic nor a partition of the group; its topics are orders, users"
     )
-    said = decided(THREE, nowhere).stages[-1].reason
-    assert said == "They hold. Not carried out: no member is rack:az9; racks are az1, az2, az3.", (
+    message = decided(THREE, nowhere).stages[-1].reason
+    assert message == "They hold. Not carried out: no member is rack:az9; racks are az1, az2, az3.", (
         "a rule that cannot be carried out is no failure"
     )
 
@@ -94,13 +96,13 @@ def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     assert moved.sentence.endswith(f"(operator's rules: {order}).")
 
 
-def test_what_stands_against_a_rule_is_named_until_somebody_else_has_it() -> None:
+def test_what_violates_a_rule_is_named_until_another_has_it() -> None:
     plan, rules = decided(THREE).plan, (Rule("ban", "orders", "rack:az1"),)
     assert [plan.name(flat) for flat in plan.against(rules, plan.owner).tolist()] == [
         plan.name(flat) for flat in range(12) if plan.owner[flat] == 0
     ]
-    obeyed = decided(THREE, *rules).plan
-    assert len(obeyed.against(rules, obeyed.owner)) == 0
+    followed = decided(THREE, *rules).plan
+    assert len(followed.against(rules, followed.owner)) == 0
 
 
 def test_members_are_known_by_id_instance_and_client() -> None:

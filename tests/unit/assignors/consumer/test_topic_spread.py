@@ -68,8 +68,8 @@ def test_topics_stay_even_while_every_member_is_replaced() -> None:
     members, last, _ = settle([next(fresh) for _ in range(9)], cluster, Memory.empty(), POLICY)
     generation = 10
     for old in list(members):
-        stay = [member for member in members if member.member_id != old.member_id]
-        members, last, _ = settle(stay, cluster, last.plan.memory, POLICY, generation)
+        remain = [member for member in members if member.member_id != old.member_id]
+        members, last, _ = settle(remain, cluster, last.plan.memory, POLICY, generation)
         members, last, _ = settle([*members, next(fresh)], cluster, last.plan.memory, POLICY, generation + 4)
         generation += 8
     busy = [sum(partition.topic == "busy" for partition in member.owned) for member in members]

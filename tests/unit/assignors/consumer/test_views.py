@@ -20,7 +20,7 @@ def claims_of(group: GroupView, member: int) -> list[str]:
     return [f"{tp.topic}-{tp.partition}" for tp in names]
 
 
-def test_topics_wanted_skips_us_and_the_undecodable() -> None:
+def test_topics_wanted_skips_bellwether_and_the_undecodable() -> None:
     raw = raw_group({"us": java(["control"]), "a": java(["u", "t"]), "b": kafka_go(["t", "v"]), "c": b"?"}, own=["us"])
     assert topics_wanted(raw) == ("t", "u", "v")
 

@@ -5,7 +5,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import whatif
 from bellwether_kafka.assignors.consumer.cost import score
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.whatif import changed, rounds
+from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -23,14 +23,14 @@ def group(*racks: str, protocol: str = "cooperative-sticky") -> RawGroup:
 
 
 def settled(raw: RawGroup) -> Memory:
-    return rounds(raw, CLUSTER, Memory.empty(), POLICY, 0)[-1].plan.memory
+    return rebalances(raw, CLUSTER, Memory.empty(), POLICY, 0)[-1].plan.memory
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "sticky", "range"])
 def test_a_member_that_joins_gets_its_share_in_the_end(protocol: str) -> None:
     before = group("az1", "az2", protocol=protocol)
     raw, cluster = changed(before, CLUSTER, Change(new_members=("az3", "")))
-    made = rounds(raw, cluster, settled(before), POLICY, 0)
+    made = rebalances(raw, cluster, settled(before), POLICY, 0)
     last = made[-1]
     assert not last.followup
     assert last.plan.group.size == 4
@@ -42,7 +42,7 @@ def test_a_member_that_joins_gets_its_share_in_the_end(protocol: str) -> None:
 def test_a_rack_that_disappears_leaves_everything_to_the_others() -> None:
     before = group("az1", "az2", "az2")
     raw, cluster = changed(before, CLUSTER, Change(without_racks=("az2",)))
-    (made,) = rounds(raw, cluster, settled(before), POLICY, 0)
+    (made,) = rebalances(raw, cluster, settled(before), POLICY, 0)
     assert [m.member_id for m in made.plan.group.members] == ["m0"]
     assert made.moves.kept + made.moves.new == 12
     assert made.moves.lost == made.moves.moved == 0
@@ -53,13 +53,13 @@ def test_a_topic_that_grows_moves_nothing_that_was_there() -> None:
     raw, cluster = changed(before, CLUSTER, Change(topics={"orders": 24}))
     assert (int(cluster.counts[0]), cluster.partition_total) == (24, 26)
     assert cluster.signature[cluster.first[0] : cluster.first[0] + 12].tolist() == CLUSTER.signature[:12].tolist()
-    (made,) = rounds(raw, cluster, settled(before), POLICY, 0)
+    (made,) = rebalances(raw, cluster, settled(before), POLICY, 0)
     assert (made.moves.kept, made.moves.new, made.moves.moved) == (12, 12, 0)
 
 
-def test_nothing_changed_is_one_round_without_moves() -> None:
+def test_nothing_changed_is_one_rebalance_without_moves() -> None:
     before = group("az1", "az2")
-    (made,) = rounds(before, CLUSTER, settled(before), POLICY, 0)
+    (made,) = rebalances(before, CLUSTER, settled(before), POLICY, 0)
     assert (made.moves.moved, made.moves.new) == (0, 0)
 
 
@@ -91,7 +91,7 @@ def test_a_member_that_cannot_be_read_is_neither_a_model_nor_in_a_rack() -> None
     assert [member.member_id for member in raw.members] == ["odd", "us", "m", "new-1"]
     raw, _ = changed(raw, cluster, Change(without_racks=("az1",)))
     assert [member.member_id for member in raw.members] == ["odd", "us", "m"]
-    last = rounds(raw, cluster, Memory.empty(), Policy("kafka"), 0)[-1]
+    last = rebalances(raw, cluster, Memory.empty(), Policy("kafka"), 0)[-1]
     assert {last.plan.group.members[m].member_id for m in last.plan.owner} == {"m"}
 
 
@@ -100,7 +100,7 @@ def test_without_anybody_to_read_no_member_can_be_made() -> None:
         changed(unreadable(), cluster_of({"t": 6}), Change(new_members=("az1",)))
 
 
-def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whatif, "ROUNDS_MAX", 1)
+def test_rebalances_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "REBALANCES_MAX", 1)
     raw = unreadable("m", "n")
-    assert len(rounds(raw, cluster_of({"t": 6}), Memory.empty(), Policy("kafka"), 0)) == 1
+    assert len(rebalances(raw, cluster_of({"t": 6}), Memory.empty(), Policy("kafka"), 0)) == 1

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view
 from bellwether_kafka.assignors.shared.decision import Decision

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.cost import score
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -80,8 +80,8 @@ def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> No
     for flat in moved.tolist():
         found = explain(swapped, flat)
         assert found.stage == "rack locality"
-        stay = next(a for a in found.alternatives if a.owner == found.before)
-        assert "stay where it was" in stay.verdict
+        remain = next(a for a in found.alternatives if a.owner == found.before)
+        assert "stay where it was" in remain.verdict
     assert any("read from another rack" in a.verdict for f in moved for a in explain(swapped, int(f)).alternatives)
 
 
@@ -158,9 +158,9 @@ def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
     threads = (Thread("a", 1, rack="a"), Thread("b", 2, rack="b"), Thread("c", 3))
     cluster = cluster_of(SHOP_COUNTS, racks=("a", "b"))
     decision = led(group(*threads), cluster=cluster, assignors=always(placed([0, 0, 1, 1, 0, 1, 2, 2])))
-    told = [a.verdict for task in range(8) for a in explain(decision, task).alternatives]
-    assert any("1 more partitions would be read from another rack" in verdict for verdict in told)
-    assert any("1 fewer partitions would be read from another rack" in verdict for verdict in told)
+    reported = [a.verdict for task in range(8) for a in explain(decision, task).alternatives]
+    assert any("1 more partitions would be read from another rack" in verdict for verdict in reported)
+    assert any("1 fewer partitions would be read from another rack" in verdict for verdict in reported)
 
 
 def test_alternatives_say_that_a_lag_is_not_known() -> None:
@@ -179,8 +179,8 @@ def test_a_claim_that_is_not_believed_is_named_where_it_was_made() -> None:
     """A member said that it had what it was never given; only a warning of the whole decision said so."""
     a, b = (RawMember(name, None, owning(generation)) for name, generation in (("a", 0), ("b", 7)))
     found = decided(a, b, protocol="cooperative-sticky")
-    said = explain(found, 0).sentence
-    assert said.endswith("Not believed: b claims partitions in a generation that the group has not reached.")
+    message = explain(found, 0).sentence
+    assert message.endswith("Not believed: b claims partitions in a generation that the group has not reached.")
     assert "Not believed" not in explain(found, 1).sentence
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.explain.gain import FARTHER, NEARER, gains
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -37,7 +37,7 @@ def test_a_gain_in_words(before: list[int], item: int, expected: str) -> None:
     assert gains(plan, np.array(before, dtype=np.int32), np.array([item])) == [expected]
 
 
-def test_a_price_is_said_too() -> None:
+def test_a_price_is_reported_too() -> None:
     members = [LiveMember("a", ("t",), "az2"), LiveMember("b", ("t",), "az1")]
     plan = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("sticky-min-churn"), 0).plan
     _, far = plan.read_remotely(plan.owner)

@@ -45,7 +45,7 @@ class Movements:
         self.hashes = [uuid_hash(instance.id) for instance in application.instances]
         self.weights = [0.0] * processes
         self._weigh()
-        self.ours = PrioritySet(self.place, lambda: self.hashes)
+        self.own = PrioritySet(self.place, lambda: self.hashes)
         self.java = JavaSet(self.weights, self.hashes)
 
     def _weigh(self) -> None:
@@ -59,26 +59,26 @@ class Movements:
         random, size = self.random, len(self.weights)
         destination = random.randrange(size)
         wanted = [p for p in range(size) if p != destination and random.random() < self.share]
-        ours, java = self.ours.poll(wanted), self.java.poll(wanted)
-        polled = ours is not None
-        source = ours if ours is not None else random.choice([p for p in range(size) if p != destination])
+        own, java = self.own.poll(wanted), self.java.poll(wanted)
+        polled = own is not None
+        source = own if own is not None else random.choice([p for p in range(size) if p != destination])
         gained = 1 if not polled else random.randint(0, 1)
         lost = min(gained, random.randint(0, 3), self.place.load[destination])
         self.place.load[source] += gained
         self.place.load[destination] -= lost
         self._weigh()
-        self.ours.offer(source, destination, gained=gained, lost=lost, polled=polled)
+        self.own.offer(source, destination, gained=gained, lost=lost, polled=polled)
         self.java.heap.offer(source)
         self.java.heap.offer(destination)
-        return ours, java, wanted
+        return own, java, wanted
 
 
 def test_it_answers_as_the_heap_does() -> None:
     for seed in range(100):
         movements = Movements(Random(seed), Random(seed).randint(2, 14), share=seed % 10 / 10)
         for _ in range(60):
-            ours, java, _ = movements.step()
-            assert ours == java
+            own, java, _ = movements.step()
+            assert own == java
 
 
 def test_the_heap_does_not_always_answer_with_the_lightest() -> None:
@@ -88,34 +88,34 @@ def test_the_heap_does_not_always_answer_with_the_lightest() -> None:
         movements = Movements(Random(seed), 16, share=0.9)
         for _ in range(60):
             before = list(movements.weights)
-            ours, _, wanted = movements.step()
-            surprises += ours is not None and ours != min(wanted, key=lambda p: (before[p], p))
+            own, _, wanted = movements.step()
+            surprises += own is not None and own != min(wanted, key=lambda p: (before[p], p))
     assert surprises > 0
 
 
 def test_without_steps_left_it_takes_the_lightest() -> None:
     movements = Movements(Random(3), 10, share=0.5)
-    movements.ours = PrioritySet(movements.place, lambda: movements.hashes, steps=0)
+    movements.own = PrioritySet(movements.place, lambda: movements.hashes, steps=0)
     for _ in range(200):
         before = list(movements.weights)
-        ours, _, wanted = movements.step()
+        own, _, wanted = movements.step()
         if wanted:
-            assert ours == min(wanted, key=lambda p: (before[p], p))
+            assert own == min(wanted, key=lambda p: (before[p], p))
 
 
 def test_steps_may_end_while_the_past_is_replayed() -> None:
     for steps in range(0, 400, 3):
         movements = Movements(Random(steps), 12, share=0.9)
-        movements.ours = PrioritySet(movements.place, lambda mine=movements: mine.hashes, steps=steps)
+        movements.own = PrioritySet(movements.place, lambda mine=movements: mine.hashes, steps=steps)
         for _ in range(60):
-            ours, _, wanted = movements.step()
-            assert ours in wanted if wanted else ours is None
+            own, _, wanted = movements.step()
+            assert own in wanted if wanted else own is None
 
 
 def test_nobody_qualifies() -> None:
     movements = Movements(Random(1), 4, share=0.5)
-    assert movements.ours.poll([]) is None
-    assert movements.ours.poll([2]) == 2
+    assert movements.own.poll([]) is None
+    assert movements.own.poll([2]) == 2
 
 
 def test_equal_keys_leave_a_priority_queue_in_the_order_of_its_layout() -> None:
@@ -141,12 +141,12 @@ def test_a_set_out_of_steps_answers_the_lightest() -> None:
     for steps in range(40):
         place = Placement(view)
         place.load = [3, 3, 3, 3, 3, 3]
-        ours = PrioritySet(place, lambda: list(range(6)), steps=steps)
+        own = PrioritySet(place, lambda: list(range(6)), steps=steps)
         for number in range(8):
             wanted = [number % 6, (number + 1) % 6, (number + 3) % 6]
             lightest = min(place.load[p] for p in wanted)
-            found = ours.poll(wanted)
+            found = own.poll(wanted)
             assert found is not None
             assert place.load[found] == lightest
             place.load[found] += 1
-            ours.offer(found, (found + 1) % 6, gained=1, polled=True)
+            own.offer(found, (found + 1) % 6, gained=1, polled=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.arrays import Ragged, look_up, offsets, ordinals, task_code
+from bellwether_kafka.assignors.shared.arrays import Ragged, lookup, offsets, ordinals, task_code
 from bellwether_kafka.assignors.shared.model import NOBODY
 
 
@@ -21,7 +21,7 @@ def test_codes_are_as_wide_as_the_largest_groups_need() -> None:
 
 @pytest.mark.parametrize(("values", "missing"), [([5, 6], NOBODY), ([True, False], False)])
 def test_nobody_is_answered_for(values: list[int], missing: int) -> None:
-    found = look_up(np.array(values), np.array([1, NOBODY, 0]), missing)
+    found = lookup(np.array(values), np.array([1, NOBODY, 0]), missing)
     assert found.tolist() == [values[1], missing, values[0]]
     assert found.dtype == np.array(values).dtype
 

@@ -201,7 +201,7 @@ def test_nobody_is_sent_away_for_one_that_comes_home() -> None:
 
 @pytest.mark.parametrize("home_first", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_nothing_gets_worse_and_nothing_is_left_that_one_step_would_mend(seed: int, home_first: bool) -> None:
+def test_nothing_gets_worse_and_nothing_is_left_that_one_step_would_fix(seed: int, home_first: bool) -> None:
     random = Random(seed)
     of = random_balancer(random)
     rules = Rules(moves_max=random.choice([0, 1, 2, 5, 100]))

@@ -51,5 +51,5 @@ def test_what_is_remembered_cannot_be_changed_later() -> None:
         memory.owner[0] = 1
 
 
-def test_digests_tell_bytes_apart() -> None:
+def test_digests_distinguish_bytes() -> None:
     assert digest(b"x") == digest(b"x") != digest(b"y")

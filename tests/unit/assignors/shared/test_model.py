@@ -83,7 +83,7 @@ def test_whether_everybody_wants_everything() -> None:
     assert not GroupView.of(CLUSTER, [all_of_it, MemberView("n", None, ("a",))]).wants_all(3)
 
 
-def test_what_is_withheld_is_not_sent() -> None:
+def test_what_is_pending_is_not_sent() -> None:
     plan = Plan(np.array([0, 1, 2], dtype=np.int32), np.array([False, True, False]))
     assert plan.sent.tolist() == [0, -1, 2]
     assert Plan.of(plan.owner).sent.tolist() == [0, 1, 2]

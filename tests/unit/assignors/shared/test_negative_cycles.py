@@ -22,8 +22,10 @@ def dense(cost: list[list[int]]) -> Relax:
 def test_without_a_negative_cycle_it_ends() -> None:
     """0 -> 1 -> 2 gains 3, and the way back costs as much."""
     cost = [[FAR, -1, FAR], [FAR, FAR, -2], [3, FAR, FAR]]
-    rounds = [(last.tolist(), cheaper.tolist()) for last, cheaper in relaxations(dense(cost), np.zeros(3, np.int64))]
-    assert rounds == [([-1, 0, 1], [1, 2]), ([-1, 0, 1], [2])]
+    rebalances = [
+        (last.tolist(), cheaper.tolist()) for last, cheaper in relaxations(dense(cost), np.zeros(3, np.int64))
+    ]
+    assert rebalances == [([-1, 0, 1], [1, 2]), ([-1, 0, 1], [2])]
 
 
 def test_a_negative_cycle_becomes_a_loop_of_last_arcs() -> None:

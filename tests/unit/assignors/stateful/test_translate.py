@@ -16,14 +16,14 @@ from bellwether_kafka.assignors.stateful.translate import (
 )
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import (
     Copy,
     StatefulAssignment,
     StatefulSubscription,
+    StatefulTaskState,
     Task,
-    TaskState,
 )
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
@@ -95,24 +95,24 @@ def test_a_member_is_a_thread_of_its_process_with_its_capacity_as_a_tag() -> Non
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (TaskState(Task(0, 2), 40, 50), 40),
-        (TaskState(Task(0, 2), 0, 50), 0),
-        (TaskState(Task(0, 2)), UNKNOWN_OFFSET_SUM),
-        (TaskState(Task(0, 2), 50, 50, running=True), LATEST_OFFSET),
-        (TaskState(Task(0, 4), 5, 5), 5),  # only one of its topics has that partition
-        (TaskState(Task(0, 5), 5, 5), None),
-        (TaskState(Task(1, 0), 5, 5), None),
-        (TaskState(Task(2, 0), 5, 5), None),
+        (StatefulTaskState(Task(0, 2), 40, 50), 40),
+        (StatefulTaskState(Task(0, 2), 0, 50), 0),
+        (StatefulTaskState(Task(0, 2)), UNKNOWN_OFFSET_SUM),
+        (StatefulTaskState(Task(0, 2), 50, 50, running=True), LATEST_OFFSET),
+        (StatefulTaskState(Task(0, 4), 5, 5), 5),  # only one of its topics has that partition
+        (StatefulTaskState(Task(0, 5), 5, 5), None),
+        (StatefulTaskState(Task(1, 0), 5, 5), None),
+        (StatefulTaskState(Task(2, 0), 5, 5), None),
     ],
 )
-def test_what_a_task_has_is_what_its_position_says(state: TaskState, expected: int | None) -> None:
+def test_what_a_task_has_is_what_its_position_says(state: StatefulTaskState, expected: int | None) -> None:
     found = translated(StatefulSubscription(ProcessId(0, 1), tasks=(state,))).task_offset_sums
     assert found == (() if expected is None else ((TaskId(*state.task), expected),))
 
 
 def test_what_a_member_does_not_own_does_not_run_there_whatever_it_says() -> None:
     running = StatefulSubscription(
-        ProcessId(0, 1), tasks=tuple(TaskState(Task(0, p), 9, 9, running=True) for p in range(3))
+        ProcessId(0, 1), tasks=tuple(StatefulTaskState(Task(0, p), 9, 9, running=True) for p in range(3))
     )
     sums = dict(translated(running, TopicPartition("orders", 1), TopicPartition("clicks", 2)).task_offset_sums)
     assert sums == {TaskId(0, 0): 9, TaskId(0, 1): LATEST_OFFSET, TaskId(0, 2): LATEST_OFFSET}
@@ -148,8 +148,12 @@ def test_the_topics_of_readable_members_are_one_group() -> None:
 def test_state_is_as_large_as_anybody_knows_it() -> None:
     assert [s.changelogs for s in TOPOLOGY.subtopologies] == [("orders",), ("none",)]
     infos = (
-        (TaskState(Task(0, 0), 10, 30), TaskState(Task(0, 1), 70, 20), TaskState(Task(0, 9), 5, 5)),
-        (TaskState(Task(0, 0), 20), TaskState(Task(0, 4), 3, 4), TaskState(Task(1, 0), 9, 9)),
+        (
+            StatefulTaskState(Task(0, 0), 10, 30),
+            StatefulTaskState(Task(0, 1), 70, 20),
+            StatefulTaskState(Task(0, 9), 5, 5),
+        ),
+        (StatefulTaskState(Task(0, 0), 20), StatefulTaskState(Task(0, 4), 3, 4), StatefulTaskState(Task(1, 0), 9, 9)),
     )
     members = [read_member(metadata(StatefulSubscription(ProcessId(0, 1), tasks=tasks))) for tasks in infos]
     ends = end_offsets(TOPOLOGY, COUNTS, [*members, read_member(b"")], 77)

@@ -16,8 +16,8 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.triggers.probing import QUIET_MS
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
@@ -50,10 +50,10 @@ class Fleet:
         instances: int = 3,
         partitions: int = PARTITIONS,
     ) -> None:
-        self.policy, self.now_ms, self.rounds, self.moves = policy, NOW_MS, 0, 0
+        self.policy, self.now_ms, self.rebalances, self.moves = policy, NOW_MS, 0, 0
         self.forgetful = forgetful
         self.assignors = replace(STOCK, durable=durable)
-        self.each_round: Callable[[Decision[TaskPlan]], None] = lambda _: None
+        self.each_rebalance: Callable[[Decision[TaskPlan]], None] = lambda _: None
         self.configs = AssignmentConfigs(
             acceptable_recovery_lag=1_000, num_standby_replicas=1, rack_aware_assignment_strategy=strategy
         )
@@ -82,11 +82,11 @@ class Fleet:
         for name in [n for n, t in self.threads.items() if t.process == process + 1]:
             del self.threads[name]
 
-    def round(self) -> Decision[TaskPlan]:
+    def rebalance(self) -> Decision[TaskPlan]:
         """One round; then every thread runs what it was sent, and has caught up on its copies."""
-        self.rounds += 1
+        self.rebalances += 1
         decision = led(
-            group(*self.threads.values(), generation=self.rounds),
+            group(*self.threads.values(), generation=self.rebalances),
             topology=TOPOLOGY,
             cluster=self.cluster,
             ends=EndOffsets(self.ends, self.now_ms),
@@ -98,7 +98,7 @@ class Fleet:
         )
         self.memory, self.decision = decision.plan.memory, decision
         self.moves += decision.moves.moved
-        self.each_round(decision)
+        self.each_rebalance(decision)
         if self.forgetful:
             self.memory = replace(self.memory, held={})
         for name, thread in self.threads.items():
@@ -111,7 +111,7 @@ class Fleet:
                 thread,
                 owned=partitions,
                 sums={(t.subtopology, t.partition): value for t, value in sums.items()},
-                generation=self.rounds,
+                generation=self.rebalances,
                 unique=(thread.unique + 1) % 128,
             )
         self.behind = frozenset()
@@ -124,7 +124,7 @@ class Fleet:
     def rest(self) -> None:
         """Rounds until the operator may go on."""
         for _ in range(12):
-            self.round()
+            self.rebalance()
             if self.asked_ms() > self.now_ms + PATIENCE_MS:
                 return
             self.now_ms = max(self.now_ms, self.asked_ms())
@@ -137,7 +137,7 @@ class Fleet:
             if self.decision is not None and not self.decision.plan.target.probing:
                 return
             self.now_ms += QUIET_MS
-            self.round()
+            self.rebalance()
         raise AssertionError("it never settles")
 
     def owners(self) -> dict[str, int]:
@@ -156,7 +156,7 @@ class Copies:
         self.fleet = fleet
         self.of: dict[str, set[TaskId]] = {}
         self.given_up: list[tuple[str, TaskId]] = []
-        fleet.each_round = self.see
+        fleet.each_rebalance = self.see
 
     def see(self, decision: Decision[TaskPlan]) -> None:
         now = {}
@@ -180,5 +180,5 @@ def seen(strategy: str, instances: int = 3, partitions: int = 6) -> tuple[Fleet,
     fleet = Fleet(STREAMS_HA, strategy, instances=instances, partitions=partitions)
     fleet.settle()
     copies = Copies(fleet)
-    fleet.round()
+    fleet.rebalance()
     return fleet, copies

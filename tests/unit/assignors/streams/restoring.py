@@ -17,15 +17,15 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 TICK_MS = 50
-ROUND_MS = 50  # from a JoinGroup of the first member until all have their assignment
-ROUNDS_MAX = 2_000
+REBALANCE_MS = 50  # from a JoinGroup of the first member until all have their assignment
+REBALANCES_MAX = 2_000
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Round:
+class Rebalance:
     """One decision. `moved` tasks were given to another process that those before had not announced. `owner` has the
     process that each task is given to now or as soon as it is let go of, `destination` the one where it shall end up.
     `hands_over`: tasks that run are taken from their processes."""
@@ -92,7 +92,7 @@ class RestoringApplication:
         self.processes: dict[int, Process] = {}
         self.threads: dict[str, Thread] = {}
         self.decision: Decision[TaskPlan] | None = None
-        self.rounds: list[Round] = []
+        self.rebalances: list[Rebalance] = []
         self.asked_ms: int | None = None
         self.unowned_ms: Counter[TaskId] = Counter()
 
@@ -128,16 +128,16 @@ class RestoringApplication:
     def end_of(self, task: TaskId) -> float:
         return self._end(f"shop-{self.store_of[task.subtopology]}-changelog")
 
-    def rest(self, most_ms: int = 3_600_000) -> list[Round]:
+    def rest(self, most_ms: int = 3_600_000) -> list[Rebalance]:
         """Lives on until no round is asked for or expected; returns the rounds that this took."""
-        begun, until_ms = len(self.rounds), self.now_ms + most_ms
+        begun, until_ms = len(self.rebalances), self.now_ms + most_ms
         while self.now_ms < until_ms:
             if self.asked_ms is not None and self.now_ms >= self.asked_ms:
-                self.round()
+                self.rebalance()
             elif self.prober.due(self.now_ms):
                 self.asked_ms = self.now_ms
             elif self.asked_ms is None and self.prober.next_at_ms is None:
-                return self.rounds[begun:]
+                return self.rebalances[begun:]
             else:
                 self.idle(TICK_MS)
         raise AssertionError("it never comes to rest")
@@ -213,12 +213,12 @@ class RestoringApplication:
             sums[task.subtopology, task.partition] = position
         return replace(thread, owned=partitions, sums=sums, generation=generation, unique=(thread.unique + 1) % 128)
 
-    def round(self) -> Round:
-        assert len(self.rounds) < ROUNDS_MAX, "it never comes to rest"
-        self.idle(ROUND_MS)
+    def rebalance(self) -> Rebalance:
+        assert len(self.rebalances) < REBALANCES_MAX, "it never comes to rest"
+        self.idle(REBALANCE_MS)
         self.threads = {name: self._report(name, thread) for name, thread in self.threads.items()}
         ends = {topic: [int(self._end(topic))] * self.partitions for topic in self.topology.changelogs}
-        last, generation = self.decision, len(self.rounds) + 1
+        last, generation = self.decision, len(self.rebalances) + 1
         decision = led(
             group(*self.threads.values(), generation=generation),
             topology=self.topology,
@@ -235,15 +235,15 @@ class RestoringApplication:
         self.memory, self.decision = decision.plan.memory, decision
         self.prober.planned(ProbingFacts.of(decision))
         self.asked_ms = self._next_ms(decision)
-        self.rounds.append(self._told(decision))
-        return self.rounds[-1]
+        self.rebalances.append(self._reported(decision))
+        return self.rebalances[-1]
 
-    def _told(self, decision: Decision[TaskPlan]) -> Round:
+    def _reported(self, decision: Decision[TaskPlan]) -> Rebalance:
         view, plan = decision.plan.view, decision.plan.target
         names = [self.threads[process.members[0]].process for process in view.processes]
         tasks = [view.tasks.task_id(task) for task in range(view.tasks.size)]
         further = plan.destination if len(plan.destination) else plan.active
-        return Round(
+        return Rebalance(
             at_ms=self.now_ms,
             moved=decision.moves.moved,
             probing=plan.probing,
@@ -255,7 +255,7 @@ class RestoringApplication:
 
     def _takes_running(self, decision: Decision[TaskPlan]) -> bool:
         view, plan = decision.plan.view, decision.plan
-        moving = np.flatnonzero(plan.withheld & (plan.before != plan.target.active))
+        moving = np.flatnonzero(plan.pending & (plan.before != plan.target.active))
         pairs = zip(moving.tolist(), plan.before[moving].tolist(), strict=True)
         return any(not view.tasks.stateful[task] or view.lag_of(task, p) == LATEST_OFFSET for task, p in pairs)
 
@@ -274,12 +274,12 @@ class RestoringApplication:
         return None if soonest >= 2**62 else max(self.now_ms, soonest)
 
 
-def path(task: TaskId, rounds: Sequence[Round]) -> list[int]:
+def path(task: TaskId, rebalances: Sequence[Rebalance]) -> list[int]:
     """The processes that were given the task one after the other."""
-    owners = [r.owner[task] for r in rounds]
+    owners = [r.owner[task] for r in rebalances]
     return [p for n, p in enumerate(owners) if n == 0 or owners[n - 1] != p]
 
 
-def shown(rounds: Sequence[Round]) -> str:
+def shown(rebalances: Sequence[Rebalance]) -> str:
     """Milliseconds after the first and moves of each round, for messages of tests."""
-    return ", ".join(f"{r.at_ms - rounds[0].at_ms}:{r.moved}" for r in rounds)
+    return ", ".join(f"{r.at_ms - rebalances[0].at_ms}:{r.moved}" for r in rebalances)

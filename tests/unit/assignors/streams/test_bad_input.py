@@ -159,7 +159,7 @@ def test_claims_on_what_was_never_given_do_not_block_anybody() -> None:
     assert "claims partitions that it was never given" in "".join(second.warnings)
     # What it really has is still withheld from others.
     third = led(group(A.after(first), thief, generation=2), memory=first.plan.memory, assignors=always(plan))
-    assert third.plan.withheld.all()
+    assert third.plan.pending.all()
 
 
 def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
@@ -249,21 +249,21 @@ def test_a_resized_internal_topic_is_refused(topic: str, size: int) -> None:
 
 
 def test_what_a_java_leader_would_fail_the_application_for_is_known_beforehand() -> None:
-    def said(counts: Mapping[str, int], topology: Topology = SHOP) -> str:
+    def message(counts: Mapping[str, int], topology: Topology = SHOP) -> str:
         return fatal_to_java(topology, cluster_of(counts))
 
-    assert said(SHOP_COUNTS) == ""
-    assert said({**SHOP_COUNTS, "orders": 6}) == "; ".join(
+    assert message(SHOP_COUNTS) == ""
+    assert message({**SHOP_COUNTS, "orders": 6}) == "; ".join(
         f"internal topic {topic} has 4 partitions and needs 6" for topic in (REPARTITION, CHANGELOG)
     )
-    assert said({t: n for t, n in SHOP_COUNTS.items() if t != "orders"}).startswith(
+    assert message({t: n for t, n in SHOP_COUNTS.items() if t != "orders"}).startswith(
         "source topic orders does not exist"
     )
-    assert said({t: n for t, n in SHOP_COUNTS.items() if t != CHANGELOG}) == "", "it makes what is missing"
+    assert message({t: n for t, n in SHOP_COUNTS.items() if t != CHANGELOG}) == "", "it makes what is missing"
     stateless = Topology("app", (Subtopology(0, ("t",)),), "file")
-    assert said({"t": 9}, stateless) == ""
+    assert message({"t": 9}, stateless) == ""
     found = Topology("app", (Subtopology(0, ("in-a", "in-b")),), "file", patterns=((0, "in-.*"),))
-    assert said({"in-a": 2}, found) == "", "a pattern may find less than before"
+    assert message({"in-a": 2}, found) == "", "a pattern may find less than before"
     assert fatal_to_java(SHOP, ClusterView.of({}, unreadable=frozenset(SHOP_COUNTS))) == "", "nothing is known"
 
 
@@ -322,7 +322,7 @@ def test_without_end_offsets_the_fallback_decides(ends: EndOffsets) -> None:
     assert "lags are not known" in "".join(decision.warnings)
 
 
-def test_a_custom_assignor_is_asked_without_lags_and_told_time_and_cluster() -> None:
+def test_a_custom_assignor_is_asked_without_lags_and_reported_time_and_cluster() -> None:
     """It was asked only when lags were known, and its deadlines counted from the year 1970: endless rebalances."""
     seen: list[tuple[int, bool, bool]] = []
 
@@ -408,7 +408,7 @@ def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
     assert memory.standbys[TaskId(1, 0)] == 1
 
 
-def test_our_own_bytes_do_not_matter() -> None:
+def test_bellwethers_own_bytes_do_not_matter() -> None:
     raw = group(A, own=False)
     decision = led(replace(raw, members=(*raw.members, RawMember(OWN, None, b"\xff")), own_member_ids=frozenset({OWN})))
     assert sent(decision, OWN)[0] == ()
@@ -456,6 +456,6 @@ def test_a_newcomer_that_claims_everything_at_each_join_blocks_nobody(age: Calla
         raw = group(a, b, thief, generation=generation)
         decision = led(raw, memory=decision.plan.memory, assignors=swap)
         a, b = a.after(decision), b.after(decision)
-    assert not decision.plan.withheld.any()
+    assert not decision.plan.pending.any()
     assert "member thief claims partitions" in "".join(decision.warnings)
     assert len(a.owned) + len(b.owned) == len(everything)

@@ -27,7 +27,7 @@ def test_others_take_its_tasks_over_and_do_nothing_else(strategy: str, instances
     before, had = fleet.owners(), [copies.of_process(p) for p in range(instances)]
     for turn in range(instances):
         fleet.stop(turn)
-        decision = fleet.round()
+        decision = fleet.rebalance()
         survivors = {task: owner for task, owner in before.items() if owner != turn}
         assert fleet.owners().keys() == before.keys(), turn
         assert survivors.items() <= fleet.owners().items(), turn

@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.report import process_summaries
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
@@ -62,7 +62,7 @@ def test_a_plan_names_the_source_topics_whose_partitions_have_changed() -> None:
     assert grown.plan.topic_changes(before.plan) == [f"partitions changed of orders, {REPARTITION}"]
 
 
-def test_our_own_member_gets_bytes_but_no_work() -> None:
+def test_bellwethers_own_member_gets_bytes_but_no_work() -> None:
     decision = led(group(*TWO))
     own = ConsumerProtocolAssignment.decode(dict(decision.assignments)[OWN])
     assert own.partitions == ()
@@ -71,7 +71,7 @@ def test_our_own_member_gets_bytes_but_no_work() -> None:
     assert all(OWN not in process.members for process in decision.plan.view.processes)
 
 
-def test_a_group_of_nobody_but_us_is_decided() -> None:
+def test_a_group_of_only_bellwether_is_decided() -> None:
     decision = led(group())
     assert [m for m, _ in decision.assignments] == [OWN]
     assert decision.plan.target.active.size == 0
@@ -138,7 +138,7 @@ def settled(members: tuple[Thread, ...] = TWO, generation: int = 1) -> tuple[tup
     return tuple(m.after(decision) for m in members), decision
 
 
-def test_what_stays_is_not_withheld() -> None:
+def test_what_stays_is_not_pending() -> None:
     members, first = settled()
     second = led(group(*members, generation=2), memory=first.plan.memory)
     assert not second.followup
@@ -146,13 +146,13 @@ def test_what_stays_is_not_withheld() -> None:
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2"
 
 
-def test_a_moved_task_is_withheld_until_its_owner_has_let_go() -> None:
+def test_a_moved_task_is_pending_until_its_owner_has_let_go() -> None:
     """StreamsPartitionAssignorTest: interleaved ownership; in Kafka only the receiver is told to rejoin at once."""
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))
     assert second.followup
-    assert [str(second.plan.view.tasks.task_id(t)) for t in np.flatnonzero(second.plan.withheld)] == ["1_3"]
+    assert [str(second.plan.view.tasks.task_id(t)) for t in np.flatnonzero(second.plan.pending)] == ["1_3"]
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2"
     assert tasks_text(second, "b") == "0_1 0_3 1_1"
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b")} == {0}
@@ -174,7 +174,7 @@ def test_a_thread_that_never_got_the_last_plan_still_has_what_it_had_before(miss
         b = replace(b, generation=generation, unique=b.unique + 1)
     assert decision.followup
     again = led(group(a, b, generation=2 + missed), memory=decision.plan.memory, assignors=always(swap))
-    assert [str(again.plan.view.tasks.task_id(t)) for t in np.flatnonzero(again.plan.withheld)] == ["1_3"]
+    assert [str(again.plan.view.tasks.task_id(t)) for t in np.flatnonzero(again.plan.pending)] == ["1_3"]
     assert again.followup
     assert not any("never given" in w for w in again.warnings)
     b = b.after(again)
@@ -183,7 +183,7 @@ def test_a_thread_that_never_got_the_last_plan_still_has_what_it_had_before(miss
     assert tasks_text(last, "a") == "0_0 0_2 1_0 1_2 1_3"
 
 
-def test_everybody_is_called_back_for_a_withheld_task_and_not_at_a_heartbeat() -> None:
+def test_everybody_is_called_back_for_a_pending_task_and_not_at_a_heartbeat() -> None:
     """The task runs nowhere until the last member has come, those that neither give nor take included."""
     members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 3)))
     owners = first.plan.target.active.tolist()
@@ -193,7 +193,7 @@ def test_everybody_is_called_back_for_a_withheld_task_and_not_at_a_heartbeat() -
         memory=first.plan.memory,
         assignors=always(placed([1 if task == moved else owner for task, owner in enumerate(owners)])),
     )
-    assert np.flatnonzero(second.plan.withheld).tolist() == [moved]
+    assert np.flatnonzero(second.plan.pending).tolist() == [moved]
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == {0}
 
 
@@ -205,7 +205,7 @@ def test_only_receivers_are_called_back_and_later_while_an_owner_does_not_let_go
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=everything_on_process_2)
     after = (members[0], *(m.after(second) for m in members[1:]))
     again = led(group(*after, generation=3), memory=second.plan.memory, assignors=everything_on_process_2)
-    assert np.flatnonzero(again.plan.withheld).tolist() == [0, 2, 4, 6]
+    assert np.flatnonzero(again.plan.pending).tolist() == [0, 2, 4, 6]
     waiting = {m: sent(again, m)[1].next_rebalance_ms for m in ("a", "b", "c")}
     assert waiting == {"a": NEVER_MS, "b": again.decided_at_ms + 1_000, "c": NEVER_MS}
     foreign = replace(second.plan.memory, led=False)
@@ -213,7 +213,7 @@ def test_only_receivers_are_called_back_and_later_while_an_owner_does_not_let_go
     assert {m: sent(as_in_kafka, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == waiting | {"b": 0}
 
 
-def test_a_task_between_threads_of_one_process_is_withheld_too() -> None:
+def test_a_task_between_threads_of_one_process_is_pending_too() -> None:
     members, first = settled((Thread("a", 1), Thread("b", 1)))
     other = Assignors(
         round_robin,
@@ -221,22 +221,22 @@ def test_a_task_between_threads_of_one_process_is_withheld_too() -> None:
         lambda view, plan: replace(by_turns(view, plan), active=1 - by_turns(view, plan).active),
     )
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=other)
-    assert second.plan.withheld.all()
+    assert second.plan.pending.all()
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b")} == {0}
 
 
-def test_one_partition_of_another_member_withholds_the_whole_task() -> None:
+def test_one_partition_of_another_member_makes_pending_the_whole_task() -> None:
     topology = Topology("app", (Subtopology(0, ("b", "z")),), "file")
     members = (
         Thread("a", 1, ("b", "z"), owned=(TopicPartition("b", 0),), generation=4),
         Thread("b", 2, ("b", "z"), owned=(TopicPartition("z", 0),), generation=4),
     )
     decision = led(group(*members, generation=5), topology=topology, counts={"b": 1, "z": 1})
-    assert decision.plan.withheld.tolist() == [True]
+    assert decision.plan.pending.tolist() == [True]
     assert sent(decision, "a")[0] == ()
 
 
-def test_a_withheld_task_keeps_its_open_store_as_a_temporary_standby() -> None:
+def test_a_pending_task_keeps_its_open_store_as_a_temporary_standby() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1)
     first = led(group(*TWO), configs=configs)
     members = tuple(m.after(first) for m in TWO)
@@ -248,7 +248,7 @@ def test_a_withheld_task_keeps_its_open_store_as_a_temporary_standby() -> None:
     assert tasks_text(second, "b").endswith("| 1_0 1_2 1_3")
 
 
-def test_a_withheld_task_never_becomes_a_new_standby() -> None:
+def test_a_pending_task_never_becomes_a_new_standby() -> None:
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))
@@ -256,7 +256,7 @@ def test_a_withheld_task_never_becomes_a_new_standby() -> None:
     assert sent(second, "a")[1].standby_tasks == ()
 
 
-def test_host_maps_show_the_target_with_what_is_withheld() -> None:
+def test_host_maps_show_the_target_with_what_is_pending() -> None:
     threads = (Thread("a", 1, endpoint="h:9"), Thread("b", 2, endpoint="http://[::1]:10"))
     members, first = settled(threads)
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
@@ -296,7 +296,7 @@ def test_every_version_is_served(version: int) -> None:
     assert bool(info.standby_partitions_by_host) == (version >= 6)
 
 
-def test_members_of_the_future_share_one_process_and_are_answered_in_our_version() -> None:
+def test_members_of_the_future_share_one_process_and_are_answered_in_bellwethers_version() -> None:
     future = (12).to_bytes(4) + (12).to_bytes(4)
     decision = led(group(Thread("a", 1), Thread("c").with_user_data(future), Thread("b").with_user_data(future)))
     members = [p.members for p in decision.plan.view.processes]
@@ -322,7 +322,7 @@ def test_other_error_codes_are_ignored(code: int) -> None:
     assert not led(group(Thread("a", 1, error_code=code))).plan.shutdown
 
 
-def test_probing_is_ours_and_nobody_elses() -> None:
+def test_probing_is_bellwethers_and_nobody_elses() -> None:
     plan = placed([0, 1, 0, 1, 0, 1, 0, 1], probing=True)
     decision = led(group(*TWO), assignors=always(plan))
     assert decision.probing_at_ms == NOW_MS + 600_000
@@ -389,7 +389,7 @@ def test_summaries_count_what_each_process_has() -> None:
     decision = led(group(Thread("a", 1, rack="r1"), Thread("b", 2)), configs=configs)
     one, two = process_summaries(decision.plan)
     assert (one.members, one.rack, one.active_stateful, one.active_stateless, one.standby) == (("a",), "r1", 2, 2, 2)
-    assert (two.warmup, two.withheld) == (0, 0)
+    assert (two.warmup, two.pending) == (0, 0)
     assert decision.plan.tasks_of("a")[1] == (TaskId(1, 1), TaskId(1, 3))
 
 

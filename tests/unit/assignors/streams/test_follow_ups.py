@@ -12,13 +12,13 @@ from bellwether_kafka.assignors.streams.application.model import PINNED, Assignm
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
-from tests.unit.assignors.streams.restoring import RestoringApplication, Round, path, shown
+from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, path, shown
 
 ANY_LAG = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=1)
 STORES = {"small": 1_500, "middle": 2_500, "large": 4_000, "huge": 8_000}
 
 
-def standby_scenario(policy: str) -> list[tuple[str, list[Round]]]:
+def standby_scenario(policy: str) -> list[tuple[str, list[Rebalance]]]:
     """Kafka's system test of standby replicas (StreamsStandbyTask): up to three processes with one thread, six tasks,
     one standby, any lag is acceptable. The rounds of each step."""
     application = RestoringApplication(policy, ANY_LAG, stores={"count": 50_000})
@@ -30,7 +30,7 @@ def standby_scenario(policy: str) -> list[tuple[str, list[Round]]]:
     return steps
 
 
-def grown(policy: str, standbys: int) -> list[Round]:
+def grown(policy: str, standbys: int) -> list[Rebalance]:
     """The rounds after a third process has joined two, with empty stores; any lag is acceptable."""
     configs = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=standbys)
     application = RestoringApplication(policy, configs, stores={"count": 50_000})
@@ -38,10 +38,10 @@ def grown(policy: str, standbys: int) -> list[Round]:
         application.start(number)
         application.rest()
     application.start(3)
-    return application.rounds[-1:] + application.rest()
+    return application.rebalances[-1:] + application.rest()
 
 
-def returned(policy: str, *, warmups: int = 2, standbys: int = 1, early: bool = False) -> list[Round]:
+def returned(policy: str, *, warmups: int = 2, standbys: int = 1, early: bool = False) -> list[Rebalance]:
     """The rounds after one of three processes was killed and has come back with empty stores, as under exactly-once:
     before its session ended, or after it when others had its tasks. The first one is that before it came back."""
     configs = AssignmentConfigs(
@@ -57,66 +57,66 @@ def returned(policy: str, *, warmups: int = 2, standbys: int = 1, early: bool = 
     application.stop(3)
     if not early:
         application.rest()
-    before = application.rounds[-1:]
+    before = application.rebalances[-1:]
     application.start(3, wiped=True)
     return before + application.rest()
 
 
-def undone(rounds: Sequence[Round]) -> dict[str, list[int]]:
+def undone(rebalances: Sequence[Rebalance]) -> dict[str, list[int]]:
     """Tasks that were given to more than one other process."""
-    paths = {str(task): path(task, rounds) for task in rounds[0].owner}
+    paths = {str(task): path(task, rebalances) for task in rebalances[0].owner}
     return {task: processes for task, processes in paths.items() if len(processes) > 2}
 
 
 class TestAnyLagIsAcceptable:
     @pytest.mark.parametrize("standbys", [0, 1])
-    def test_a_third_process_gets_two_of_six_tasks_in_two_rounds(self, standbys: int) -> None:
-        rounds = grown(STREAMS_HA, standbys)
-        assert [r.moved for r in rounds[1:]] == [2, 0]
-        assert not undone(rounds)
+    def test_a_third_process_gets_two_of_six_tasks_in_two_rebalances(self, standbys: int) -> None:
+        rebalances = grown(STREAMS_HA, standbys)
+        assert [r.moved for r in rebalances[1:]] == [2, 0]
+        assert not undone(rebalances)
 
-    def test_kafkas_standby_scenario_moves_less_in_a_round_more_for_each_process_that_two_others_miss(self) -> None:
+    def test_kafkas_standby_scenario_moves_less_in_a_rebalance_more_for_each_process_that_two_others_miss(self) -> None:
         """Two of four do not come back while two are left, and their copies are made once they are not expected."""
-        ours, kafka = standby_scenario(STREAMS_HA), standby_scenario(KAFKA)
-        assert sum(len(rounds) for _, rounds in ours) == 19 + 2
-        assert sum(len(rounds) for _, rounds in kafka) == 19
-        assert sum(r.moved for _, rounds in ours for r in rounds) == 17
-        assert sum(r.moved for _, rounds in kafka for r in rounds) == 25
+        own, kafka = standby_scenario(STREAMS_HA), standby_scenario(KAFKA)
+        assert sum(len(rebalances) for _, rebalances in own) == 19 + 2
+        assert sum(len(rebalances) for _, rebalances in kafka) == 19
+        assert sum(r.moved for _, rebalances in own for r in rebalances) == 17
+        assert sum(r.moved for _, rebalances in kafka for r in rebalances) == 25
 
     def test_in_its_follow_ups_nothing_moves_but_where_a_process_is_missed(self) -> None:
-        for step, rounds in standby_scenario(STREAMS_HA):
-            assert not undone(rounds), step
+        for step, rebalances in standby_scenario(STREAMS_HA):
+            assert not undone(rebalances), step
             if step[0] == "+":
-                assert not any(r.moved for r in rounds[1:]), step
+                assert not any(r.moved for r in rebalances[1:]), step
             else:
-                assert [r.moved for r in rounds] in ([0, 1, 0], [0]), step
+                assert [r.moved for r in rebalances] in ([0, 1, 0], [0]), step
 
 
 class TestReturnWithEmptyStores:
     @pytest.fixture(scope="class", params=tuple(product((2, 6), (0, 1), (True, False))), ids=str)
     @classmethod
-    def rounds(cls, request: pytest.FixtureRequest) -> list[Round]:
+    def rebalances(cls, request: pytest.FixtureRequest) -> list[Rebalance]:
         """The rounds since it came back."""
         warmups, standbys, early = request.param
         return returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
 
-    def test_no_task_is_given_away_twice(self, rounds: list[Round]) -> None:
+    def test_no_task_is_given_away_twice(self, rebalances: list[Rebalance]) -> None:
         """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rounds."""
-        assert not undone(rounds), shown(rounds)
+        assert not undone(rebalances), shown(rebalances)
 
-    def test_nothing_moves_that_the_first_plan_did_not_announce(self, rounds: list[Round]) -> None:
-        assert [r for r in rounds if r.destination != rounds[0].destination] == []
-        assert rounds[-1].owner == rounds[0].destination
+    def test_nothing_moves_that_the_first_plan_did_not_announce(self, rebalances: list[Rebalance]) -> None:
+        assert [r for r in rebalances if r.destination != rebalances[0].destination] == []
+        assert rebalances[-1].owner == rebalances[0].destination
 
-    def test_running_tasks_leave_their_processes_together(self, rounds: list[Round]) -> None:
-        at_ms = [r.at_ms for r in rounds if r.hands_over]
-        assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), shown(rounds)
+    def test_running_tasks_leave_their_processes_together(self, rebalances: list[Rebalance]) -> None:
+        at_ms = [r.at_ms for r in rebalances if r.hands_over]
+        assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), shown(rebalances)
 
-    def test_it_takes_few_rounds(self, rounds: list[Round]) -> None:
+    def test_it_takes_few_rebalances(self, rebalances: list[Rebalance]) -> None:
         """It took up to twelve within seven seconds: the return, looks at what it has by now, and two rounds for each
         hand-over."""
-        assert len(rounds) <= 7, shown(rounds)
-        assert sum(r.at_ms < rounds[0].at_ms + 4_000 for r in rounds) <= 5, shown(rounds)
+        assert len(rebalances) <= 7, shown(rebalances)
+        assert sum(r.at_ms < rebalances[0].at_ms + 4_000 for r in rebalances) <= 5, shown(rebalances)
 
 
 def test_kafkas_policy_gives_tasks_away_twice() -> None:
@@ -124,15 +124,15 @@ def test_kafkas_policy_gives_tasks_away_twice() -> None:
     assert undone(returned(KAFKA)[1:])
 
 
-def test_tasks_that_were_withheld_go_where_they_were_meant_although_another_process_joined() -> None:
+def test_tasks_that_were_pending_go_where_they_were_meant_although_another_process_joined() -> None:
     application = RestoringApplication(STREAMS_HA, ANY_LAG, stores={"count": 50_000})
     for number in (1, 2):
         application.start(number)
         application.rest()
     application.start(3)
-    first = application.round()
+    first = application.rebalance()
     given_up = [task for task, process in first.owner.items() if process == 3]
     application.start(4)
-    second = application.round()
+    second = application.rebalance()
     assert given_up
     assert {task: second.owner[task] for task in given_up} == dict.fromkeys(given_up, 3)

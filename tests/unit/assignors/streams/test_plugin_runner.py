@@ -40,7 +40,7 @@ class Scripted(TaskAssignor):
     """Answers with what the function makes of the state, and remembers what it was told."""
 
     answer: Callable[[ApplicationState], TaskAssignment]
-    told: list[tuple[GroupAssignment, GroupSubscription, AssignmentError]] = field(default_factory=list)
+    reported: list[tuple[GroupAssignment, GroupSubscription, AssignmentError]] = field(default_factory=list)
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         return self.answer(application_state)
@@ -48,7 +48,7 @@ class Scripted(TaskAssignor):
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        self.told.append((assignment, subscription, error))
+        self.reported.append((assignment, subscription, error))
 
 
 def identity(state: ApplicationState) -> TaskAssignment:
@@ -76,7 +76,7 @@ def standbys_of(plan: StreamsPlan) -> list[tuple[int, int]]:
 
 def test_a_good_answer_becomes_the_plan() -> None:
     view = APP.view(*OWNERS)
-    ill = PluginHealth(failures=2, rounds=2, retry_at_ms=7, last_failure="x")
+    ill = PluginHealth(failures=2, rebalances=2, retry_at_ms=7, last_failure="x")
     run = run_plugin(Scripted(identity), view, STANDBYS, ill, now_ms=50)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert standbys_of(run.plan) == [(0, 1)]
@@ -97,11 +97,11 @@ def test_follow_ups_come_from_any_process() -> None:
 def test_the_plug_in_sees_the_application() -> None:
     seen: list[ApplicationState] = []
 
-    def look(state: ApplicationState) -> TaskAssignment:
+    def refresh(state: ApplicationState) -> TaskAssignment:
         seen.append(state)
         return identity(state)
 
-    run_plugin(Scripted(look), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=9, cluster=APP.cluster())
+    run_plugin(Scripted(refresh), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=9, cluster=APP.cluster())
     (state,) = seen
     assert (state.now_ms, state.assignment_configs) == (9, STANDBYS)
     assert tuple(state.all_tasks) == tasks("0_0", "0_1", "0_2", "1_0")
@@ -148,7 +148,7 @@ def test_a_retriable_error_keeps_the_assignment_and_retries_at_once() -> None:
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.plan.deadlines == ((0, 1000),)
     assert "asked for a retry" in run.notes[0]
-    assert assignor.told == []
+    assert assignor.reported == []
 
 
 def test_retries_come_later_each_time_and_three_failures_disable() -> None:
@@ -166,7 +166,7 @@ def test_a_disabled_plug_in_is_not_asked_and_high_availability_plans() -> None:
     view = Application(stateful=(4,)).view(Process(1), Process(2))
     asked: list[ApplicationState] = []
     assignor = Scripted(lambda state: asked.append(state) or identity(state))
-    disabled = PluginHealth(failures=3, rounds=3, retry_at_ms=8, last_failure="OSError: gone")
+    disabled = PluginHealth(failures=3, rebalances=3, retry_at_ms=8, last_failure="OSError: gone")
     run = run_plugin(assignor, view, STANDBYS, disabled, now_ms=0)
     assert asked == []
     assert validate_plan(view, run.plan) == ()
@@ -227,19 +227,19 @@ INVALID = {
 
 
 @pytest.mark.parametrize("error", INVALID)
-def test_an_invalid_answer_is_told_and_kept_away(error: AssignmentError) -> None:
+def test_an_invalid_answer_is_reported_and_kept_away(error: AssignmentError) -> None:
     assignor = Scripted(lambda _: TaskAssignment(INVALID[error]))
     run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health.failures == 1
     assert error.value in run.notes[0]
-    ((told, subscription, reason),) = assignor.told
+    ((reported, subscription, reason),) = assignor.reported
     assert reason is error
     assert set(subscription.group_subscription) == {"1-0", "2-0"}
     if error.unreadable:
-        assert told.group_assignment == {}
+        assert reported.group_assignment == {}
     else:
-        assert told.group_assignment["2-0"].active_tasks == tasks("0_2", "1_0")
+        assert reported.group_assignment["2-0"].active_tasks == tasks("0_2", "1_0")
 
 
 @pytest.mark.parametrize("junk", [None, 7, [], TaskAssignment([None]), object()])  # type: ignore[list-item]  # junk
@@ -248,24 +248,24 @@ def test_junk_is_a_failure_that_no_callback_can_name(junk: TaskAssignment) -> No
     run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     assert validate_plan(APP.view(*OWNERS), run.plan) == ()
     assert "MalformedAssignmentError" in run.notes[0]
-    assert assignor.told == []
+    assert assignor.reported == []
 
 
 def test_the_callback_shows_the_delivered_assignment_by_thread() -> None:
     assignor = Scripted(identity)
     view = APP.view(replace(OWNERS[0], threads=2, rack="az1", tags={"z": "a"}), OWNERS[1])
     run_plugin(assignor, view, STANDBYS, PluginHealth(), cluster=APP.cluster(), now_ms=0)
-    ((told, subscription, error),) = assignor.told
+    ((reported, subscription, error),) = assignor.reported
     assert error is AssignmentError.NONE
-    found = told.group_assignment
+    found = reported.group_assignment
     assert set(found) == {"1-0", "1-1", "2-0"}
     assert sorted(found["1-0"].active_tasks + found["1-1"].active_tasks) == list(tasks("0_0", "0_1"))
     assert found["2-0"].active_tasks == tasks("0_2", "1_0")
     assert found["2-0"].standby_tasks == tasks("0_0")
     assert found["2-0"].partitions == (TopicPartition(source(0), 2), TopicPartition(source(1), 0))
-    said = subscription.group_subscription["1-0"]
-    assert (said.process_id, said.rack, said.client_tags) == (process_id(1), "az1", {"z": "a"})
-    assert said.previous_tasks == tasks("0_0")
+    message = subscription.group_subscription["1-0"]
+    assert (message.process_id, message.rack, message.client_tags) == (process_id(1), "az1", {"z": "a"})
+    assert message.previous_tasks == tasks("0_0")
     assert changelog(0) not in {p.topic for p in found["2-0"].partitions}
 
 

@@ -9,14 +9,14 @@ from bellwether_kafka.assignors.shared.decision import Decision, Moves
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from tests.unit.assignors.streams.fleet import PARTITIONS, TOPOLOGY, Fleet
 from tests.unit.assignors.streams.world import OWN, led
 
 NEWEST = 2**31 - 1
 
 
-def looked_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
+def refreshed_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
     """A plan for the application as DescribeGroups shows it after the last round."""
     last = fleet.decision
     assert last is not None
@@ -49,18 +49,18 @@ def grown(policy: str) -> Fleet:
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
 def test_an_application_at_rest_has_all_its_tasks_and_keeps_them(policy: str) -> None:
     fleet = grown(policy)
-    plan = looked_at(fleet)
+    plan = refreshed_at(fleet)
     assert plan.moves == Moves(kept=3 * PARTITIONS, moved=0, new=0, lost=0)
     assert plan.warnings == ()
     owners = {str(plan.plan.name(t)): int(plan.plan.owner[t]) for t in range(3 * PARTITIONS)}
     assert owners == fleet.owners()
 
 
-def test_what_the_last_follow_up_handed_out_had_no_owner_by_what_threads_said() -> None:
-    assert looked_at(grown("kafka"), resting=False).moves.new > 0
+def test_what_the_last_follow_up_handed_out_had_no_owner_by_what_threads_reported() -> None:
+    assert refreshed_at(grown("kafka"), resting=False).moves.new > 0
 
 
-def test_what_is_held_is_withheld_from_others_and_not_given_away_at_once() -> None:
+def test_what_is_held_is_pending_for_others_and_not_given_away_at_once() -> None:
     """Nobody joins again for a dry plan, so what the last round gave is held by those who got it."""
     fleet = grown("kafka")
     last = fleet.decision
@@ -68,6 +68,6 @@ def test_what_is_held_is_withheld_from_others_and_not_given_away_at_once() -> No
     gone = fleet.threads.pop(next(iter(fleet.threads)))
     left = replace(last.raw, members=tuple(m for m in last.raw.members if m.member_id != gone.member_id))
     fleet.decision = replace(last, raw=left)
-    plan = looked_at(fleet)
+    plan = refreshed_at(fleet)
     assert plan.moves.new > 0
-    assert (plan.plan.before[plan.plan.withheld] >= 0).all()
+    assert (plan.plan.before[plan.plan.pending] >= 0).all()

@@ -31,10 +31,11 @@ LARGE = range(6, 12)
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """`moves` of active tasks, `rounds` with those that hand out what was withheld, and the active tasks at the end."""
+    """`moves` of active tasks, `rebalances` with those that hand out what was withheld, and the active tasks at the
+    end."""
 
     moves: int
-    rounds: int
+    rebalances: int
     held: list[list[int]]
 
 
@@ -72,29 +73,29 @@ def grow(policy: str, newcomer: int) -> Grown:
         instance.lags, instance.active, instance.standby = dict(before.lags), before.active, before.standby
     large.instances[2].id = process_id(newcomer)
     owner = {task: instance.id for instance in large.instances for task in instance.active}
-    moves = rounds = 0
+    moves = rebalances = 0
     for plan in plans(large, policy):
         now: dict[int, ProcessId] = {t: large.instances[p].id for t, p in enumerate(plan.active.tolist())}
         moved = sum(owner[task] != process for task, process in now.items())
-        moves, rounds, owner = moves + moved, rounds + 1 + (moved > 0), now
+        moves, rebalances, owner = moves + moved, rebalances + 1 + (moved > 0), now
     held = [np.flatnonzero(plan.active == process).tolist() for process in range(3)]
-    return Grown(moves, rounds, held)
+    return Grown(moves, rebalances, held)
 
 
 @pytest.mark.parametrize("newcomer", [0, 3])
 def test_each_task_moves_once_and_before_the_standbys(newcomer: int) -> None:
     """The six that belong to the third instance: the stateless and small ones at once, the large ones when warm."""
     grown = grow(STREAMS_HA, newcomer)
-    assert (grown.moves, grown.rounds) == (6, 5)
+    assert (grown.moves, grown.rebalances) == (6, 5)
     assert [len(tasks) for tasks in grown.held] == [6, 6, 6]
 
 
 @pytest.mark.parametrize("newcomer", [0, 3])
 def test_kafkas_policy_moves_more_and_needs_longer(newcomer: int) -> None:
     """What we compare with is alive: if this fails, the numbers above prove nothing."""
-    kafka, ours = grow(KAFKA, newcomer), grow(STREAMS_HA, newcomer)
-    assert kafka.moves > ours.moves
-    assert kafka.rounds > ours.rounds
+    kafka, own = grow(KAFKA, newcomer), grow(STREAMS_HA, newcomer)
+    assert kafka.moves > own.moves
+    assert kafka.rebalances > own.rebalances
 
 
 def test_large_stores_warm_up_before_their_tasks_move() -> None:

@@ -14,9 +14,9 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.broker_side import BROKER_STICKY, assign_broker_sticky
-from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRound, rounds_of_tasks
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRebalance, rebalances_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
 TWO = (Thread("a", 1), Thread("b", 2))
@@ -49,7 +49,7 @@ def holding(decision: Decision[TaskPlan]) -> dict[str, HeldTasks]:
     return found
 
 
-def loads(made: tuple[StreamsRound, ...]) -> list[int]:
+def loads(made: tuple[StreamsRebalance, ...]) -> list[int]:
     plan = made[-1].decision.plan
     return sorted(
         np.bincount(
@@ -60,13 +60,13 @@ def loads(made: tuple[StreamsRound, ...]) -> list[int]:
 
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
 def test_without_a_change_nothing_happens(policy: str) -> None:
-    made = rounds_of_tasks(*application("az1", "az2", "az3"), Change(), policy)
+    made = rebalances_of_tasks(*application("az1", "az2", "az3"), Change(), policy)
     assert [(r.decision.moves.moved, r.decision.moves.new, r.restored) for r in made] == [(0, 0, 0)]
 
 
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
 def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
-    made = rounds_of_tasks(*application("az1", "az2", "az3"), Change(without_racks=("az3",)), policy)
+    made = rebalances_of_tasks(*application("az1", "az2", "az3"), Change(without_racks=("az3",)), policy)
     first = made[0].decision
     assert first.plan.view.size == 2
     assert first.moves.new == 8, "a third of 24 tasks"
@@ -81,8 +81,8 @@ def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
 def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_new_standbys_only() -> None:
     present, held = application("az1", "az2", "az3", standbys=1)
     lost = present.plan.view.processes[0]
-    made = rounds_of_tasks(present, held, Change(without_members=(str(lost.process_id),)), "kafka")
-    by_thread = rounds_of_tasks(present, held, Change(without_members=lost.members), "kafka")
+    made = rebalances_of_tasks(present, held, Change(without_members=(str(lost.process_id),)), "kafka")
+    by_thread = rebalances_of_tasks(present, held, Change(without_members=lost.members), "kafka")
     assert len(made) == len(by_thread)
     assert made[0].decision.plan.target.placed
     assert made[0].restored > 0
@@ -96,7 +96,7 @@ def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_n
 
 def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
     present, held = application("az1", "az2")
-    made = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    made = rebalances_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
     assert made[0].decision.plan.view.size == 3
     assert made[0].probing or made[0].decision.followup
     assert any(r.probing for r in made)
@@ -110,13 +110,13 @@ def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
 
 def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
     present, held = application("az1", "az1", "az2")
-    made = rounds_of_tasks(present, held, Change(), "sticky")
+    made = rebalances_of_tasks(present, held, Change(), "sticky")
     assert made[-1].decision.policy == "sticky"
     assert made[-1].decision.plan.target.placed
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (Change(without_racks=("moon",)), "No process of the application is in rack moon; their racks are az1, az2."),
         (Change(without_members=("x",)), "no thread or process x"),
@@ -124,24 +124,24 @@ def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
         (Change(topics={"orders": 24}), "cannot grow"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(change: Change, said: str) -> None:
-    with pytest.raises(WhatIfError, match=said):
-        rounds_of_tasks(*application("az1", "az2"), change, "kafka")
+def test_what_cannot_be_is_one_sentence(change: Change, message: str) -> None:
+    with pytest.raises(WhatIfError, match=message):
+        rebalances_of_tasks(*application("az1", "az2"), change, "kafka")
 
 
-def test_what_would_come_cannot_be_told_without_lags_or_threads() -> None:
+def test_what_would_come_cannot_be_reported_without_lags_or_threads() -> None:
     unknown = led(group(*TWO), ends=EndOffsets.failed("no answer"))
     with pytest.raises(WhatIfError, match="The ends of changelogs cannot be read"):
-        rounds_of_tasks(unknown, {}, Change(), "kafka")
+        rebalances_of_tasks(unknown, {}, Change(), "kafka")
     future = [thread.with_user_data((12).to_bytes(4) + (12).to_bytes(4)) for thread in TWO]
     with pytest.raises(WhatIfError, match="No thread can be read"):
-        rounds_of_tasks(led(group(*future)), {}, Change(new_members=("az1",)), "kafka")
+        rebalances_of_tasks(led(group(*future)), {}, Change(new_members=("az1",)), "kafka")
 
 
 def test_members_that_cannot_be_read_are_left_out_of_what_would_come() -> None:
     odd = Thread("odd", 3).with_user_data(b"\0\0")
     decision = led(group(*TWO, odd), ends=EndOffsets({"shop-totals-changelog": np.zeros(4, dtype=np.int64)}))
-    made = rounds_of_tasks(decision, {}, Change(), "kafka")
+    made = rebalances_of_tasks(decision, {}, Change(), "kafka")
     assert made[-1].decision.plan.view.size == 2
     assert [r.restored for r in made] == [0] * len(made), "changelogs are empty"
 
@@ -150,13 +150,13 @@ def test_what_would_come_may_be_that_nobody_leads() -> None:
     present, held = application("az1", "az2")
     broken = replace(present, plan=replace(present.plan, topology=replace(SHOP, undecided=("some-changelog",))))
     with pytest.raises(WhatIfError, match="It could not be led then: the topology does not say"):
-        rounds_of_tasks(broken, held, Change(), "kafka")
+        rebalances_of_tasks(broken, held, Change(), "kafka")
 
 
-def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whatif, "ROUNDS_MAX", 1)
+def test_rebalances_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "REBALANCES_MAX", 1)
     present, held = application("az1", "az2")
-    (made,) = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    (made,) = rebalances_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
     assert made.decision.followup or made.probing
 
 
@@ -164,7 +164,7 @@ def test_a_broker_places_tasks_without_warm_ups() -> None:
     """`broker-sticky` gives a new process its share at once, although it restores everything first."""
     now, held = application("az1", "az2", standbys=1)
     broker = replace(STOCK, assign=assign_broker_sticky)
-    made = rounds_of_tasks(now, held, Change(new_members=("az3",)), BROKER_STICKY, broker)
+    made = rebalances_of_tasks(now, held, Change(new_members=("az3",)), BROKER_STICKY, broker)
     assert loads(made) == [8, 8, 8]
     assert not any(one.decision.plan.target.warmup.any() for one in made)
     assert made[0].restored > 0

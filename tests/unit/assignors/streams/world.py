@@ -20,7 +20,7 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors, decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo

@@ -15,8 +15,8 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.assessment.assess import assess_looks, configuration_to_lead
-from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.assess import assess_refreshes, configuration_to_lead
+from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import Assessment, PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.policies import rows_of
@@ -44,8 +44,8 @@ def crossed(group: str = "g") -> Observation:
     return Observation(group, "classic", "Stable", "range", 0, seen, shadow=shadow_of(now, held))
 
 
-def told(seen: Observation, prices: Prices) -> Assessment:
-    return assess_looks([seen], prices, GhostLooks(seen.group_id))
+def reported(seen: Observation, prices: Prices) -> Assessment:
+    return assess_refreshes([seen], prices, GhostRefreshes(seen.group_id))
 
 
 def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
@@ -53,8 +53,8 @@ def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
     return found
 
 
-def test_bytes_and_money_are_told_now_and_under_every_policy() -> None:
-    one = told(crossed(), PRICES)
+def test_bytes_and_money_are_reported_now_and_under_every_policy() -> None:
+    one = reported(crossed(), PRICES)
     assert one.now is not None
     assert (one.now.cross_rack, one.now.bytes_per_s) == (4, 4e6)
     assert one.now.cost_per_hour == pytest.approx(0.288), "4 MB/s are 14.4 GB an hour"
@@ -62,24 +62,24 @@ def test_bytes_and_money_are_told_now_and_under_every_policy() -> None:
     assert best is not None
     assert (best.cross_rack, best.bytes_per_s, best.cost_per_hour) == (0, 0.0, 0.0)
     (finding,) = one.findings
-    assert finding.said == "4 partitions, 4.00 MB/s, 0.2880 EUR per hour cross racks."
+    assert finding.message == "4 partitions, 4.00 MB/s, 0.2880 EUR per hour cross racks."
 
 
 def test_the_configuration_is_one_to_begin_with() -> None:
-    one = told(crossed('a "quoted" name'), PRICES)
+    one = reported(crossed('a "quoted" name'), PRICES)
     (group,) = tomllib.loads(one.configuration)["groups"]
     assert group == {"name": 'a "quoted" name', "mode": "lead", "policy": "kafka"}
 
 
-def test_a_group_that_no_client_can_lead_is_observed_and_told_why() -> None:
-    one = told(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
+def test_a_group_that_no_client_can_lead_is_observed_and_reported_why() -> None:
+    one = reported(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
     assert one.findings[0].cannot.startswith("Its broker assigns.")
     (group,) = tomllib.loads(one.configuration)["groups"]
     assert group["mode"] == "observe"
 
 
 def test_without_weights_bytes_are_a_dash_and_a_reason() -> None:
-    one = told(crossed(), Prices())
+    one = reported(crossed(), Prices())
     assert one.now is not None
     assert (one.now.cross_rack, one.now.bytes_per_s, one.now.cost_per_hour) == (4, None, None)
     assert row(one.rows, "load-aware").measures is None
@@ -88,7 +88,7 @@ def test_without_weights_bytes_are_a_dash_and_a_reason() -> None:
 
 
 def test_a_group_without_members_has_no_numbers() -> None:
-    one = told(Observation("g", "classic", "Empty", "", 0), PRICES)
+    one = reported(Observation("g", "classic", "Empty", "", 0), PRICES)
     assert (one.now, one.rows, one.findings) == (None, (), ())
     assert "no members" in one.unknown[0]
 
@@ -103,7 +103,7 @@ def self_assigned() -> Observation:
 
 
 def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() -> None:
-    one = told(self_assigned(), PRICES)
+    one = reported(self_assigned(), PRICES)
     assert one.verdict == SELF_ASSIGNED
     assert SELF_ASSIGNED in one.unknown[0]
     assert [finding.about for finding in one.findings] == ["self assigned"]
@@ -111,7 +111,7 @@ def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() 
 
 
 def with_anomalies(seen: Observation) -> Assessment:
-    return told(replace(seen, anomalies=anomalies_of(seen, at_rest=True)), PRICES)
+    return reported(replace(seen, anomalies=anomalies_of(seen, at_rest=True)), PRICES)
 
 
 def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> None:
@@ -119,7 +119,7 @@ def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> Non
     owned = (TopicPartition("t", 0),)
     one = with_anomalies(replace(seen, members=tuple(replace(m, owned=owned) for m in seen.members)))
     (found,) = [finding for finding in one.findings if finding.about == "two owners"]
-    assert "t-0 (a, b)" in found.said
+    assert "t-0 (a, b)" in found.message
     assert 'mode = "lead"' in one.configuration
 
 
@@ -154,7 +154,7 @@ def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
 
 
 def test_the_page_says_names_and_runs_none_of_them() -> None:
-    one = told(crossed("<script>alert(1)</script>"), PRICES)
+    one = reported(crossed("<script>alert(1)</script>"), PRICES)
     html = page([one])
     assert "<script" not in html
     assert "&lt;script&gt;" in html
@@ -180,10 +180,10 @@ def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp
     assert group.streams is not None
     assert group.topology is not None
     assert (group.topology.name, group.topology_attested, group.stores) == ("app.yaml", True, "persistent")
-    assert group.takeover_guard() is None, "as declared, nothing keeps it from being taken over"
+    assert group.takeover_obstacle() is None, "as declared, nothing keeps it from being taken over"
 
 
-def test_an_empty_group_that_is_to_be_led_is_told_that_its_kind_is_not_known() -> None:
+def test_an_empty_group_that_is_to_be_led_is_reported_that_its_kind_is_not_known() -> None:
     lines = configuration_to_lead(Observation("g", "classic", "Empty", "", 0), Prices())
     assert tomllib.loads(lines)["groups"] == [{"name": "g", "mode": "lead"}]
     assert 'write kind = "streams"' in lines

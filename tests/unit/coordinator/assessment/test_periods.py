@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from bellwether_kafka.coordinator.assessment.ghosts import GhostLooks
+from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import Period
-from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_looks, period_of_records, storms
+from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_records, period_of_refreshes, storms
 from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.replay.history import History
-from tests.unit.coordinator.observation.test_rebalances import look, one
+from tests.unit.coordinator.observation.test_rebalances import one, refresh
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led
 
@@ -28,56 +28,56 @@ DECISION = {
 }
 
 
-def of(*looks: Observation, **ghosts: Any) -> Period:
-    return period_of_looks(looks, GhostLooks("g", **ghosts))
+def of(*refreshes: Observation, **ghosts: Any) -> Period:
+    return period_of_refreshes(refreshes, GhostRefreshes("g", **ghosts))
 
 
-def test_one_look_knows_of_no_rebalance() -> None:
-    found = of(look(10, one("a-1", "t-0")))
+def test_one_refresh_knows_of_no_rebalance() -> None:
+    found = of(refresh(10, one("a-1", "t-0")))
     assert (found.rebalances, found.member_s_min, found.moved, found.storms) == (None, None, None, ())
     assert "one refresh" in found.unknown[0]
 
 
-def test_member_seconds_are_those_of_all_members_between_the_looks() -> None:
+def test_member_seconds_are_those_of_all_members_between_the_refreshes() -> None:
     """Seen rebalancing from 20 to 30, at rest at 10 and 40: 10 s at least and 30 s at most, for two members."""
     both = one("a-1", "t-0"), one("b-1", "t-1")
-    shaken = [look(at, *both, state="PreparingRebalance") for at in (20, 30)]
-    found = of(look(10, both[0]), *shaken, look(40, *both))
+    shaken = [refresh(at, *both, state="PreparingRebalance") for at in (20, 30)]
+    found = of(refresh(10, both[0]), *shaken, refresh(40, *both))
     assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, 20.0, 60.0)
     assert found.waited_member_s == 0, "nobody has gone"
     assert found.causes == {"b joined": 1}
 
 
-def test_a_wait_for_somebody_who_never_came_back_is_counted() -> None:
+def test_a_wait_for_a_member_who_never_came_back_is_counted() -> None:
     both = one("a-1", "t-0"), one("b-1", "t-1")
-    shaken = [look(at, *both, state="PreparingRebalance") for at in (20, 60)]
-    found = of(look(10, *both), *shaken, look(70, one("a-1", "t-0", "t-1")))
+    shaken = [refresh(at, *both, state="PreparingRebalance") for at in (20, 60)]
+    found = of(refresh(10, *both), *shaken, refresh(70, one("a-1", "t-0", "t-1")))
     assert found.waited_member_s == 80.0
     assert found.stuck_ms == 0
 
 
 def test_a_cooperative_group_has_no_member_seconds() -> None:
-    looks = [
-        replace(look(at, one("a-1", *owned)), protocol="cooperative-sticky") for at, owned in ((1, ["t-0"]), (9, []))
+    refreshes = [
+        replace(refresh(at, one("a-1", *owned)), protocol="cooperative-sticky") for at, owned in ((1, ["t-0"]), (9, []))
     ]
-    found = of(*looks)
+    found = of(*refreshes)
     assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, None, None)
     assert any("cooperative" in reason for reason in found.unknown)
 
 
 def test_members_of_a_broker_assigned_group_go_on_too_so_no_member_seconds_are_counted() -> None:
-    looks = [
-        replace(look(at, one("a-1", *owned)), kind="consumer", protocol=assignor)
+    refreshes = [
+        replace(refresh(at, one("a-1", *owned)), kind="consumer", protocol=assignor)
         for assignor in ("uniform", "range")
         for at, owned in ((1, ["t-0"]), (9, []))
     ]
-    for both in (looks[:2], looks[2:]):
+    for both in (refreshes[:2], refreshes[2:]):
         assert (of(*both).rebalances, of(*both).member_s_min) == (1, None)
 
 
 def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
-    looks = [look(at, one("a-1", f"t-{at}")) for at in range(80)]
-    found = of(*looks)
+    refreshes = [refresh(at, one("a-1", f"t-{at}")) for at in range(80)]
+    found = of(*refreshes)
     assert (found.rebalances, [storm.rebalances for storm in found.storms]) == (79, [79])
 
 
@@ -90,7 +90,7 @@ def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
     assert storm.behind == "a joined (5 times)"
 
 
-def test_a_storm_of_ever_other_members_tells_how_often_members_came_and_went() -> None:
+def test_a_storm_of_ever_other_members_shows_how_often_members_came_and_went() -> None:
     (storm,) = storms([(at, f"guest-{at // 2} {'left or died' if at % 2 else 'joined'}") for at in range(9)])
     assert storm.behind == "members joined (5 times), members left or died (4 times)"
 
@@ -103,7 +103,7 @@ def history(*values: bytes, decisions: int = 0) -> History:
     return found
 
 
-def test_records_tell_rounds_causes_and_the_leaders_part_of_the_time() -> None:
+def test_records_show_rebalances_causes_and_the_leaders_part_of_the_time() -> None:
     found = period_of_records("g", history(decisions=6), 0, FOREVER_MS, None)
     assert (found.rebalances, found.causes, found.moved) == (6, {"members joined": 6}, 18)
     assert (found.member_s_min, found.member_s_max) == (12.0, None)
@@ -156,12 +156,12 @@ def test_a_period_takes_what_lies_in_it() -> None:
     assert period_of_records("g", history(decisions=6), 9_000, 10_000, None).rebalances is None
 
 
-def test_recorded_rounds_are_priced_under_every_policy() -> None:
-    told = history(*led([3, 4, 4, 3], "sticky-min-churn"), traffic(LOADS))
-    (group,) = told.snapshots
-    found = period_of_records(group, told, 0, FOREVER_MS, 0.02)
+def test_recorded_rebalances_are_priced_under_every_policy() -> None:
+    reported = history(*led([3, 4, 4, 3], "sticky-min-churn"), traffic(LOADS))
+    (group,) = reported.snapshots
+    found = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
     rows = {row.policy: row for row in found.policies}
-    assert rows["as recorded"].rounds == 4
+    assert rows["as recorded"].rebalances == 4
     assert {"kafka", "rack-first", "load-aware", "broker-uniform", "broker-range"} <= rows.keys()
     uniform = rows["broker-uniform"]
     assert uniform.gb_per_day is not None
@@ -171,8 +171,8 @@ def test_recorded_rounds_are_priced_under_every_policy() -> None:
 
 
 def test_without_recorded_traffic_bytes_and_money_are_unknown() -> None:
-    told = history(*recorded([3, 4], racks=True))
-    (group,) = told.snapshots
-    found = period_of_records(group, told, 0, FOREVER_MS, 0.02)
+    reported = history(*recorded([3, 4], racks=True))
+    (group,) = reported.snapshots
+    found = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
     assert all(row.gb_per_day is None and row.cost_per_day is None for row in found.policies)
     assert any("no traffic was recorded" in reason for reason in found.unknown)

@@ -30,11 +30,11 @@ def test_every_command_explains_itself_and_prints_json(name: str) -> None:
     assert output.default in {*Output}
 
 
-def test_exit_codes_are_told() -> None:
-    told = " ".join(RUNNER.invoke(app, ["--help"]).stdout.split())
+def test_exit_codes_are_reported() -> None:
+    reported = " ".join(RUNNER.invoke(app, ["--help"]).stdout.split())
     for code in Exit:
         assert f"{int(code)} {EXIT_CODES[code]}" in EPILOG
-        assert EXIT_CODES[code] in told
+        assert EXIT_CODES[code] in reported
 
 
 def test_a_word_that_is_no_command_is_bad_input() -> None:
@@ -104,7 +104,7 @@ def test_the_shell_completes_commands_options_and_values(words: tuple[str, ...],
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_how_to_complete(shell: str) -> None:
+def test_a_shell_is_shown_how_to_complete(shell: str) -> None:
     ended = bellwether(_BELLWETHER_COMPLETE=f"source_{shell}")
     assert ended.returncode == 0, ended.stderr
     assert "_BELLWETHER_COMPLETE" in ended.stdout

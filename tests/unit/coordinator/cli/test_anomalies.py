@@ -18,8 +18,8 @@ pytestmark = pytest.mark.embedded
 
 
 def member(name: str, topic: str, *owned: str) -> DescribedMember:
-    said = ConsumerProtocolSubscription(version=1, topics=(topic,)).encode()
-    return DescribedMember(name, None, said, ConsumerProtocolAssignment(0, tp(*owned)).encode(), name, "/h")
+    message = ConsumerProtocolSubscription(version=1, topics=(topic,)).encode()
+    return DescribedMember(name, None, message, ConsumerProtocolAssignment(0, tp(*owned)).encode(), name, "/h")
 
 
 def led_by_another(*members: DescribedMember) -> DescribeAnswer:
@@ -48,26 +48,26 @@ def described(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "doctor", "assess"])
-def test_a_wrong_assignment_is_said(command: str, bootstrap: str) -> None:
-    said = bellwether(command, "wrong", "--bootstrap", bootstrap).stdout
-    assert "Partitions have two owners or more: orders-1 (a, b)." in said
-    assert "partitions that do not exist: orders-9 (a; orders has 4)" in said
-    assert "topics to which they do not subscribe: pay-0 (a)" in said
+def test_a_wrong_assignment_is_reported(command: str, bootstrap: str) -> None:
+    message = bellwether(command, "wrong", "--bootstrap", bootstrap).stdout
+    assert "Partitions have two owners or more: orders-1 (a, b)." in message
+    assert "partitions that do not exist: orders-9 (a; orders has 4)" in message
+    assert "topics to which they do not subscribe: pay-0 (a)" in message
 
 
 @pytest.mark.parametrize("command", ["describe", "doctor", "assess"])
-def test_two_applications_under_one_group_id_are_said(command: str, bootstrap: str) -> None:
-    said = bellwether(command, "two", "--bootstrap", bootstrap).stdout
-    assert "two applications under one group id" in said
-    assert "billing (orders) and mail (pay)" in said
+def test_two_applications_under_one_group_id_are_reported(command: str, bootstrap: str) -> None:
+    message = bellwether(command, "two", "--bootstrap", bootstrap).stdout
+    assert "two applications under one group id" in message
+    assert "billing (orders) and mail (pay)" in message
 
 
 def test_the_list_of_groups_says_what_their_members_show(bootstrap: str) -> None:
-    said = bellwether("groups", "--bootstrap", bootstrap).stdout
-    assert "wrong: Partitions have two owners or more: orders-1 (a, b)." in said
-    assert "wrong: Members have partitions that do not exist: orders-9 (a; orders has 4)." in said
-    assert "two: This looks like two applications under one group id" in said
-    assert "stable: " not in said
+    message = bellwether("groups", "--bootstrap", bootstrap).stdout
+    assert "wrong: Partitions have two owners or more: orders-1 (a, b)." in message
+    assert "wrong: Members have partitions that do not exist: orders-9 (a; orders has 4)." in message
+    assert "two: This looks like two applications under one group id" in message
+    assert "stable: " not in message
     rows = json.loads(bellwether("groups", "-o", "json", "--bootstrap", bootstrap).stdout)
     kinds = {row["group_id"]: row["anomalies"] and [one["kind"] for one in row["anomalies"]] for row in rows}
     assert kinds["wrong"] == ["two_owners", "no_such_partition", "not_subscribed"]

@@ -28,9 +28,9 @@ RACKS = ("az1", "az2", "az3")
 
 
 def member(name: str, *owned: int, rack: str | None = None, client: str = "app") -> DescribedMember:
-    said = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    message = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
     has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in owned)).encode()
-    return DescribedMember(name, None, said, has, client, "/h")
+    return DescribedMember(name, None, message, has, client, "/h")
 
 
 def stable(*members: DescribedMember) -> DescribeAnswer:
@@ -48,14 +48,14 @@ def at_home(shift: int) -> DescribeAnswer:
     return stable(*(member(f"m{r}", *owned[r], rack=RACKS[r]) for r in range(3)))
 
 
-def scene(group: str, look: int) -> DescribeAnswer:
+def scene(group: str, observe: int) -> DescribeAnswer:
     """What the brokers say of a group at this look, from 0."""
     pair = member("w-1", 0, 1, 2, rack="az1"), member("w-2", 3, 4, 5, rack="az1")
     if group == "storm":
-        return stable(*pair) if look % 2 else stable(member("w-1", *range(6), rack="az1"))
+        return stable(*pair) if observe % 2 else stable(member("w-1", *range(6), rack="az1"))
     if group == "ghosted":
         before, after = stable(member("old", *range(6), client="w")), stable(member("new", *range(6), client="w"))
-        return before if look == 0 else rebalancing("old", "new", client="w") if look < 5 else after
+        return before if observe == 0 else rebalancing("old", "new", client="w") if observe < 5 else after
     return {
         "healthy": at_home(0),
         "crossed": at_home(1),
@@ -67,11 +67,11 @@ def scene(group: str, look: int) -> DescribeAnswer:
 class Broken(Described):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._looks: Counter[str] = Counter()
+        self._refreshes: Counter[str] = Counter()
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
-        self._looks[group_id] += 1
-        return scene(group_id, self._looks[group_id] - 1)
+        self._refreshes[group_id] += 1
+        return scene(group_id, self._refreshes[group_id] - 1)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ GROUPS = ("healthy", "crossed", "skewed", "stuck", "ghosted", "storm")
 
 
 @pytest.fixture(scope="module")
-def told(config: Path) -> dict[str, Any]:
+def reported(config: Path) -> dict[str, Any]:
     found = json.loads(asked(config, *GROUPS, "--for", "20", "--interval", "0.5", "-o", "json"))
     return {one["group"]: one for one in found}
 
@@ -116,47 +116,47 @@ def row(one: dict[str, Any], policy: str) -> dict[str, Any]:
     return {**found, **measures}
 
 
-def test_a_healthy_group_is_left_alone(told: dict[str, Any]) -> None:
-    one = told["healthy"]
+def test_a_healthy_group_is_left_alone(reported: dict[str, Any]) -> None:
+    one = reported["healthy"]
     assert one["findings"] == []
     assert 'mode = "observe"' in one["configuration"]
     assert (row(one, "now")["cross_rack"], row(one, "now")["imbalance"]) == (0, 1.0)
 
 
-def test_cross_rack_reads_are_compared_under_every_policy(told: dict[str, Any]) -> None:
-    one = told["crossed"]
+def test_cross_rack_reads_are_compared_under_every_policy(reported: dict[str, Any]) -> None:
+    one = reported["crossed"]
     assert row(one, "now")["cross_rack"] == 6
     assert row(one, "rack-first")["cross_rack"] == 0
     assert row(one, "broker-range")["cross_rack"] > 0, "a broker does not look at racks"
     assert row(one, "broker-uniform")["moves"] == 0
     assert not row(one, "broker-uniform")["leads"]
-    assert "6 partitions cross racks" in about(one)["cross rack"]["said"]
+    assert "6 partitions cross racks" in about(one)["cross rack"]["message"]
     assert 'mode = "lead"' in one["configuration"]
     assert re.search(r'policy = "(rack-first|kafka)"', one["configuration"])
 
 
-def test_a_skewed_group_is_told_what_would_even_it(told: dict[str, Any]) -> None:
-    one = told["skewed"]
+def test_a_skewed_group_is_reported_what_would_even_it(reported: dict[str, Any]) -> None:
+    one = reported["skewed"]
     assert (row(one, "now")["imbalance"], row(one, "now")["by_load"]) == (2.0, False)
     assert row(one, "kafka")["imbalance"] == 1.0
-    assert "by count" in about(one)["skew"]["said"]
+    assert "by count" in about(one)["skew"]["message"]
     assert "client.rack" in about(one)["cross rack"]["cannot"]
     assert row(one, "now")["cross_rack"] is None, "no member names a rack"
 
 
-def test_a_stuck_group_is_called_so_and_has_no_numbers(told: dict[str, Any]) -> None:
-    one = told["stuck"]
+def test_a_stuck_group_is_called_so_and_has_no_numbers(reported: dict[str, Any]) -> None:
+    one = reported["stuck"]
     (period,) = one["periods"]
     assert one["rows"] == []
     assert period["stuck_ms"] > 2_000
     assert period["member_s_max"] is None
     assert period["member_s_min"] > 4, "two members for more than two seconds"
-    assert "PreparingRebalance" in about(one)["stuck rebalance"]["said"]
+    assert "PreparingRebalance" in about(one)["stuck rebalance"]["message"]
     assert about(one)["stuck rebalance"]["cannot"]
 
 
-def test_a_ghost_is_seen_from_its_proof_to_its_end(told: dict[str, Any]) -> None:
-    one = told["ghosted"]
+def test_a_ghost_is_seen_from_its_proof_to_its_end(reported: dict[str, Any]) -> None:
+    one = reported["ghosted"]
     (period,) = one["periods"]
     assert [(ghost["member_id"], ghost["client_id"]) for ghost in period["ghosts"]] == [("old", "w")]
     assert period["ghost_s"] > 0
@@ -164,8 +164,8 @@ def test_a_ghost_is_seen_from_its_proof_to_its_end(told: dict[str, Any]) -> None
     assert 'mode = "assist"' in one["configuration"]
 
 
-def test_a_storm_is_told_with_what_was_behind_it(told: dict[str, Any]) -> None:
-    one = told["storm"]
+def test_a_storm_is_reported_with_what_was_behind_it(reported: dict[str, Any]) -> None:
+    one = reported["storm"]
     (period,) = one["periods"]
     (storm,) = period["storms"]
     assert storm["rebalances"] == period["rebalances"] >= 5
@@ -174,16 +174,16 @@ def test_a_storm_is_told_with_what_was_behind_it(told: dict[str, Any]) -> None:
     assert 'policy = "sticky-min-churn"' in one["configuration"]
 
 
-def test_what_is_not_known_has_a_reason_and_no_number(told: dict[str, Any]) -> None:
-    for one in told.values():
+def test_what_is_not_known_has_a_reason_and_no_number(reported: dict[str, Any]) -> None:
+    for one in reported.values():
         for found in one["rows"]:
             assert found["measures"] is None or found["measures"]["bytes_per_s"] is None
             assert found["measures"] is None or found["measures"]["cost_per_hour"] is None
             assert found["measures"] is not None or found["why"]
-    assert any("no partition has a weight" in reason for reason in told["healthy"]["unknown"])
+    assert any("no partition has a weight" in reason for reason in reported["healthy"]["unknown"])
 
 
-def test_one_look_shows_no_rebalances_and_says_so(config: Path) -> None:
+def test_one_refresh_shows_no_rebalances_and_says_so(config: Path) -> None:
     shown = asked(config, "crossed")
     assert "one refresh shows no rebalances" in shown
     assert "broker-uniform" in shown
@@ -199,9 +199,9 @@ def test_the_page_is_one_file_that_fetches_nothing(config: Path) -> None:
     assert "stuck rebalance" in html
 
 
-def test_recorded_rounds_stand_beside_the_look(config: Path, tmp_path: Path) -> None:
-    write_history(tmp_path / "rounds", [*recorded([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
-    shown = asked(config, "group", "other", "--history", str(tmp_path / "rounds"), "--since", "1970-01-01T00:00:00")
+def test_recorded_rebalances_are_shown_beside_the_refresh(config: Path, tmp_path: Path) -> None:
+    write_history(tmp_path / "rebalances", [*recorded([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
+    shown = asked(config, "group", "other", "--history", str(tmp_path / "rebalances"), "--since", "1970-01-01T00:00:00")
     of_group, of_other = shown.split("other: ")
     assert "recorded rebalances under each policy" in of_group
     assert re.search(r"as recorded +3 ", of_group), of_group
@@ -211,10 +211,10 @@ def test_recorded_rounds_stand_beside_the_look(config: Path, tmp_path: Path) -> 
 
 
 def test_mistakes_are_sentences(config: Path, tmp_path: Path) -> None:
-    for wrong, said in (
+    for wrong, message in (
         (("--since", "2026-01-01"), "name one with --history"),
         (("--history", str(tmp_path / "none")), "cannot be read"),
     ):
         ended = bellwether("assess", *wrong, "--config", str(config))
         assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
-        assert said in ended.stderr
+        assert message in ended.stderr

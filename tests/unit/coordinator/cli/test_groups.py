@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
-from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, UNKNOWN, US
 from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli.refresh import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError
@@ -30,10 +30,10 @@ from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
 pytestmark = pytest.mark.embedded
 
 FIRST, SECOND = "app-0af1c2d3-1111-4222-8333-444455556666", "app-0bc2c2d3-1111-4222-8333-444455556666"
-SIDECAR = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/h")
+INSTANCE = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/h")
 OTHERS = {
     "empty": DescribeAnswer(0, 0, "Empty", "consumer"),
-    "led": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*GROUPS["stable"].members, SIDECAR)),
+    "led": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*GROUPS["stable"].members, INSTANCE)),
     "connect": DescribeAnswer(0, 0, "Stable", "connect", "sessioned"),
 }
 
@@ -60,31 +60,31 @@ def bootstrap(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> str:
     return brokers.bootstrap
 
 
-def said(*arguments: str, bootstrap: str) -> str:
+def message(*arguments: str, bootstrap: str) -> str:
     ended = bellwether(*arguments, "--bootstrap", bootstrap, COLUMNS="250")
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
 def test_groups_names_who_assigns_in_each(bootstrap: str) -> None:
-    listed = json.loads(said("groups", "-o", "json", bootstrap=bootstrap))
+    listed = json.loads(message("groups", "-o", "json", bootstrap=bootstrap))
     assert {group["group_id"]: group["assigned_by"] for group in listed} == {
         "connect": MEMBER,
         "converted": f"{BROKER} (consumer)",
         "empty": NOBODY,
-        "led": US,
+        "led": BELLWETHER,
         "rebalancing": MEMBER,
         "stable": MEMBER,
     }
-    table = said("groups", bootstrap=bootstrap)
+    table = message("groups", bootstrap=bootstrap)
     (row,) = [line for line in table.splitlines() if line.startswith("led ")]
-    assert US in row
+    assert BELLWETHER in row
 
 
 def test_a_group_is_shown_as_rebalancing_while_it_is(bootstrap: str) -> None:
-    assert "rebalancing" in row_of("app", said("describe", "rebalancing", bootstrap=bootstrap))
-    assert "it is PreparingRebalance" in said("describe", "rebalancing", bootstrap=bootstrap)
-    at_rest = row_of("app", said("describe", "stable", bootstrap=bootstrap))
+    assert "rebalancing" in row_of("app", message("describe", "rebalancing", bootstrap=bootstrap))
+    assert "it is PreparingRebalance" in message("describe", "rebalancing", bootstrap=bootstrap)
+    at_rest = row_of("app", message("describe", "stable", bootstrap=bootstrap))
     assert "orders: 0-2" in at_rest
     assert "rebalancing" not in at_rest
 
@@ -97,15 +97,15 @@ def row_of(member: str, shown: str) -> str:
 @pytest.mark.parametrize("command", [("plan",), ("explain",), ("simulate", "--add", "1")], ids=lambda c: c[0])
 def test_a_plan_that_nobody_could_carry_out_is_called_hypothetical(command: tuple[str, ...], bootstrap: str) -> None:
     name, *options = command
-    shown = said(name, "converted", *options, bootstrap=bootstrap)
+    shown = message(name, "converted", *options, bootstrap=bootstrap)
     assert shown.startswith("Hypothetical: ")
     assert "This is what Bellwether would do if it could." in shown
-    assert "Hypothetical" not in said(name, "stable", *options, bootstrap=bootstrap)
+    assert "Hypothetical" not in message(name, "stable", *options, bootstrap=bootstrap)
 
 
 def test_json_of_a_plan_says_whether_it_is_hypothetical(bootstrap: str) -> None:
     for group, expected in (("converted", True), ("stable", False)):
-        assert json.loads(said("plan", group, "-o", "json", bootstrap=bootstrap))["hypothetical"] is expected
+        assert json.loads(message("plan", group, "-o", "json", bootstrap=bootstrap))["hypothetical"] is expected
 
 
 def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap: str) -> None:
@@ -118,12 +118,12 @@ def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap:
     consumer = Consumer({**quiet, "group.id": "stable"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 3), TopicPartition("orders", 1, 9)], asynchronous=False)
     consumer.close()
-    shown = said("describe", "stable", bootstrap=bootstrap)
+    shown = message("describe", "stable", bootstrap=bootstrap)
     assert "2 and 2 unknown" in row_of("app", shown)
     assert "lag unknown of 2 of 3 partitions" in shown
     assert row_of("orders-0", shown).split() == ["orders-0", "3", "5", "2", *"----", "unknown"]
     assert "orders-1: the committed offset 9 is beyond the end 0" in shown
-    found = json.loads(said("describe", "stable", "-o", "json", bootstrap=bootstrap))
+    found = json.loads(message("describe", "stable", "-o", "json", bootstrap=bootstrap))
     assert [(p["committed"], p["lag"]) for p in found["lag_report"]["partitions"]] == [(3, 2), (9, None), (None, None)]
     assert (found["lag"], found["unknown_lags"]) == (2, 2)
 
@@ -144,18 +144,18 @@ def uneven(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_plan_has_a_line_for_each_move_and_a_summary(uneven: str) -> None:
-    lines = said("plan", "stable", bootstrap=uneven).splitlines()
+    lines = message("plan", "stable", bootstrap=uneven).splitlines()
     (move,) = [line for line in lines if line.startswith("  ~ ")]
     assert re.fullmatch(r"  ~ orders-2: app-0af1 -> app-0bc2  by \S.*; 3 and 0 become 2 and 1", move), move
     assert lines[-1] == "Plan: 1 partition moves, 2 stay. Nothing was applied."
-    wide = said("plan", "stable", "-o", "wide", bootstrap=uneven)
+    wide = message("plan", "stable", "-o", "wide", bootstrap=uneven)
     assert f"orders-2: {FIRST} -> {SECOND}" in wide
 
 
 def test_what_nobody_has_is_one_line_for_each_that_gets_it(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = replace(GROUPS["stable"], members=tuple(replace(m, assignment=b"") for m in GROUPS["stable"].members))
     monkeypatch.setitem(GROUPS, "stable", empty)
-    lines = said("plan", "stable", bootstrap=bootstrap).splitlines()
+    lines = message("plan", "stable", bootstrap=bootstrap).splitlines()
     assert "  + app: orders: 0-2" in lines
     assert lines[-1] == "Plan: 0 partitions move, 3 that nobody has are given, 0 stay. Nothing was applied."
 
@@ -171,9 +171,9 @@ def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, m
 
 @pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND, f"member:{SECOND}", "member:app-0bc2"])
 def test_explain_takes_ids_in_short(given: str, uneven: str) -> None:
-    (found,) = json.loads(said("explain", "stable", given, "-o", "json", bootstrap=uneven))
+    (found,) = json.loads(message("explain", "stable", given, "-o", "json", bootstrap=uneven))
     assert (found["item"], found["after"]) == ("orders-2", SECOND)
-    assert said("explain", "stable", given, bootstrap=uneven).startswith("orders-2 goes from app-0af1 to app-0bc2")
+    assert message("explain", "stable", given, bootstrap=uneven).startswith("orders-2 goes from app-0af1 to app-0bc2")
 
 
 def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> None:
@@ -187,41 +187,41 @@ def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> N
 
 def test_simulate_takes_ids_in_short(uneven: str) -> None:
     short, whole = (
-        said("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST)
+        message("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST)
     )
     assert short == whole != ""
 
 
 def test_the_members_of_a_group_have_short_ids_unless_it_is_wide(uneven: str) -> None:
-    assert "app-0bc2 " in said("describe", "stable", bootstrap=uneven)
-    wide = said("describe", "stable", "-o", "wide", bootstrap=uneven)
+    assert "app-0bc2 " in message("describe", "stable", bootstrap=uneven)
+    wide = message("describe", "stable", "-o", "wide", bootstrap=uneven)
     assert f"\n{FIRST}  app " in wide
     assert " /h " in wide
 
 
 @pytest.mark.parametrize("command", ["groups", "describe stable", "plan stable"])
 def test_watch_shows_it_again_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter((None, KeyboardInterrupt()))
+    refreshes = iter((None, KeyboardInterrupt()))
 
     def sleep(_seconds: float) -> None:
-        for ended in looks:
+        for ended in refreshes:
             if ended:
                 raise ended
             return
 
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=sleep))
-    once = said(*command.split(), bootstrap=bootstrap)
-    assert said(*command.split(), "--watch", bootstrap=bootstrap) == once * 2
+    once = message(*command.split(), bootstrap=bootstrap)
+    assert message(*command.split(), "--watch", bootstrap=bootstrap) == once * 2
 
 
-def test_documents_that_follow_each_other_are_told_apart(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_that_follow_each_other_are_distinguished(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=interrupted))
-    (line,) = said("describe", "stable", "-w", "-o", "json", bootstrap=bootstrap).splitlines()
+    (line,) = message("describe", "stable", "-w", "-o", "json", bootstrap=bootstrap).splitlines()
     assert json.loads(line)["group"] == "stable"
-    assert said("describe", "stable", "-w", "-o", "yaml", bootstrap=bootstrap).startswith("---\ngroup: stable\n")
+    assert message("describe", "stable", "-w", "-o", "yaml", bootstrap=bootstrap).startswith("---\ngroup: stable\n")
 
 
 def test_doctor_ends_with_what_to_do_next(bootstrap: str) -> None:
@@ -277,7 +277,7 @@ def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pyte
     took_s = time.process_time() - began
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 1_000
-    assert [line.split()[:2] for line in lines[1:3]] == [["g-000", NOBODY], ["g-001", US]]
+    assert [line.split()[:2] for line in lines[1:3]] == [["g-000", NOBODY], ["g-001", BELLWETHER]]
     assert many.requests == 3 + 3 * 6, "a list of each broker, and one for every fifty groups that are not empty"
     assert took_s < 1.0
 
@@ -293,4 +293,4 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
     found = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
     assert len(found) == 1_000
     assigned_by = {one.group.group_id: one.assigned_by for one in found}
-    assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, US, UNKNOWN)
+    assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, BELLWETHER, UNKNOWN)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError
@@ -51,7 +51,7 @@ def test_weights_and_capacities_count(tmp_path: Path) -> None:
     assert sorted(placed(configured(settings(tmp_path, 'name = "g"'), "g")).values()) == [0, 0, 1, 1]
 
 
-def test_standing_orders_are_followed_under_any_policy(tmp_path: Path) -> None:
+def test_orders_in_force_are_followed_under_any_policy(tmp_path: Path) -> None:
     plain = settings(tmp_path, 'name = "g"')
     rules = (Rule("ban", "*", "member:a-1"),)
     for name in (None, "rack-first", "load-aware"):
@@ -72,7 +72,7 @@ def test_orders_of_others_and_those_that_ended_do_not_count() -> None:
     assert rules_of(records, "g", NOW_MS) == (Rule("pin", "orders-0", "rack:az1"),)
 
 
-class Desk:
+class Channel:
     """In the place of a control topic, one pin in the default one."""
 
     def __init__(self, _: object, topic: str) -> None:
@@ -89,9 +89,11 @@ def test_where_no_topic_is_named_orders_are_those_of_the_order_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rule = Rule("pin", "orders-0", "rack:az1")
-    assert [one.item for one in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk))] == [rule.item]
+    assert [one.item for one in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel))] == [
+        rule.item
+    ]
     named = settings(tmp_path, 'name = "g"').model_copy(update={"control_topic": "other"})
-    assert rules_in_force(named, "g", cast("Any", Desk)) == ()
+    assert rules_in_force(named, "g", cast("Any", Channel)) == ()
     assert "are left out: There is no control topic 'other'." in capsys.readouterr().err
 
 
@@ -99,7 +101,7 @@ def test_where_nobody_has_ever_ordered_anything_nothing_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
-    assert rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Desk)) == ()
+    assert rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel)) == ()
     assert capsys.readouterr().err == ""
 
 

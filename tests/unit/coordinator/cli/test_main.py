@@ -76,7 +76,7 @@ def test_decode_reads_standard_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("decode", "nonsense", "00"), "Unknown kind 'nonsense': use one of ConsumerProtocolSubscription"),
         (("decode", KIND, "xyz"), "HEX is not an even number of hex digits"),
@@ -87,24 +87,24 @@ def test_decode_reads_standard_input() -> None:
         (("run", "--config", "/nowhere.toml"), "check --config"),
     ],
 )
-def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
     error = complaint(bellwether(*arguments))
-    assert said in error
+    assert message in error
     assert len(error.splitlines()) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "bootstrap.servers is not set"),
         (("--bootstrap", "x:y", "--group", "g"), "bootstrap.servers"),
         (("--bootstrap", "127.0.0.1:1", "--group", "g"), "bootstrap.servers (127.0.0.1:1)"),
     ],
 )
-def test_a_service_that_cannot_start_says_why_in_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+def test_a_service_that_cannot_start_says_why_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
     error = complaint(started("run", *arguments, BELLWETHER_HTTP_ADDRESS=""))
-    assert said in error
+    assert message in error
     assert len(error.splitlines()) == 1
 
 

@@ -18,18 +18,18 @@ import typer
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli import look, ordering, orders
+from bellwether_kafka.coordinator.cli import ordering, orders, refresh
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
-from bellwether_kafka.coordinator.cli.look import Placed, left_alone
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.output import Exit, Output
+from bellwether_kafka.coordinator.cli.refresh import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
     Absence,
-    Beat,
     ControlSettings,
+    InstanceHeartbeat,
     Order,
     PlacementKind,
     PlacementOrder,
@@ -58,7 +58,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-class Desk:
+class Channel:
     """A control topic and the commands that use it."""
 
     def __init__(self, brokers: EmbeddedCluster, topic: str) -> None:
@@ -87,30 +87,32 @@ class Desk:
     def write(self, record: Record) -> None:
         write_now(self.kafka, self.topic, *encode(record))
 
-    def beat(self, **fields: object) -> None:
-        self.write(Beat(**{"sidecar": "pod-1", "leads": ("orders",), "at_ms": int(time.time() * 1000), **fields}))  # type: ignore[arg-type]  # by name
+    def heartbeat(self, **fields: object) -> None:
+        self.write(
+            InstanceHeartbeat(**{"instance": "pod-1", "leads": ("orders",), "at_ms": int(time.time() * 1000), **fields})
+        )  # type: ignore[arg-type]  # by name
 
 
 @pytest.fixture
-def desk(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> Desk:
+def channel(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> Channel:
     topic = f"desk-{abs(hash(request.node.name))}"
     brokers.create_topic(topic, 1)
-    return Desk(brokers, topic)
+    return Channel(brokers, topic)
 
 
-def test_orders_are_written_listed_and_withdrawn(desk: Desk) -> None:
-    desk.beat()
-    ended = desk.ordered("leave", "orders", "--for", "30m", "--reason", "reset")
+def test_orders_are_written_listed_and_withdrawn(channel: Channel) -> None:
+    channel.heartbeat()
+    ended = channel.ordered("leave", "orders", "--for", "30m", "--reason", "reset")
     assert "stays out for 30m" in ended.stdout
     assert ended.stderr == ""
-    found = desk.read()["leave/orders"]
+    found = channel.read()["leave/orders"]
     assert isinstance(found, Order)
     assert found.expires_ms - found.at_ms == 30 * 60_000
     assert found.reason == "reset"
-    assert "ordered leave of 'orders' (reset), until " in desk.ordered("orders").stdout
-    desk.ordered("resume", "orders")
-    assert list(desk.read()) == ["beat/pod-1"]
-    assert "no order to leave or pause" in desk.refused("resume", "orders")
+    assert "ordered leave of 'orders' (reset), until " in channel.ordered("orders").stdout
+    channel.ordered("resume", "orders")
+    assert list(channel.read()) == ["beat/pod-1"]
+    assert "no order to leave or pause" in channel.refused("resume", "orders")
 
 
 @contextmanager
@@ -121,7 +123,7 @@ def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
 
     async def run() -> None:
         control = ControlSettings("", "pod-1")
-        controller = Controller(LocalOrders(bootstrap), control, {"orders": group}, beat_s=0.05)
+        controller = Controller(LocalOrders(bootstrap), control, {"orders": group}, heartbeat_s=0.05)
         task = asyncio.create_task(controller.run())
         await asyncio.to_thread(ended.wait)
         task.cancel()
@@ -131,7 +133,7 @@ def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
     thread.start()
     limit = time.monotonic() + LIMIT_S
     try:
-        while not any(one.looks_after("orders") for one in local_processes(bootstrap)):
+        while not any(one.serves("orders") for one in local_processes(bootstrap)):
             assert time.monotonic() < limit
         yield group
     finally:
@@ -149,9 +151,9 @@ def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(broker
         )
         assert "ordered leave of 'orders' (reset), until " in in_process.bellwether("orders", *to).stdout
         limit = time.monotonic() + LIMIT_S
-        while (told := group.stands()) is None:
+        while (reported := group.orders()) is None:
             assert time.monotonic() < limit
-        assert told.leave.endswith("has ordered leave of 'orders' (reset)")
+        assert reported.leave.endswith("has ordered leave of 'orders' (reset)")
         assert in_process.bellwether("resume", "orders", *to).returncode == Exit.DONE
         again = in_process.bellwether("resume", "orders", *to)
         assert again.returncode == Exit.INPUT
@@ -160,12 +162,12 @@ def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(broker
 
 def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
-        assert "There is no control topic 'typo'" in Desk(brokers, "typo").run("leave", "orders").stderr
-        assert group.stands() is None
+        assert "There is no control topic 'typo'" in Channel(brokers, "typo").run("leave", "orders").stderr
+        assert group.orders() is None
 
 
 @pytest.mark.parametrize(
-    ("leaders", "said"),
+    ("leaders", "message"),
     [
         (("/10.0.0.7",), "Bellwether leads 'orders' from 10.0.0.7, but in no process of this user on this machine"),
         ((), "No Bellwether leads 'orders', and none of this user on this machine is to"),
@@ -173,25 +175,25 @@ def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: 
     ids=["elsewhere", "nowhere"],
 )
 def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
-    brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, leaders: tuple[str, ...], said: str
+    brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, leaders: tuple[str, ...], message: str
 ) -> None:
     members = tuple(ObservedMember("bellwether-1", "bellwether", "bellwether", host) for host in leaders)
-    seen = Observation("orders", "classic", "Stable", "range", 0, (), sidecars=members)
-    monkeypatch.setattr(ordering, "look", lambda _settings, _group: seen)
+    seen = Observation("orders", "classic", "Stable", "range", 0, (), bellwether_members=members)
+    monkeypatch.setattr(ordering, "observe_group", lambda _settings, _group: seen)
     for command in ("leave", "pause", "resume", "rebalance"):
         ended = in_process.bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
         assert ended.returncode == Exit.INPUT
-        assert said in ended.stderr
+        assert message in ended.stderr
         assert ended.stderr.strip().endswith("Nothing was ordered.")
         assert ("set control_topic" in ended.stderr) == bool(leaders)
 
 
 def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
-    ended = Desk(brokers, "control-typo").run("leave", "orders")
+    ended = Channel(brokers, "control-typo").run("leave", "orders")
     assert ended.returncode == Exit.INPUT
     assert "There is no control topic 'control-typo' on this cluster" in ended.stderr
     assert "check --topic" in ended.stderr
-    again = Desk(brokers, "control-typo").run("leave", "orders", "--force")
+    again = Channel(brokers, "control-typo").run("leave", "orders", "--force")
     assert "There is no control topic" in again.stderr, "and force does not make it either"
 
 
@@ -206,48 +208,48 @@ def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
     ],
     ids=lambda a: a[0],
 )
-def test_an_order_that_nobody_hears_is_refused_and_not_written(desk: Desk, arguments: tuple[str, ...]) -> None:
-    assert "No Bellwether with the group 'orders' has reported" in desk.refused(*arguments)
-    desk.beat(at_ms=1)
-    assert "Nothing was ordered; --force orders it all the same." in desk.refused(*arguments)
+def test_an_order_that_nobody_hears_is_refused_and_not_written(channel: Channel, arguments: tuple[str, ...]) -> None:
+    assert "No Bellwether with the group 'orders' has reported" in channel.refused(*arguments)
+    channel.heartbeat(at_ms=1)
+    assert "Nothing was ordered; --force orders it all the same." in channel.refused(*arguments)
 
 
-def test_what_is_forced_is_written_and_the_doubt_is_said_behind_it(desk: Desk) -> None:
-    ended = desk.ordered("leave", "orders", "--force")
-    assert "leave/orders" in desk.read()
+def test_what_is_forced_is_written_and_the_objection_is_reported_behind_it(channel: Channel) -> None:
+    ended = channel.ordered("leave", "orders", "--force")
+    assert "leave/orders" in channel.read()
     assert "stays out" in ended.stdout
     assert ended.stderr.startswith("But: No Bellwether with the group 'orders'")
-    document = json.loads(desk.ordered("leave", "orders", "--force", "-o", "json").stdout)
+    document = json.loads(channel.ordered("leave", "orders", "--force", "-o", "json").stdout)
     assert document["warning"].startswith("No Bellwether")
     assert document["order"]["kind"] == "leave"
 
 
-def test_placement_under_a_policy_that_cannot_follow_it_is_refused(desk: Desk) -> None:
-    desk.beat(policies={"orders": "kafka"}, orders_for=())
-    assert 'set policy = "streams-ha"' in desk.refused("evacuate", "orders", "rack:az1")
+def test_placement_under_a_policy_that_cannot_follow_it_is_refused(channel: Channel) -> None:
+    channel.heartbeat(policies={"orders": "kafka"}, orders_for=())
+    assert 'set policy = "streams-ha"' in channel.refused("evacuate", "orders", "rack:az1")
 
 
-def test_a_drain_without_a_standby_is_refused(desk: Desk) -> None:
-    desk.beat()
-    assert "No standby has reported" in desk.refused("drain")
+def test_a_drain_without_a_standby_is_refused(channel: Channel) -> None:
+    channel.heartbeat()
+    assert "No standby has reported" in channel.refused("drain")
 
 
-def test_an_order_that_is_not_carried_out_in_time_is_said_to_be_so(desk: Desk) -> None:
-    desk.beat()
-    ended = desk.run("rebalance", "orders", "--wait", "0.1")
+def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: Channel) -> None:
+    channel.heartbeat()
+    ended = channel.run("rebalance", "orders", "--wait", "0.1")
     assert ended.returncode == Exit.UNEXPECTED
     assert "It is not in effect within 0.1 s: no instance of Bellwether has taken the order" in ended.stderr
 
 
 def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
-    said = EXIT_CODES[Exit.UNEXPECTED]
-    assert "of orders: not in effect within --wait" in said
+    message = EXIT_CODES[Exit.UNEXPECTED]
+    assert "of orders: not in effect within --wait" in message
     for command in (orders.rebalance, orders.drain):
-        assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in said
+        assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in message
 
 
 @dataclass
-class SilentDesk:
+class SilentChannel:
     """Brokers that answer nothing so often."""
 
     left: int
@@ -269,46 +271,46 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
 ) -> None:
     """As a preStop hook: one that gave up at once left its instance with its tasks."""
     monkeypatch.setattr(ordering.time, "sleep", lambda _: None)
-    desk: Any = SilentDesk(2)
-    to = ordering.OrdersTopic(desk, "orders", True, "broker:9092", Output.TABLE)
+    channel: Any = SilentChannel(2)
+    to = ordering.OrderService(channel, "orders", True, "broker:9092", Output.TABLE)
     with pytest.raises(SilentTopicError):
         to.read()
     waiting = replace(to, patience_s=30)
     assert waiting.read() == {}
     assert capsys.readouterr().err == "The control topic 'orders' cannot be reached. Trying again for 30 s.\n"
-    desk.left = 2
+    channel.left = 2
     with pytest.raises(SilentTopicError):
         to.withdraw("pin")
     waiting.withdraw("pin")
-    assert desk.written == [b"pin"]
-    desk.left = 1_000_000
+    assert channel.written == [b"pin"]
+    channel.left = 1_000_000
     with pytest.raises(SilentTopicError):
         replace(to, patience_s=0.05).read()
 
 
-def test_a_command_that_waits_looks_again_where_no_broker_answers(
+def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in a rolling restart: one that ended for a moment's silence left the others as they were."""
     waited: list[float] = []
-    monkeypatch.setattr(look.time, "sleep", waited.append)
+    monkeypatch.setattr(refresh.time, "sleep", waited.append)
     settings, _ = settings_for("127.0.0.1:1", None, "orders")
     for patience_s, tried_again in ((0.0, False), (0.2, True)):
-        placed = Placed(settings, "orders", (), None, None, configured=False, patience_s=patience_s)
+        placed = PlannedPlacement(settings, "orders", (), None, None, configured=False, patience_s=patience_s)
         with pytest.raises(typer.Exit) as ended:
             placed.seen()
-        said = capsys.readouterr().err
+        message = capsys.readouterr().err
         assert ended.value.exit_code == Exit.INPUT
-        assert (bool(waited), "Trying again for 0.2 s." in said) == (tried_again, tried_again)
-        assert "127.0.0.1:1" in said
+        assert (bool(waited), "Trying again for 0.2 s." in message) == (tried_again, tried_again)
+        assert "127.0.0.1:1" in message
 
 
 def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look.time, "sleep", lambda _: None)
+    monkeypatch.setattr(refresh.time, "sleep", lambda _: None)
     answers = ["no answer", "no answer", ""]
-    assert look.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
+    assert refresh.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
     answers = ["no answer", ""]
-    assert look.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
+    assert refresh.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
 
 
 def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
@@ -324,22 +326,22 @@ def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(broker
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
 
-def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(desk: Desk) -> None:
-    desk.beat()
-    desk.ordered("pause", "orders")
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(channel: Channel) -> None:
+    channel.heartbeat()
+    channel.ordered("pause", "orders")
     fields = {"v": 1, "kind": "leave", "target": "orders", "owner": "x", "at_ms": 0, "expires_ms": 10**400}
     for value in (json.dumps(fields).encode(), b"[" * 100_000, b"\xff", b"1"):
-        write_now(desk.kafka, desk.topic, b"leave/orders", value)
-    shown = desk.ordered("orders")
+        write_now(channel.kafka, channel.topic, b"leave/orders", value)
+    shown = channel.ordered("orders")
     assert "ordered pause of 'orders'" in shown.stdout
     assert shown.stderr.count("The record 'leave/orders' of the control topic is ignored: ") == 4
     assert '"expires_ms" is not a whole number of milliseconds' in " ".join(shown.stderr.split())
 
 
-def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.beat()
-    monkeypatch.setattr(ordering.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
-    ended = desk.ordered("leave", "orders", "--wait", "30")
+def test_waiting_ends_when_the_group_is_not_led_any_more(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel.heartbeat()
+    monkeypatch.setattr(ordering.time, "sleep", lambda _: channel.heartbeat(leads=(), claims=("orders",)))
+    ended = channel.ordered("leave", "orders", "--wait", "30")
     assert "It is in effect." in ended.stderr
 
 
@@ -358,13 +360,15 @@ def placed(kind: PlacementKind, item: str, where: str = "rack:az1", group: str =
     ],
     ids=str,
 )
-def test_placement_ends_by_item_by_place_and_altogether(desk: Desk, arguments: tuple[str, ...], left: int) -> None:
+def test_placement_ends_by_item_by_place_and_altogether(
+    channel: Channel, arguments: tuple[str, ...], left: int
+) -> None:
     pin, ban = placed(PlacementKind.PIN, "orders-1"), placed(PlacementKind.BAN, "orders-2")
     for order in (pin, ban, placed(PlacementKind.EVACUATE, "*"), placed(PlacementKind.PIN, "x-1", group="other")):
-        desk.write(order)
-    desk.ordered("unpin", "orders", *arguments)
-    assert len(desk.read()) == left
-    assert "There is no pin" in desk.refused("unpin", "orders", *arguments)
+        channel.write(order)
+    channel.ordered("unpin", "orders", *arguments)
+    assert len(channel.read()) == left
+    assert "There is no pin" in channel.refused("unpin", "orders", *arguments)
 
 
 def test_hints_are_commands_that_a_shell_takes() -> None:
@@ -373,8 +377,8 @@ def test_hints_are_commands_that_a_shell_takes() -> None:
     assert orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
 
 
-def evacuation(desk: Desk, where: str) -> PlacementOrder:
-    found = desk.read()[f"evacuate/orders/*/{where}"]
+def evacuation(channel: Channel, where: str) -> PlacementOrder:
+    found = channel.read()[f"evacuate/orders/*/{where}"]
     assert isinstance(found, PlacementOrder)
     return found
 
@@ -382,49 +386,49 @@ def evacuation(desk: Desk, where: str) -> PlacementOrder:
 @pytest.fixture
 def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """No id is short: the embedded brokers cannot say who is in the group."""
-    monkeypatch.setattr(ordering.OrdersTopic, "in_full", lambda _to, _group, where: where)
+    monkeypatch.setattr(ordering.OrderService, "in_full", lambda _to, _group, where: where)
 
 
 @pytest.mark.usefixtures("whole_ids")
-def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(desk: Desk) -> None:
-    said = desk.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
-    assert "member:a is to be empty until it is back in orders, for 20m at most" in said
-    desk.ordered("evacuate", "orders", "rack:az1", "--force")
-    assert (evacuation(desk, "member:a").until, evacuation(desk, "rack:az1").until) == (Until.BACK, Until.EXPIRY)
-    order = evacuation(desk, "member:a")
-    desk.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
-    listed = desk.ordered("orders").stdout
+def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(channel: Channel) -> None:
+    message = channel.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
+    assert "member:a is to be empty until it is back in orders, for 20m at most" in message
+    channel.ordered("evacuate", "orders", "rack:az1", "--force")
+    assert (evacuation(channel, "member:a").until, evacuation(channel, "rack:az1").until) == (Until.BACK, Until.EXPIRY)
+    order = evacuation(channel, "member:a")
+    channel.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
+    listed = channel.ordered("orders").stdout
     assert "until it is back, at most until" in listed
     assert listed.count("; it is away now") == 1
-    documents = json.loads(desk.ordered("orders", "-o", "json").stdout)["orders"]
+    documents = json.loads(channel.ordered("orders", "-o", "json").stdout)["orders"]
     assert [(one["until"], one["absence"]) for one in documents] == [("back", "away"), ("expiry", None)]
 
 
 @pytest.mark.usefixtures("whole_ids")
-def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(desk: Desk) -> None:
-    said = desk.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
-    assert "member:a is to be removed from orders, for 1h at most" in said
-    assert evacuation(desk, "member:a").until is Until.REMOVED
-    order = evacuation(desk, "member:a")
-    desk.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
-    assert "not in orders any more" in desk.ordered("evacuate", "orders", "member:a", "--remove").stdout
-    assert not any(isinstance(record, PlacementOrder) for record in desk.read().values())
-    assert "Only members can be removed" in desk.refused("evacuate", "orders", "rack:az1", "--remove", "--force")
+def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(channel: Channel) -> None:
+    message = channel.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
+    assert "member:a is to be removed from orders, for 1h at most" in message
+    assert evacuation(channel, "member:a").until is Until.REMOVED
+    order = evacuation(channel, "member:a")
+    channel.write(Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.AWAY, order.at_ms + 1))
+    assert "not in orders any more" in channel.ordered("evacuate", "orders", "member:a", "--remove").stdout
+    assert not any(isinstance(record, PlacementOrder) for record in channel.read().values())
+    assert "Only members can be removed" in channel.refused("evacuate", "orders", "rack:az1", "--remove", "--force")
 
 
 def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_seen_it() -> None:
     """A member that stopped before that could be back without being known again."""
     order = replace(placed(PlacementKind.EVACUATE, "*", "member:a"), until=Until.BACK)
     seen = Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.EMPTYING, order.at_ms)
-    emptied = replace(seen, stage=Stage.EMPTY)
+    evacuated = replace(seen, stage=Stage.EMPTY)
     removal = replace(order, until=Until.REMOVED)
     for given, records, missing in (
         (order, (order,), "the leader has not seen it empty yet."),
         (order, (order, seen), "the leader has not seen it empty yet."),
-        (order, (order, replace(emptied, order_ms=1)), "the leader has not seen it empty yet."),
-        (order, (order, emptied), ""),
+        (order, (order, replace(evacuated, order_ms=1)), "the leader has not seen it empty yet."),
+        (order, (order, evacuated), ""),
         (order, (), "the order has ended already: it was withdrawn, or the member is back."),
-        (removal, (removal, emptied), "member:a is still in the group."),
+        (removal, (removal, evacuated), "member:a is still in the group."),
         (removal, (), ""),
     ):
         assert ordering.unseen(given, {record.key: record for record in records}) == missing
@@ -443,21 +447,21 @@ def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refu
 
 
 @pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
-def test_a_duration_that_is_none_is_a_sentence(desk: Desk, text: str) -> None:
-    assert f"--for is '{text}'" in desk.refused("pause", "orders", f"--for={text}")
+def test_a_duration_that_is_none_is_a_sentence(channel: Channel, text: str) -> None:
+    assert f"--for is '{text}'" in channel.refused("pause", "orders", f"--for={text}")
 
 
 @pytest.fixture
-def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Channel:
     """A control topic beside a group of two members with one client id."""
     monkeypatch.setattr(kafka, "Transport", Uneven)
     for topic, partitions in (("orders", 3), ("in-short", 1)):
         with suppress(EmbeddedClusterError):
             brokers.create_topic(topic, partitions)
-    return Desk(brokers, "in-short")
+    return Channel(brokers, "in-short")
 
 
-def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: Desk) -> None:
+def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: Channel) -> None:
     given = json.loads(short.ordered("evacuate", "stable", "member:app-0b", "--force", "-o", "json").stdout)
     assert given["order"]["where"] == f"member:{SECOND}"
     withdrawn = json.loads(short.ordered("unpin", "stable", "member:app-0bc2", "-o", "json").stdout)
@@ -465,13 +469,13 @@ def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: 
 
 
 @pytest.mark.parametrize("where", [f"member:{FIRST}", "member:app", "member:nobody", "rack:az1"])
-def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str, short: Desk) -> None:
+def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str, short: Channel) -> None:
     given = json.loads(short.ordered("ban", "stable", "orders-2", where, "--force", "-o", "json").stdout)
     assert given["order"]["where"] == where
     short.ordered("unpin", "stable", "--all")
 
 
-def test_a_place_that_may_be_several_is_refused(short: Desk) -> None:
+def test_a_place_that_may_be_several_is_refused(short: Channel) -> None:
     refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
     assert FIRST in refused
     assert SECOND in refused

@@ -8,7 +8,7 @@ import typer
 import yaml
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, fail, print_document, say
+from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, fail, print_document
 
 DOCUMENT = {"group": "orders", "lags": [1, None], "same": (pair := ("a", 1)), "again": pair, "moved": False}
 
@@ -101,7 +101,7 @@ def test_one_document_of_many_is_a_line_or_a_yaml_document(capsys: pytest.Captur
 def test_no_name_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A group may be called anything: what follows a line feed would look like a sentence of Bellwether's."""
     forged = "orders\nPlan: nothing moves."
-    say(f"{forged}: 3 partitions move")
+    echo(f"{forged}: 3 partitions move")
     with pytest.raises(typer.Exit):
         fail(f"The group {forged} is not there.")
     Console().print(Text(f"{forged}: classic, Stable"))

@@ -72,11 +72,11 @@ def orders_member(letter: str, rack: str, partitions: range) -> DescribedMember:
 
 
 MEMBERS = (orders_member("a", "az1", range(3)), orders_member("b", "az2", range(3, 6)))
-SIDECAR = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/10.0.0.9")
+INSTANCE = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/10.0.0.9")
 SHOWN = {
     "billing": DescribeAnswer(0, 0, "Empty", "consumer"),
     "orders": DescribeAnswer(0, 0, "Stable", "consumer", "range", MEMBERS),
-    "shipping": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*MEMBERS, SIDECAR)),
+    "shipping": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*MEMBERS, INSTANCE)),
 }
 
 

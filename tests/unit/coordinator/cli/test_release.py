@@ -34,7 +34,7 @@ def group() -> Iterator[Group]:
 def shown(monkeypatch: pytest.MonkeyPatch, *members: ObservedMember) -> None:
     """What brokers show of the group."""
     seen = Observation("orders", "classic", "Stable" if members else "Empty", "", 0, members)
-    monkeypatch.setattr(ordering.OrdersTopic, "at_rest", lambda *_: seen)
+    monkeypatch.setattr(ordering.OrderService, "at_rest", lambda *_: seen)
 
 
 def release(*more: str) -> subprocess.CompletedProcess[str]:
@@ -44,10 +44,10 @@ def release(*more: str) -> subprocess.CompletedProcess[str]:
 def ordered(group: Group) -> str:
     """The sentence of the release that has reached the group, "" for none."""
     limit = time.monotonic() + LIMIT_S
-    while (stands := group.stands()) is None:
+    while (orders := group.orders()) is None:
         assert time.monotonic() < limit
         time.sleep(0.01)
-    return stands.release
+    return orders.release
 
 
 @pytest.mark.parametrize("members", [(), (BELLWETHER,)], ids=["nobody", "Bellwether"])
@@ -72,17 +72,17 @@ def test_the_order_as_a_document_has_no_expiry(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "message"),
     [((WORKS,), "1 member is in orders"), ((WORKS, IDLE, BELLWETHER), "2 members are in orders")],
     ids=["one", "two"],
 )
 def test_a_group_with_members_is_not_released_unless_that_is_forced(
-    monkeypatch: pytest.MonkeyPatch, group: Group, members: tuple[ObservedMember, ...], said: str
+    monkeypatch: pytest.MonkeyPatch, group: Group, members: tuple[ObservedMember, ...], message: str
 ) -> None:
     shown(monkeypatch, *members)
     ended = release()
     assert ended.returncode == Exit.INPUT
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert "bellwether leave orders" in ended.stderr
     assert "Nothing was ordered" in ended.stderr
     assert "release" not in in_process.bellwether("orders", *TO).stdout

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.cli.commands import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.events.codec import SchemaSet
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
+from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig, TaskRequest
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.replay.history import write_history, write_json_lines
@@ -36,7 +36,7 @@ POLICIES = ("kafka", "streams-ha")
 RULES = (Rule("ban", "*", "rack:b"),)
 
 
-async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRound[TaskPlan]]:
+async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRebalance[TaskPlan]]:
     """An application that grows and shrinks, led from the beginning on."""
     app = App()
     config = StreamsConfig(
@@ -65,8 +65,8 @@ async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRo
 
 @cache
 def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> tuple[bytes, ...]:
-    rounds = asyncio.run(rounds_of(policy, rules))
-    return tuple(SCHEMAS.encode(event, record) for planned in rounds for event, record in decision_events(planned))
+    rebalances = asyncio.run(rebalances_of(policy, rules))
+    return tuple(SCHEMAS.encode(event, record) for planned in rebalances for event, record in decision_events(planned))
 
 
 def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
@@ -97,11 +97,11 @@ def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> N
     assert code == Exit.DIFFERS
     assert {(one["policy"], one["recorded_policy"]) for one in found} == {("kafka", "streams-ha")}
     assert any(one["differs"] for one in found)
-    told = RUNNER.invoke(command, ["replay", str(tmp_path / "h"), "--policy", "kafka"])
-    assert "streams-ha then, kafka now" in told.stdout
+    reported = RUNNER.invoke(command, ["replay", str(tmp_path / "h"), "--policy", "kafka"])
+    assert "streams-ha then, kafka now" in reported.stdout
 
 
-def test_a_recording_without_plans_is_told(tmp_path: Path) -> None:
+def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     only = [value for value in recorded("kafka") if SCHEMAS.decode(value)[0] == "round"]
     write_history(tmp_path / "h", only)
     ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
@@ -111,12 +111,12 @@ def test_a_recording_without_plans_is_told(tmp_path: Path) -> None:
 
 
 def request() -> TaskRequest:
-    asked = asyncio.run(rounds_of("streams-ha", RULES))[-1].inputs
+    asked = asyncio.run(rebalances_of("streams-ha", RULES))[-1].inputs
     assert isinstance(asked, TaskRequest)
     return asked
 
 
-def test_a_round_goes_there_and_back() -> None:
+def test_a_rebalance_goes_there_and_back() -> None:
     asked = request()
     again = unpack(pack(asked))
     assert pack(again) == pack(asked)
@@ -126,11 +126,11 @@ def test_a_round_goes_there_and_back() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 2_000))
-def test_what_is_no_round_is_said_so(junk: bytes, at: int) -> None:
+def test_what_is_no_rebalance_is_reported_so(junk: bytes, at: int) -> None:
     data = PACKED[:at] + junk + PACKED[at + len(junk) :]
     if data == PACKED:
         return
-    with pytest.raises(UnreadableRoundError, match=r"another version|is no rebalance"):
+    with pytest.raises(UnreadableRebalanceError, match=r"another version|is no rebalance"):
         unpack(data)
 
 

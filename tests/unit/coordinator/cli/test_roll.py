@@ -12,11 +12,18 @@ import typer
 
 from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.cli.look import Placed
-from bellwether_kafka.coordinator.cli.ordering import OrdersTopic
+from bellwether_kafka.coordinator.cli.ordering import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.records import Beat, PlacementKind, PlacementOrder, Record, Until, encode
-from bellwether_kafka.coordinator.control.topic import TopicDesk
+from bellwether_kafka.coordinator.cli.refresh import PlannedPlacement
+from bellwether_kafka.coordinator.control.records import (
+    InstanceHeartbeat,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    Until,
+    encode,
+)
+from bellwether_kafka.coordinator.control.topic import TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -45,7 +52,7 @@ def test_members_are_known_by_what_outlives_a_restart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "named", "said"),
+    ("members", "named", "message"),
     [
         ((("a-1", None, "app"), ("b-1", None, "app")), None, "a-1 cannot be recognised"),
         ((("a-1", "one", "app"),), ["two"], "There is no member two in g; members are one."),
@@ -54,16 +61,16 @@ def test_members_are_known_by_what_outlives_a_restart() -> None:
 def test_members_that_cannot_be_restarted_are_refused(
     members: tuple[tuple[str, str | None, str], ...],
     named: list[str] | None,
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
         orders.members_of(consumers(*members), named)
     assert ended.value.exit_code == Exit.INPUT
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-class Desk:
+class Channel:
     """The control topic and the group as the command meets them. `back`: members have their share after a restart."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, back: bool = True, empties: bool = True) -> None:
@@ -71,13 +78,13 @@ class Desk:
         self.given: list[PlacementOrder] = []
         self._back, self._empties = back, empties
         self.rebalancing = 0  # how often the group is seen to
-        monkeypatch.setattr(OrdersTopic, "read", lambda _: self.records)
-        monkeypatch.setattr(OrdersTopic, "withdraw", lambda _, key: self.records.pop(key))
-        monkeypatch.setattr(OrdersTopic, "give", lambda _, order, *__, **___: self._give(order))
-        monkeypatch.setattr(OrdersTopic, "placed", lambda *_: self)
-        monkeypatch.setattr(OrdersTopic, "in_full", lambda _self, _group, where: where)
-        monkeypatch.setattr(orders, "LOOK_S", 0.01)
-        monkeypatch.setattr(ordering, "LOOK_S", 0.01)
+        monkeypatch.setattr(OrderService, "read", lambda _: self.records)
+        monkeypatch.setattr(OrderService, "withdraw", lambda _, key: self.records.pop(key))
+        monkeypatch.setattr(OrderService, "give", lambda _, order, *__, **___: self._give(order))
+        monkeypatch.setattr(OrderService, "placed", lambda *_: self)
+        monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
+        monkeypatch.setattr(orders, "REFRESH_S", 0.01)
+        monkeypatch.setattr(ordering, "REFRESH_S", 0.01)
 
     def seen(self) -> Observation:
         self.rebalancing -= 1
@@ -96,70 +103,70 @@ class Desk:
             raise typer.Exit(Exit.UNEXPECTED)
 
     def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
-        to = OrdersTopic(TopicDesk({}, "control"), "control", True, "brokers:9092", output)
+        to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", output)
         given: Mapping[str, Any] = {"member": None, "wait": 0.05, "reason": "", "force": False, **asked}
         orders.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
 
 
-def test_each_member_is_emptied_restarted_and_back_before_the_next_one(
+def test_each_member_is_evacuated_restarted_and_back_before_the_next_one(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(monkeypatch)
-    desk.roll(f"{sys.executable} -c 'print(\"restarts {{member}}\")' {{member}}", Output.JSON)
-    assert [(order.where, order.until, order.reason) for order in desk.given] == [
+    channel = Channel(monkeypatch)
+    channel.roll(f"{sys.executable} -c 'print(\"restarts {{member}}\")' {{member}}", Output.JSON)
+    assert [(order.where, order.until, order.reason) for order in channel.given] == [
         ("member:one", Until.BACK, "a rolling restart"),
         ("member:two", Until.BACK, "a rolling restart"),
     ]
-    assert all(order.expires_ms > time.time() * 1000 for order in desk.given)
+    assert all(order.expires_ms > time.time() * 1000 for order in channel.given)
     printed = capfd.readouterr()
     assert [one["member"] for one in json.loads(printed.out)["members"]] == ["one", "two"]
     assert "[2/2] two" in printed.err
-    assert encode(desk.given[0])
+    assert encode(channel.given[0])
 
 
-def test_a_member_that_does_not_come_back_ends_it_and_its_order_stands(
+def test_a_member_that_does_not_come_back_ends_it_and_its_order_is_in_force(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(monkeypatch, back=False)
+    channel = Channel(monkeypatch, back=False)
     with pytest.raises(typer.Exit) as ended:
-        desk.roll(OK)
+        channel.roll(OK)
     assert ended.value.exit_code == Exit.UNEXPECTED
-    assert [order.where for order in desk.given] == ["member:one"]
-    assert desk.records, "nothing goes to it while it is away"
+    assert [order.where for order in channel.given] == ["member:one"]
+    assert channel.records, "nothing goes to it while it is away"
     assert "It is not back within 0.05 s: member:one is not in the group. The others" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [(FAILS, "has ended with 3"), ("/no/such/command {member}", "cannot be run: No such file or directory")],
 )
 def test_a_command_that_fails_ends_it_and_withdraws_the_order(
-    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(monkeypatch)
+    channel = Channel(monkeypatch)
     with pytest.raises(typer.Exit):
-        desk.roll(command)
-    assert said in capsys.readouterr().err
-    assert not desk.records
-    assert len(desk.given) == 1
+        channel.roll(command)
+    assert message in capsys.readouterr().err
+    assert not channel.records
+    assert len(channel.given) == 1
 
 
-def test_a_member_that_cannot_be_emptied_is_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(monkeypatch, empties=False)
+def test_a_member_that_cannot_be_evacuated_is_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(monkeypatch, empties=False)
     with pytest.raises(typer.Exit):
-        desk.roll(OK)
-    assert not desk.records
+        channel.roll(OK)
+    assert not channel.records
 
 
 @pytest.mark.parametrize(
-    ("command", "said"), [("restart-all", "write {member}"), ("restart '{member}", "no closing quotation")]
+    ("command", "message"), [("restart-all", "write {member}"), ("restart '{member}", "no closing quotation")]
 )
 def test_a_command_that_does_not_say_whom_it_restarts_is_refused(
-    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(typer.Exit):
-        Desk(monkeypatch).roll(command)
-    assert said in capsys.readouterr().err
+        Channel(monkeypatch).roll(command)
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["one; rm -rf /", "$(id)", "`id`", "a b", "-H evil", "x\ny"])
@@ -167,38 +174,38 @@ def test_a_name_that_a_shell_would_act_on_is_handed_to_no_command(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Commands such as `ssh HOST 'restart {member}'` lead to a shell, and clients choose their ids."""
-    desk = Desk(monkeypatch)
-    monkeypatch.setattr(desk, "seen", lambda: consumers(("a-1", name, "app")))
+    channel = Channel(monkeypatch)
+    monkeypatch.setattr(channel, "seen", lambda: consumers(("a-1", name, "app")))
     with pytest.raises(typer.Exit) as ended:
-        desk.roll(OK)
+        channel.roll(OK)
     assert ended.value.exit_code == Exit.INPUT
-    assert not desk.given
+    assert not channel.given
     assert "--force" in capsys.readouterr().err
-    desk.roll(OK, force=True)
-    assert [order.where for order in desk.given] == [f"member:{name}"]
+    channel.roll(OK, force=True)
+    assert [order.where for order in channel.given] == [f"member:{name}"]
 
 
-def test_what_is_done_is_said_before_the_next_one_begins(
+def test_what_is_done_is_reported_before_the_next_one_begins(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(monkeypatch)
+    channel = Channel(monkeypatch)
     only_one = f"{sys.executable} -c 'import sys; sys.exit(sys.argv[1] != \"one\")' {{member}}"
     with pytest.raises(typer.Exit):
-        desk.roll(only_one)
+        channel.roll(only_one)
     assert capfd.readouterr().out.startswith("one: empty after ")
 
 
 def test_it_waits_for_a_group_that_rebalances(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(monkeypatch)
-    desk.rebalancing = 3
-    desk.roll(OK, wait=60.0)
-    assert [order.where for order in desk.given] == ["member:one", "member:two"]
-    desk = Desk(monkeypatch)
-    desk.rebalancing = 1_000_000
+    channel = Channel(monkeypatch)
+    channel.rebalancing = 3
+    channel.roll(OK, wait=60.0)
+    assert [order.where for order in channel.given] == ["member:one", "member:two"]
+    channel = Channel(monkeypatch)
+    channel.rebalancing = 1_000_000
     with pytest.raises(typer.Exit):
-        desk.roll(OK)
+        channel.roll(OK)
     assert "Nothing can be restarted in g: it is rebalancing." in capfd.readouterr().err
 
 
@@ -207,11 +214,11 @@ def test_an_order_that_may_wait_is_not_refused_because_the_group_rebalances(
 ) -> None:
     seen: list[Observation] = []
     at_ms = int(time.time() * 1000)
-    leads: dict[str, Record] = {"beat/pod-1": Beat("pod-1", leads=("g",), at_ms=at_ms)}
-    monkeypatch.setattr(OrdersTopic, "read", lambda _: leads)
-    monkeypatch.setattr(Placed, "_look", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
-    monkeypatch.setattr(ordering, "LOOK_S", 0.01)
-    to = OrdersTopic(TopicDesk({}, "control"), "control", True, "brokers:9092", Output.TABLE, "brokers:9092")
+    leads: dict[str, Record] = {"beat/pod-1": InstanceHeartbeat("pod-1", leads=("g",), at_ms=at_ms)}
+    monkeypatch.setattr(OrderService, "read", lambda _: leads)
+    monkeypatch.setattr(PlannedPlacement, "_refresh", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
+    monkeypatch.setattr(ordering, "REFRESH_S", 0.01)
+    to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", Output.TABLE, "brokers:9092")
     kind, until = PlacementKind.EVACUATE, Until.BACK
     order = PlacementOrder(kind, "g", "*", "member:a-1", "sre", at_ms, at_ms + 60_000, until=until)
     seen[:] = [MOVING, MOVING, consumers(("a-1", "one", "app"), ("b-1", "two", "app"))]

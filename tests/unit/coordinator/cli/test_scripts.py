@@ -22,15 +22,15 @@ NOBODY = "127.0.0.1:1"
 
 
 def test_help_lists_sections_in_order_and_every_exit_code() -> None:
-    told = bellwether("-h", COLUMNS="250").stdout
-    titles = [told.index(f"\n{title}:\n") for title in (*COMMANDS, "Exit codes")]
+    reported = bellwether("-h", COLUMNS="250").stdout
+    titles = [reported.index(f"\n{title}:\n") for title in (*COMMANDS, "Exit codes")]
     assert titles == sorted(titles)
-    assert told == bellwether("--help", COLUMNS="250").stdout
-    for code, said in EXIT_CODES.items():
-        assert f" {int(code)} {said}" in " ".join(told.split())
+    assert reported == bellwether("--help", COLUMNS="250").stdout
+    for code, message in EXIT_CODES.items():
+        assert f" {int(code)} {message}" in " ".join(reported.split())
     for commands in COMMANDS.values():
         for command in commands:
-            assert f"\n  {command.name} " in told
+            assert f"\n  {command.name} " in reported
     assert "..." not in bellwether("--help", COLUMNS="60").stdout.split("Observe:")[1], "nothing is cut"
     assert bellwether("plan", "-h").stdout == bellwether("plan", "--help").stdout != ""
 
@@ -53,12 +53,12 @@ def test_help_computes_for_less_than_a_third_of_a_second() -> None:
 
 
 def test_help_imports_nothing_that_only_commands_need() -> None:
-    looks = (
+    refreshes = (
         "import sys, bellwether_kafka.coordinator.cli as cli\ntry:\n    cli.main()\nfinally:\n"
         "    heavy = {'rich', 'numpy', 'confluent_kafka', 'pydantic', 'structlog', 'asyncio'} & set(sys.modules)\n"
         "    assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", looks, "--help"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([sys.executable, "-c", refreshes, "--help"], stdout=subprocess.DEVNULL, check=True)
 
 
 def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:

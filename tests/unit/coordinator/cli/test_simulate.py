@@ -7,9 +7,9 @@ import pytest
 import typer
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.whatif import changed, rounds
+from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
 from bellwether_kafka.assignors.shared.change import Change
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes, tell_absences
+from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rebalances, print_absences, task_bytes
 from bellwether_kafka.coordinator.observation.absence_cost import Ending, Pace
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
@@ -37,7 +37,7 @@ def imagined(change: Change) -> tuple[Decision[PartitionPlan], tuple[Decision[Pa
     first = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("rack-first"), 0)
     now = decide(live_group([m.after(first) for m in members], 2, "range"), CLUSTER, first.plan.memory, Policy(), 0)
     raw, cluster = changed(now.raw, now.cluster, change)
-    return now, rounds(raw, cluster, now.plan.memory, Policy("rack-first"), 0)
+    return now, rebalances(raw, cluster, now.plan.memory, Policy("rack-first"), 0)
 
 
 def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
@@ -60,7 +60,7 @@ def test_a_lost_rack_costs_what_is_read_from_it_then() -> None:
     ]
 
 
-def test_each_round_begins_where_the_one_before_it_ends() -> None:
+def test_each_rebalance_begins_where_the_one_before_it_ends() -> None:
     now, made = imagined(Change(new_members=("az1", "az2"), topics={"t": 8}))
     costs = costs_of(Scales(WEIGHTS, None, near=None), now, [*made, *made])
     assert len(costs) >= 2
@@ -75,13 +75,13 @@ def test_cost_is_drawn_once_something_is_weighed(
     monkeypatch.setenv("COLUMNS", "200")
     now, made = imagined(Change(without_racks=("az2",)))
     found = [Imagined(one, picture_of(one, now), {}) for one in made]
-    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
+    draw_rebalances(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
     assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
     assert re.search(r"^1 .* 2.00 MB/s, 0.1440 EUR per hour$", drawn, re.MULTILINE), "of each round"
     assert re.search(r"^now +3 +0 +0.0 B/s, 0.0000 EUR per hour$", drawn, re.MULTILINE), "and before the first"
-    draw_rounds(found, [], (3, 0))
+    draw_rebalances(found, [], (3, 0))
     assert "across racks" not in capsys.readouterr().out
 
 
@@ -90,24 +90,24 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
     one = decide(live_group([LiveMember("a", ("t",))], 1, "range"), rackless, Memory.empty(), Policy(), 0)
     found = picture_of(one)
     assert found.cross_rack is None
-    draw_rounds([Imagined(one, found, {})], [], (None, 0))
+    draw_rebalances([Imagined(one, found, {})], [], (None, 0))
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 
-def test_absences_are_told_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_absences_are_reported_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
     now, _ = imagined(Change())
     shadow = shadow_of(now, now.plan.owner)
     seen = Observation("g", "classic", "Stable", "range", 0, shadow=shadow)
     ended = {Ending.RESTART: ["member:a"], Ending.CRASH: ["b"]}
-    tell_absences(seen, shadow, ended, Pace(), Output.TABLE)
+    print_absences(seen, shadow, ended, Pace(), Output.TABLE)
     drawn = capsys.readouterr().out
     assert re.search(r"^restart +a +2 +3.0 s +evacuation +3.0 s +0 +0.0 s$", drawn, re.MULTILINE)
     assert re.search(r"^crash +b +2 +48.0 s +guard +3.2 s +0$", drawn, re.MULTILINE)
     assert "eager" in drawn
-    tell_absences(seen, shadow, ended, Pace(), Output.JSON)
+    print_absences(seen, shadow, ended, Pace(), Output.JSON)
     (first, second) = json.loads(capsys.readouterr().out)
     assert (first["by"], second["as_it_is"]["seconds"], second["helped"]["unowned_s"]) == ("evacuation", 48.0, 3.2)
     with pytest.raises(typer.Exit) as stopped:
-        tell_absences(seen, shadow, {Ending.CRASH: ["c"]}, Pace(), Output.TABLE)
+        print_absences(seen, shadow, {Ending.CRASH: ["c"]}, Pace(), Output.TABLE)
     assert stopped.value.exit_code == 2
     assert "c is no member of the group" in capsys.readouterr().err

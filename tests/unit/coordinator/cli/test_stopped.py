@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.stopped import members_of
-from bellwether_kafka.coordinator.control.records import Beat, Stopped, decode, encode, lead_is_wanted
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Stopped, decode, encode, lead_is_wanted
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli import in_process
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"
-BEAT = Beat("pod-1", claims=("shop",), at_ms=1_000)
+HEARTBEAT = InstanceHeartbeat("pod-1", claims=("shop",), at_ms=1_000)
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +58,19 @@ def test_a_process_is_named_by_its_id_and_all_its_members_are_meant(name: str, f
 
 
 @pytest.mark.parametrize(
-    ("beats", "now_ms", "wanted"),
+    ("heartbeats", "now_ms", "wanted"),
     [
-        ((BEAT,), 2_000, True),
-        ((BEAT,), 60_000, False),
-        ((BEAT, replace(BEAT, sidecar="pod-2", claims=(), leads=("shop",))), 2_000, False),
-        ((replace(BEAT, claims=("other",)),), 2_000, False),
+        ((HEARTBEAT,), 2_000, True),
+        ((HEARTBEAT,), 60_000, False),
+        ((HEARTBEAT, replace(HEARTBEAT, instance="pod-2", claims=(), leads=("shop",))), 2_000, False),
+        ((replace(HEARTBEAT, claims=("other",)),), 2_000, False),
         ((), 2_000, False),
     ],
 )
 def test_the_lead_is_wanted_while_an_instance_reports_that_it_is_to_lead(
-    beats: tuple[Beat, ...], now_ms: int, wanted: bool
+    heartbeats: tuple[InstanceHeartbeat, ...], now_ms: int, wanted: bool
 ) -> None:
-    assert lead_is_wanted("shop", {beat.key: beat for beat in beats}, now_ms) is wanted
+    assert lead_is_wanted("shop", {heartbeat.key: heartbeat for heartbeat in heartbeats}, now_ms) is wanted
 
 
 def test_a_statement_is_read_as_it_was_written() -> None:

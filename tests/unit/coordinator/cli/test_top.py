@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.look import BROKER, CONSUMERS, MEMBER, NOBODY, US
 from bellwether_kafka.coordinator.cli.output import counted
+from bellwether_kafka.coordinator.cli.refresh import BELLWETHER, BROKER, CONSUMERS, MEMBER, NOBODY
 from bellwether_kafka.coordinator.cli.top import (
     ESCAPE,
-    Order,
-    Row,
-    SidecarReports,
+    InstanceReports,
+    SortOrder,
+    TopRow,
     View,
     _reports,
     keys_of,
@@ -39,48 +39,48 @@ def seen(
     members: int, *, led: bool = False, kind: str = "classic", group: str = "orders", lag: int | None = None
 ) -> Observation:
     people = tuple(ObservedMember(f"m{i}", None, "c", "/h") for i in range(members))
-    ours = (ObservedMember("bellwether-1", "bellwether", "c", "/h"),) * led
+    own = (ObservedMember("bellwether-1", "bellwether", "c", "/h"),) * led
     lags = {} if lag is None else {"t": (lag, None)}
-    return Observation(group, kind, "Stable", "range", 0, people, lags, sidecars=ours)  # type: ignore[arg-type]
+    return Observation(group, kind, "Stable", "range", 0, people, lags, bellwether_members=own)  # type: ignore[arg-type]
 
 
-def test_a_sidecar_tells_generation_and_the_newest_cause() -> None:
-    row = row_of(seen(2, led=True, lag=5), SidecarReports.of([STATUS], LINES))
-    assert (row.leader, row.generation, row.members, row.lag) == (US, 7, 2, 5)
+def test_an_instance_shows_generation_and_the_newest_cause() -> None:
+    row = row_of(seen(2, led=True, lag=5), InstanceReports.of([STATUS], LINES))
+    assert (row.leader, row.generation, row.members, row.lag) == (BELLWETHER, 7, 2, 5)
     assert (row.cause, row.moved, row.cause_at_ms) == ("m2 joined", 3, 2_000)
 
 
-def test_without_a_page_a_sidecar_is_known_by_its_membership() -> None:
-    assert row_of(seen(1, led=True), SidecarReports()).leader == US
-    assert row_of(seen(0, led=True), SidecarReports()).leader == US
-    assert row_of(seen(1), SidecarReports()).leader == MEMBER
-    assert row_of(seen(0), SidecarReports()).leader == NOBODY
+def test_without_a_page_an_instance_is_known_by_its_membership() -> None:
+    assert row_of(seen(1, led=True), InstanceReports()).leader == BELLWETHER
+    assert row_of(seen(0, led=True), InstanceReports()).leader == BELLWETHER
+    assert row_of(seen(1), InstanceReports()).leader == MEMBER
+    assert row_of(seen(0), InstanceReports()).leader == NOBODY
     lag = group_lag(history(sample(0, {"t": [1]}, {"t": [4]})), None)
     alone = replace(seen(0), group_lag=replace(lag, self_assigned=True))
-    assert row_of(alone, SidecarReports.of([not_led("no_subscribers")], LINES)).leader == CONSUMERS
+    assert row_of(alone, InstanceReports.of([not_led("no_subscribers")], LINES)).leader == CONSUMERS
 
 
 def test_a_fenced_process_does_not_lead_and_says_why() -> None:
-    row = row_of(seen(2), SidecarReports.of([not_led("fenced")], LINES))
+    row = row_of(seen(2), InstanceReports.of([not_led("fenced")], LINES))
     assert (row.leader, row.generation, row.not_leading, row.remedy) == (MEMBER, None, "fenced", "Restart.")
 
 
 def test_another_process_that_leads_makes_up_for_a_fenced_one() -> None:
-    row = row_of(seen(1, led=True), SidecarReports.of([not_led("fenced"), STATUS], LINES))
-    assert (row.leader, row.generation, row.not_leading) == (US, 7, "")
+    row = row_of(seen(1, led=True), InstanceReports.of([not_led("fenced"), STATUS], LINES))
+    assert (row.leader, row.generation, row.not_leading) == (BELLWETHER, 7, "")
 
 
-def test_a_group_in_which_nobody_but_us_is_has_no_leader() -> None:
-    row = row_of(seen(0, led=True), SidecarReports.of([not_led("unknown_group")], []))
+def test_a_group_in_which_only_bellwether_is_has_no_leader() -> None:
+    row = row_of(seen(0, led=True), InstanceReports.of([not_led("unknown_group")], []))
     assert (row.leader, row.not_leading) == (NOBODY, "unknown_group")
 
 
 def test_a_broker_leads_its_own_groups() -> None:
-    assert row_of(seen(1, kind="consumer"), SidecarReports()).leader == BROKER
+    assert row_of(seen(1, kind="consumer"), InstanceReports()).leader == BROKER
 
 
 def test_rows_keep_their_places_whatever_the_lags() -> None:
-    rows = [row_of(seen(1, group=name, lag=lag), SidecarReports()) for name, lag in (("c", 9), ("a", None), ("b", 3))]
+    rows = [row_of(seen(1, group=name, lag=lag), InstanceReports()) for name, lag in (("c", 9), ("a", None), ("b", 3))]
     assert [row.group for row in View().rows(rows)] == ["a", "b", "c"]
 
 
@@ -88,10 +88,10 @@ def test_one_group_is_not_several() -> None:
     assert [counted(n, "group") for n in (0, 1, 2)] == ["0 groups", "1 group", "2 groups"]
 
 
-def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> Row:
-    of_us = replace(row_of(seen(members, group=group, lag=lag), SidecarReports()), cross_rack=cross_rack)
-    assert (of_us.lag, of_us.members) == (lag, members)
-    return of_us
+def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> TopRow:
+    of_bellwether = replace(row_of(seen(members, group=group, lag=lag), InstanceReports()), cross_rack=cross_rack)
+    assert (of_bellwether.lag, of_bellwether.members) == (lag, members)
+    return of_bellwether
 
 
 ROWS = [line("b", 5, 2, 1), line("a", None, 3, None), line("d", 9, 1, 0), line("c", 5, 2, 4)]
@@ -131,7 +131,7 @@ def test_what_is_not_known_comes_last_either_way() -> None:
 
 def test_a_filter_is_typed_after_a_slash_until_enter() -> None:
     typing = after("/lq")
-    assert (typing.wanted, typing.typed, typing.order) == ("lq", True, Order.NAME), "keys are letters now"
+    assert (typing.wanted, typing.typed, typing.order) == ("lq", True, SortOrder.NAME), "keys are letters now"
     assert after("\x7fr\n", typing) == View(wanted="lr")
     assert after(ESCAPE, typing) == View()
     assert names(after("/c\r")) == "c"
@@ -141,7 +141,7 @@ def test_the_caption_says_what_is_not_as_at_first() -> None:
     assert View().caption == ""
     assert after("lr").caption == "by lag, reversed"
     assert after("/or").caption == "filter: or_"
-    assert View(Order.MEMBERS, wanted="x").caption == "by members; filter: x"
+    assert View(SortOrder.MEMBERS, wanted="x").caption == "by members; filter: x"
 
 
 def test_without_a_terminal_no_keys_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +153,6 @@ def test_without_a_terminal_no_keys_are_read(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_page_that_does_not_answer_is_named() -> None:
     """It ended with 0 and without a word."""
     silent: dict[str, str] = {"of the last refresh": "x"}
-    assert _reports(["http://127.0.0.1:1"], silent) == SidecarReports()
+    assert _reports(["http://127.0.0.1:1"], silent) == InstanceReports()
     (sentence,) = unanswered(silent)
     assert sentence.startswith("http://127.0.0.1:1 does not answer ([Errno 111] Connection refused), so")

@@ -9,13 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.control import absence_watch
-from bellwether_kafka.coordinator.control.absence import Look
-from bellwether_kafka.coordinator.control.absence_watch import LOOK_S, MOVING_LOOK_S, AbsenceWatch
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S, AbsenceWatch
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.records import (
     Absence,
-    Beat,
     ControlSettings,
+    InstanceHeartbeat,
     PlacementKind,
     PlacementOrder,
     Record,
@@ -49,8 +49,8 @@ class Topic:
         self.written.append((key, None))
 
     @property
-    def told(self) -> list[tuple[str, Record | None]]:
-        return [(key, record) for key, record in self.written if not isinstance(record, Beat)]
+    def reported(self) -> list[tuple[str, Record | None]]:
+        return [(key, record) for key, record in self.written if not isinstance(record, InstanceHeartbeat)]
 
 
 class Brokers:
@@ -59,12 +59,12 @@ class Brokers:
     def __init__(self) -> None:
         self.members: tuple[DescribedMember, ...] = ()
         self.state = "Stable"
-        self.looks = 0
+        self.refreshes = 0
         self.removed: list[str] = []
         self.down = False
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
-        self.looks += 1
+        self.refreshes += 1
         if self.down:
             raise TransportError(Failure.DISCONNECTED, "no broker")
         return DescribeAnswer(0, 0, self.state, "consumer", "range", (*self.members, OTHER))
@@ -75,7 +75,7 @@ class Brokers:
         return RemovedMembers(0, dict.fromkeys(reasons, 0))
 
 
-class Desk:
+class Channel:
     """A process that leads the group."""
 
     def __init__(self, *, leads: bool = True) -> None:
@@ -95,202 +95,202 @@ class Desk:
     def hears(self, record: Record) -> None:
         self.controller._heard(record.key, record)
 
-    def looks_at(self, *members: DescribedMember) -> None:
+    def refreshes_at(self, *members: DescribedMember) -> None:
         self.now_ms += 1_000
         self.brokers.members = members
         asyncio.run(self.watch.turn())
 
     @property
     def stages(self) -> list[Stage]:
-        return [record.stage for _, record in self.topic.told if isinstance(record, Absence)]
+        return [record.stage for _, record in self.topic.reported if isinstance(record, Absence)]
 
 
-def after_another(desk: Desk) -> Desk:
+def after_another(channel: Channel) -> Channel:
     """It hears what a leader wrote under which the member was emptied."""
-    first = Desk()
+    first = Channel()
     first.hears(ORDER)
     for members in ((working(plain("a")),), (plain("a"),)):
-        first.looks_at(*members)
-    desk.hears(ORDER)
-    for _, record in first.topic.told:
+        first.refreshes_at(*members)
+    channel.hears(ORDER)
+    for _, record in first.topic.reported:
         assert record is not None
-        desk.hears(record)
-    return desk
+        channel.hears(record)
+    return channel
 
 
 def test_a_member_is_not_empty_before_others_have_what_it_has_given_up() -> None:
     """If it stopped now, the next rebalance would wait for it."""
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.looks_at(working(plain("a")))
-    desk.group.machine._core.leadership.withheld = True
-    desk.looks_at(plain("a"))
-    assert desk.stages == [Stage.EMPTYING]
-    desk.group.machine._core.leadership.withheld = False
-    desk.looks_at(plain("a"))
-    assert desk.stages == [Stage.EMPTYING, Stage.EMPTY]
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.refreshes_at(working(plain("a")))
+    channel.group.machine._core.leadership.pending = True
+    channel.refreshes_at(plain("a"))
+    assert channel.stages == [Stage.EMPTYING]
+    channel.group.machine._core.leadership.pending = False
+    channel.refreshes_at(plain("a"))
+    assert channel.stages == [Stage.EMPTYING, Stage.EMPTY]
 
 
 def test_the_leader_writes_how_far_an_absence_has_come_and_withdraws_the_order_when_the_member_is_back() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    assert [rule.where for rule in desk.group.rules] == ["member:app-1"]
+    channel = Channel()
+    channel.hears(ORDER)
+    assert [rule.where for rule in channel.group.rules] == ["member:app-1"]
     for members in ((working(plain("a")),), (working(plain("a")),), (plain("a"),), ()):
-        desk.looks_at(*members)
-    assert desk.stages == [Stage.EMPTYING, Stage.EMPTY, Stage.AWAY]
-    assert desk.group.rules, "nothing is given to it while it is away"
-    desk.looks_at(plain("a2"))
-    assert desk.group.rules == ()
-    assert desk.topic.told[-2:] == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
-    assert desk.group.ordered[-1] == f"{ORDER.sentence}: it is back"
+        channel.refreshes_at(*members)
+    assert channel.stages == [Stage.EMPTYING, Stage.EMPTY, Stage.AWAY]
+    assert channel.group.rules, "nothing is given to it while it is away"
+    channel.refreshes_at(plain("a2"))
+    assert channel.group.rules == ()
+    assert channel.topic.reported[-2:] == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
+    assert channel.group.ordered[-1] == f"{ORDER.sentence}: it is back"
 
 
 def test_a_successor_goes_on_where_the_leader_was() -> None:
-    second = after_another(Desk())
-    second.looks_at(plain("a"), plain("a2"))
+    second = after_another(Channel())
+    second.refreshes_at(plain("a"), plain("a2"))
     assert second.group.rules == ()
 
 
-def test_an_order_whose_member_had_been_emptied_ends_when_it_is_back_also_where_a_member_leads() -> None:
+def test_an_order_whose_member_had_been_evacuated_ends_when_it_is_back_also_where_a_member_leads() -> None:
     """Bellwether was killed while the member was away, and is back in an exactly-once application, which it does not
     take over: the order stood until it led again, and would have emptied the member a second time."""
-    second = after_another(Desk(leads=False))
-    second.looks_at(working(plain("a")))
-    assert second.topic.told == [], "what another leader gives it is no step of its absence"
-    second.looks_at(working(plain("a2")))
-    assert second.topic.told == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
+    second = after_another(Channel(leads=False))
+    second.refreshes_at(working(plain("a")))
+    assert second.topic.reported == [], "what another leader gives it is no step of its absence"
+    second.refreshes_at(working(plain("a2")))
+    assert second.topic.reported == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
     assert second.group.rules == ()
 
 
 def test_nobody_is_asked_without_such_an_order_nor_by_who_does_not_lead() -> None:
-    for desk, order in ((Desk(), replace(ORDER, until=Until.EXPIRY)), (Desk(leads=False), ORDER)):
-        desk.hears(order)
-        desk.looks_at(plain("a"))
-        assert desk.brokers.looks == 0
-        assert desk.group.rules
+    for channel, order in ((Channel(), replace(ORDER, until=Until.EXPIRY)), (Channel(leads=False), ORDER)):
+        channel.hears(order)
+        channel.refreshes_at(plain("a"))
+        assert channel.brokers.refreshes == 0
+        assert channel.group.rules
 
 
 def test_a_member_that_does_not_come_back_is_waited_for_until_the_order_expires() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.looks_at(plain("a"))
-    desk.now_ms = ORDER.expires_ms
-    desk.controller.review()
-    desk.controller._housekeeping()
-    assert desk.group.rules == ()
-    assert desk.group.ordered[-1].endswith(": expired")
-    assert desk.topic.told[-1] == ("absence/orders/member:app-1", None)
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.refreshes_at(plain("a"))
+    channel.now_ms = ORDER.expires_ms
+    channel.controller.review()
+    channel.controller._housekeeping()
+    assert channel.group.rules == ()
+    assert channel.group.ordered[-1].endswith(": expired")
+    assert channel.topic.reported[-1] == ("absence/orders/member:app-1", None)
 
 
 def test_an_order_that_is_given_anew_begins_anew() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.looks_at(plain("a"))
-    again = replace(ORDER, at_ms=desk.now_ms, expires_ms=desk.now_ms + 600_000)
-    desk.hears(again)
-    desk.looks_at(working(plain("a2")))
-    assert desk.stages == [Stage.EMPTY, Stage.EMPTYING]
-    assert desk.group.rules
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.refreshes_at(plain("a"))
+    again = replace(ORDER, at_ms=channel.now_ms, expires_ms=channel.now_ms + 600_000)
+    channel.hears(again)
+    channel.refreshes_at(working(plain("a2")))
+    assert channel.stages == [Stage.EMPTY, Stage.EMPTYING]
+    assert channel.group.rules
 
 
-def test_how_one_order_ended_is_not_said_of_the_next() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.looks_at(plain("a"))
-    desk.looks_at(plain("a2"))
-    again = replace(ORDER, at_ms=desk.now_ms)
-    desk.hears(again)
-    desk.controller._heard(again.key, None)
-    assert [said.rpartition(": ")[2] for said in desk.group.ordered[1::2]] == ["it is back", "withdrawn"]
+def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.refreshes_at(plain("a"))
+    channel.refreshes_at(plain("a2"))
+    again = replace(ORDER, at_ms=channel.now_ms)
+    channel.hears(again)
+    channel.controller._heard(again.key, None)
+    assert [message.rpartition(": ")[2] for message in channel.group.ordered[1::2]] == ["it is back", "withdrawn"]
 
 
 def test_what_was_seen_for_an_order_that_has_been_withdrawn_meanwhile_counts_for_nothing() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.controller._heard(ORDER.key, None)
-    desk.controller.absence_seen(ORDER, Look(None, "it is back"))
-    assert desk.topic.told == []
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.controller._heard(ORDER.key, None)
+    channel.controller.absence_seen(ORDER, AbsenceUpdate(None, "it is back"))
+    assert channel.topic.reported == []
 
 
 def test_threads_that_join_one_after_another_all_end_the_waiting_for_their_predecessors() -> None:
-    desk = Desk()
-    desk.hears(replace(ORDER, where="member:orders-1"))
-    desk.looks_at(working(named("a1", 1)), working(named("a2", 2)))
-    desk.looks_at(named("a1", 1), named("a2", 2))
-    desk.brokers.state = "PreparingRebalance"
-    desk.looks_at(named("a1", 1), named("a2", 2), named("b1", 1))
-    assert desk.brokers.removed == ["a1"]
-    assert desk.group.ordered[-1].endswith(": it is back")
-    desk.looks_at(named("a2", 2), named("b1", 1), named("b2", 2))
-    assert desk.brokers.removed == ["a1", "a2"]
-    desk.brokers.state = "Stable"
-    desk.looks_at(named("b1", 1), named("b2", 2))
-    looks = desk.brokers.looks
-    desk.looks_at(named("b1", 1), named("b2", 2))
-    assert desk.brokers.looks == looks, "the rebalance is over, so nobody is waited for"
+    channel = Channel()
+    channel.hears(replace(ORDER, where="member:orders-1"))
+    channel.refreshes_at(working(named("a1", 1)), working(named("a2", 2)))
+    channel.refreshes_at(named("a1", 1), named("a2", 2))
+    channel.brokers.state = "PreparingRebalance"
+    channel.refreshes_at(named("a1", 1), named("a2", 2), named("b1", 1))
+    assert channel.brokers.removed == ["a1"]
+    assert channel.group.ordered[-1].endswith(": it is back")
+    channel.refreshes_at(named("a2", 2), named("b1", 1), named("b2", 2))
+    assert channel.brokers.removed == ["a1", "a2"]
+    channel.brokers.state = "Stable"
+    channel.refreshes_at(named("b1", 1), named("b2", 2))
+    refreshes = channel.brokers.refreshes
+    channel.refreshes_at(named("b1", 1), named("b2", 2))
+    assert channel.brokers.refreshes == refreshes, "the rebalance is over, so nobody is waited for"
 
 
-def test_a_group_that_moves_is_looked_at_more_often_because_it_may_wait_for_a_member_that_is_back() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.brokers.members = (working(plain("a")),)
-    assert asyncio.run(desk.watch.turn()) == LOOK_S
-    desk.brokers.state = "PreparingRebalance"
-    assert asyncio.run(desk.watch.turn()) == MOVING_LOOK_S
+def test_a_group_that_moves_is_refreshed_more_often_because_it_may_wait_for_a_member_that_is_back() -> None:
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.brokers.members = (working(plain("a")),)
+    assert asyncio.run(channel.watch.turn()) == POLL_S
+    channel.brokers.state = "PreparingRebalance"
+    assert asyncio.run(channel.watch.turn()) == MOVING_POLL_S
 
 
-def test_a_group_is_looked_at_when_its_membership_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absence_watch, "LOOK_S", 600.0)
-    desk, looks = Desk(), asyncio.Queue[str]()
-    desk.hears(ORDER)
+def test_a_group_is_refreshed_when_its_membership_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absence_watch, "POLL_S", 600.0)
+    channel, refreshes = Channel(), asyncio.Queue[str]()
+    channel.hears(ORDER)
 
     async def describe_group(group_id: str) -> DescribeAnswer:
-        looks.put_nowait(group_id)
+        refreshes.put_nowait(group_id)
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
 
-    monkeypatch.setattr(desk.brokers, "describe_group", describe_group)
+    monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
 
-    async def story() -> None:
-        watching = asyncio.create_task(desk.watch.run())
-        await asyncio.wait_for(looks.get(), 60)
-        desk.watch.stir()
-        assert await asyncio.wait_for(looks.get(), 60) == "orders"
+    async def scenario() -> None:
+        watching = asyncio.create_task(channel.watch.run())
+        await asyncio.wait_for(refreshes.get(), 60)
+        channel.watch.stir()
+        assert await asyncio.wait_for(refreshes.get(), 60) == "orders"
         watching.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_one_that_has_been_stopped_for_good_is_removed() -> None:
-    desk = Desk()
-    desk.hears(replace(ORDER, until=Until.REMOVED))
-    desk.looks_at(plain("a"))
-    assert desk.brokers.removed == ["a"]
-    desk.looks_at()
-    assert desk.group.rules == ()
-    assert desk.group.ordered[-1].endswith(": it is removed")
+    channel = Channel()
+    channel.hears(replace(ORDER, until=Until.REMOVED))
+    channel.refreshes_at(plain("a"))
+    assert channel.brokers.removed == ["a"]
+    channel.refreshes_at()
+    assert channel.group.rules == ()
+    assert channel.group.ordered[-1].endswith(": it is removed")
 
 
 def test_brokers_that_do_not_answer_end_nothing() -> None:
-    desk = Desk()
-    desk.hears(ORDER)
-    desk.brokers.down = True
+    channel = Channel()
+    channel.hears(ORDER)
+    channel.brokers.down = True
     with capture_logs() as logged:
-        desk.looks_at()
-        desk.looks_at()
-    assert desk.group.rules
+        channel.refreshes_at()
+        channel.refreshes_at()
+    assert channel.group.rules
     assert [one["event"] for one in logged] == ["absence_not_seen"]
 
 
-def test_the_page_is_told_what_is_being_emptied_and_how_far_that_has_come() -> None:
-    desk = Desk()
+def test_the_page_is_reported_what_is_being_evacuated_and_how_far_that_has_come() -> None:
+    channel = Channel()
     rack = replace(ORDER, where="rack:az1", until=Until.EXPIRY)
-    desk.hears(ORDER)
-    desk.hears(rack)
-    desk.hears(replace(ORDER, kind=PlacementKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
-    assert desk.controller.emptying("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
-    desk.looks_at(working(plain("a")))
-    ((_, absence), _) = desk.controller.emptying("orders")
+    channel.hears(ORDER)
+    channel.hears(rack)
+    channel.hears(replace(ORDER, kind=PlacementKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
+    assert channel.controller.emptying("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
+    channel.refreshes_at(working(plain("a")))
+    ((_, absence), _) = channel.controller.emptying("orders")
     assert absence is not None
     assert absence.stage is Stage.EMPTYING
-    desk.now_ms = ORDER.expires_ms
-    assert desk.controller.emptying("orders") == ()
+    channel.now_ms = ORDER.expires_ms
+    assert channel.controller.emptying("orders") == ()

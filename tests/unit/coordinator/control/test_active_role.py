@@ -2,34 +2,34 @@
 
 import random
 
-from bellwether_kafka.coordinator.control.active_role import BEATS_MISSED, BEATS_TO_FORGET, Sidecars
-from bellwether_kafka.coordinator.control.records import Beat
+from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, HEARTBEATS_TO_FORGET, Instances
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
 
 GROUP = "orders"
 
 
-def active(name: str) -> Beat:
-    return Beat(name, leads=(GROUP,))
+def active(name: str) -> InstanceHeartbeat:
+    return InstanceHeartbeat(name, leads=(GROUP,))
 
 
-def waiting(name: str) -> Beat:
-    return Beat(name, stands_by=(GROUP,))
+def waiting(name: str) -> InstanceHeartbeat:
+    return InstanceHeartbeat(name, standby_for=(GROUP,))
 
 
-def started(name: str, *before: Beat) -> Sidecars:
-    view = Sidecars(name)
-    for beat in before:
-        view.heard(beat)
+def started(name: str, *before: InstanceHeartbeat) -> Instances:
+    view = Instances(name)
+    for heartbeat in before:
+        view.heard(heartbeat)
     view.started()
     return view
 
 
-def hear(view: Sidecars, *beats: Beat) -> None:
-    for beat in beats:
-        view.heard(beat)
+def hear(view: Instances, *heartbeats: InstanceHeartbeat) -> None:
+    for heartbeat in heartbeats:
+        view.heard(heartbeat)
 
 
-def test_the_first_sidecar_waits_for_those_that_start_with_it() -> None:
+def test_the_first_instance_waits_for_those_that_start_with_it() -> None:
     view = started("b")
     hear(view, waiting("b"))
     assert view.reason_to_take_over(GROUP) == ""
@@ -44,7 +44,7 @@ def test_of_two_that_start_together_the_first_by_id_leads() -> None:
             hear(view, waiting("a"), waiting("b"))
     assert first.reason_to_take_over(GROUP)
     assert second.reason_to_take_over(GROUP) == ""
-    claim = Beat("a", claims=(GROUP,))
+    claim = InstanceHeartbeat("a", claims=(GROUP,))
     hear(second, claim, waiting("b"))
     assert second.reason_to_take_over(GROUP) == ""
 
@@ -55,14 +55,14 @@ def test_a_claim_that_comes_to_nothing_passes_on() -> None:
     assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
 
 
-def test_silence_is_counted_in_our_own_beats() -> None:
+def test_silence_is_counted_in_own_heartbeats() -> None:
     view = started("b")
     hear(view, active("a"))
-    for _ in range(BEATS_MISSED - 1):
+    for _ in range(HEARTBEATS_MISSED - 1):
         hear(view, waiting("b"))
         assert view.reason_to_take_over(GROUP) == ""
     hear(view, waiting("b"))
-    assert view.reason_to_take_over(GROUP) == "the beat of a has stopped"
+    assert view.reason_to_take_over(GROUP) == "the heartbeat of a has stopped"
 
 
 def test_a_topic_that_nobody_reaches_raises_no_alarm() -> None:
@@ -71,7 +71,7 @@ def test_a_topic_that_nobody_reaches_raises_no_alarm() -> None:
     assert view.reason_to_take_over(GROUP) == "", "no beat comes back, so no time passes"
 
 
-def test_the_second_standby_waits_one_beat_longer() -> None:
+def test_the_second_standby_waits_one_heartbeat_longer() -> None:
     first, second = started("b"), started("c")
     turns: dict[str, int] = {}
     for view in (first, second):
@@ -81,12 +81,12 @@ def test_the_second_standby_waits_one_beat_longer() -> None:
             hear(view, waiting("b"), waiting("c"))
             if view.reason_to_take_over(GROUP):
                 turns.setdefault(view.own_id, step)
-    assert turns == {"b": BEATS_MISSED, "c": BEATS_MISSED + 1}
+    assert turns == {"b": HEARTBEATS_MISSED, "c": HEARTBEATS_MISSED + 1}
 
 
 def test_a_dead_standby_does_not_hold_up_the_others() -> None:
     view = started("c", waiting("b"), active("a"))
-    for _ in range(BEATS_MISSED):
+    for _ in range(HEARTBEATS_MISSED):
         hear(view, waiting("c"))
     assert view.successors(GROUP) == []
     assert view.reason_to_take_over(GROUP)
@@ -95,7 +95,7 @@ def test_a_dead_standby_does_not_hold_up_the_others() -> None:
 def test_a_hand_over_is_taken_at_once_and_by_one() -> None:
     first, second = started("b"), started("c")
     for view in (first, second):
-        hear(view, active("a"), waiting("b"), waiting("c"), Beat("a", leads=(GROUP,), hands_over=(GROUP,)))
+        hear(view, active("a"), waiting("b"), waiting("c"), InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,)))
     assert first.reason_to_take_over(GROUP) == "a hands it over"
     assert second.reason_to_take_over(GROUP) == ""
 
@@ -104,30 +104,30 @@ def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
     """Found by a rolling restart of three: the old leader beats until it hears, by its next heartbeat, that it was
     fenced, and the second standby took the group from the first."""
     view = started("c")
-    handing = Beat("a", leads=(GROUP,), hands_over=(GROUP,))
-    hear(view, active("a"), waiting("b"), waiting("c"), handing, Beat("b", claims=(GROUP,)), handing)
+    handing = InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,))
+    hear(view, active("a"), waiting("b"), waiting("c"), handing, InstanceHeartbeat("b", claims=(GROUP,)), handing)
     assert view.reason_to_take_over(GROUP) == ""
     hear(view, active("b"), handing, waiting("c"))
     assert view.reason_to_take_over(GROUP) == ""
 
 
-def test_beats_between_the_regular_ones_are_no_time() -> None:
+def test_heartbeats_between_the_regular_ones_are_no_time() -> None:
     """Found by a rolling restart of three: whoever had much to say within a moment took the others for dead."""
     view = started("b")
     hear(view, active("a"))
-    for _ in range(2 * BEATS_MISSED):
-        hear(view, Beat("b", stands_by=(GROUP,), between=True))
+    for _ in range(2 * HEARTBEATS_MISSED):
+        hear(view, InstanceHeartbeat("b", standby_for=(GROUP,), between=True))
     assert view.reason_to_take_over(GROUP) == ""
 
 
-def test_an_old_beat_of_ours_was_another_process() -> None:
+def test_an_old_heartbeat_of_bellwethers_was_another_process() -> None:
     view = started("a", active("a"))
     assert view.holder(GROUP) is None
     hear(view, waiting("a"), waiting("a"))
     assert view.reason_to_take_over(GROUP)
 
 
-def test_a_beat_left_over_from_long_ago_gets_time_to_prove_itself() -> None:
+def test_a_heartbeat_left_over_from_long_ago_gets_time_to_prove_itself() -> None:
     view = started("b", active("a"))
     hear(view, waiting("b"), waiting("b"))
     assert view.reason_to_take_over(GROUP) == ""
@@ -135,7 +135,7 @@ def test_a_beat_left_over_from_long_ago_gets_time_to_prove_itself() -> None:
     assert view.reason_to_take_over(GROUP)
 
 
-def test_a_sidecar_that_stopped_in_good_order_is_forgotten_at_once() -> None:
+def test_an_instance_that_stopped_in_good_order_is_forgotten_at_once() -> None:
     view = started("b", active("a"))
     view.gone("a")
     hear(view, waiting("b"), waiting("b"))
@@ -145,7 +145,7 @@ def test_a_sidecar_that_stopped_in_good_order_is_forgotten_at_once() -> None:
 
 def test_a_leader_waits_to_be_fenced_before_it_yields() -> None:
     view = started("a")
-    hear(view, Beat("a", leads=(GROUP,)), active("b"))
+    hear(view, InstanceHeartbeat("a", leads=(GROUP,)), active("b"))
     assert view.must_yield(GROUP, leading=True) == ""
     assert view.must_yield(GROUP, leading=False) == "b"
 
@@ -153,35 +153,37 @@ def test_a_leader_waits_to_be_fenced_before_it_yields() -> None:
 def test_of_two_claims_the_first_id_stays_unless_it_was_fenced() -> None:
     first, second = started("a"), started("b")
     for view in (first, second):
-        hear(view, Beat("a", claims=(GROUP,)), Beat("b", claims=(GROUP,)))
+        hear(view, InstanceHeartbeat("a", claims=(GROUP,)), InstanceHeartbeat("b", claims=(GROUP,)))
     assert first.must_yield(GROUP, leading=False) == ""
     assert second.must_yield(GROUP, leading=False) == "a"
     assert first.must_yield(GROUP, leading=False, fenced=True) == "b"
 
 
-def test_beats_of_the_dead_are_withdrawn_in_the_end() -> None:
+def test_heartbeats_of_the_dead_are_withdrawn_in_the_end() -> None:
     view = started("b", active("a"))
-    for _ in range(BEATS_TO_FORGET - 1):
+    for _ in range(HEARTBEATS_TO_FORGET - 1):
         hear(view, active("b"))
     assert view.forgotten() == []
     hear(view, active("b"))
     assert view.forgotten() == ["a"]
 
 
-def test_with_any_loss_of_sidecars_exactly_one_ends_up_leading() -> None:
+def test_with_any_loss_of_instances_exactly_one_ends_up_leading() -> None:
     """Random crashes and starts; then calm: one leader, and nobody else claims."""
     for seed in range(200):
         rng = random.Random(seed)
-        views: dict[str, Sidecars] = {}
+        views: dict[str, Instances] = {}
         holds: set[str] = set()
-        log: list[Beat] = []
+        log: list[InstanceHeartbeat] = []
 
-        def tick(views: dict[str, Sidecars] = views, holds: set[str] = holds, log: list[Beat] = log) -> None:
+        def tick(
+            views: dict[str, Instances] = views, holds: set[str] = holds, log: list[InstanceHeartbeat] = log
+        ) -> None:
             for name in sorted(views):
-                beat = active(name) if name in holds else waiting(name)
-                log.append(beat)
+                heartbeat = active(name) if name in holds else waiting(name)
+                log.append(heartbeat)
                 for view in views.values():
-                    view.heard(beat)
+                    view.heard(heartbeat)
             for name, view in views.items():
                 if name in holds and len(holds & views.keys()) > 1:
                     continue

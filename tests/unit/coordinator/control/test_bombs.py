@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import Producer
 
-from bellwether_kafka.coordinator.control.records import Beat, encode
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, encode
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
@@ -66,7 +66,7 @@ def write(brokers: EmbeddedCluster, topic: str, codecs: Sequence[str]) -> None:
         producer.produce(topic, key=b"pause/orders", value=bytes(UNPACKED_BYTES))
         assert producer.flush(60) == 0
     producer = Producer({"bootstrap.servers": brokers.bootstrap})
-    key, value = encode(Beat("pod-1"))
+    key, value = encode(InstanceHeartbeat("pod-1"))
     producer.produce(topic, key=key, value=value)
     assert producer.flush(60) == 0
 
@@ -83,12 +83,12 @@ def read(brokers: EmbeddedCluster, topic: str, how: str) -> tuple[list[str], int
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    keys, said, kilobytes = json.loads(done.stdout.splitlines()[-1])
-    return keys, said, kilobytes
+    keys, message, kilobytes = json.loads(done.stdout.splitlines()[-1])
+    return keys, message, kilobytes
 
 
 @pytest.mark.parametrize("how", [COMMAND, PROCESS], ids=["a command", "a process"])
 def test_a_bomb_of_any_codec_is_one_sentence_and_what_comes_later_is_read(brokers: EmbeddedCluster, how: str) -> None:
-    keys, said, kilobytes = read(brokers, "bombs", how)
-    assert (keys, said) == (["beat/pod-1"], len(CODECS))
+    keys, message, kilobytes = read(brokers, "bombs", how)
+    assert (keys, message) == (["beat/pod-1"], len(CODECS))
     assert kilobytes < read(brokers, "harmless", how)[2] + MORE_KB_MAX

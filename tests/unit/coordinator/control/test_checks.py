@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.control.checks import HEARD_MS, objection, policy_of
 from bellwether_kafka.coordinator.control.records import (
-    Beat,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     PlacementKind,
@@ -15,18 +15,20 @@ from bellwether_kafka.coordinator.control.records import (
 )
 
 NOW_MS = 1_000_000
-LEADER = Beat(
+LEADER = InstanceHeartbeat(
     "a", leads=("orders", "wordcount"), policies={"orders": "kafka", "wordcount": "kafka"}, orders_for=("orders",)
 )
 
 
-def topic(*beats: Beat, age_ms: int = 0) -> dict[str, Record]:
+def topic(*heartbeats: InstanceHeartbeat, age_ms: int = 0) -> dict[str, Record]:
     found: dict[str, Record] = {}
-    for beat in beats:
-        key, value = encode(beat)
+    for heartbeat in heartbeats:
+        key, value = encode(heartbeat)
         fresh = decode(key, value)
-        assert isinstance(fresh, Beat)
-        found[beat.key] = Beat(**{f: getattr(fresh, f) for f in Beat.__slots__} | {"at_ms": NOW_MS - age_ms})
+        assert isinstance(fresh, InstanceHeartbeat)
+        found[heartbeat.key] = InstanceHeartbeat(
+            **{f: getattr(fresh, f) for f in InstanceHeartbeat.__slots__} | {"at_ms": NOW_MS - age_ms}
+        )
     return found
 
 
@@ -47,28 +49,28 @@ def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind
 
 
 def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:
-    said = objection(order(OrderKind.LEAVE, "ordres"), topic(LEADER), NOW_MS)
-    assert said.endswith("groups with an instance of Bellwether: orders, wordcount.")
+    message = objection(order(OrderKind.LEAVE, "ordres"), topic(LEADER), NOW_MS)
+    assert message.endswith("groups with an instance of Bellwether: orders, wordcount.")
 
 
 def test_placement_needs_a_leader_whose_policy_carries_it_out() -> None:
     assert objection(evacuation("orders"), topic(LEADER), NOW_MS) == ""
-    said = objection(evacuation("wordcount"), topic(LEADER), NOW_MS)
-    assert said == (
+    message = objection(evacuation("wordcount"), topic(LEADER), NOW_MS)
+    assert message == (
         "'wordcount' is planned by the policy kafka, which ignores pins, bans and evacuations; set policy = "
         '"streams-ha".'
     )
-    assert "does not lead" in objection(evacuation("orders"), topic(Beat("a", claims=("orders",))), NOW_MS)
+    assert "does not lead" in objection(evacuation("orders"), topic(InstanceHeartbeat("a", claims=("orders",))), NOW_MS)
 
 
 def test_a_version_that_says_nothing_of_policies_is_believed_to_carry_out_orders() -> None:
-    assert objection(evacuation("wordcount"), topic(Beat("a", leads=("wordcount",))), NOW_MS) == ""
-    assert policy_of(topic(Beat("a", leads=("wordcount",))), "wordcount", NOW_MS) is None
+    assert objection(evacuation("wordcount"), topic(InstanceHeartbeat("a", leads=("wordcount",))), NOW_MS) == ""
+    assert policy_of(topic(InstanceHeartbeat("a", leads=("wordcount",))), "wordcount", NOW_MS) is None
     assert policy_of(topic(LEADER), "wordcount", NOW_MS) == "kafka"
 
 
-def test_a_drain_needs_somebody_to_hand_over_to() -> None:
-    standby = Beat("b", stands_by=("orders", "wordcount"))
+def test_a_drain_needs_a_standby_to_hand_over_to() -> None:
+    standby = InstanceHeartbeat("b", standby_for=("orders", "wordcount"))
     assert objection(order(OrderKind.DRAIN, "*"), topic(LEADER, standby), NOW_MS) == ""
     assert objection(order(OrderKind.DRAIN, "a"), topic(LEADER, standby), NOW_MS) == ""
     alone = objection(order(OrderKind.DRAIN, "*"), topic(LEADER), NOW_MS)

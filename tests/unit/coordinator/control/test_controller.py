@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
 from bellwether_kafka.coordinator.control.records import (
-    Beat,
     ControlSettings,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     PlacementKind,
@@ -32,7 +32,7 @@ from bellwether_kafka.coordinator.control.topic import (
 )
 from bellwether_kafka.coordinator.membership.commands import Fatal
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersStand
+from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersInForce
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -42,7 +42,7 @@ from tests.unit.coordinator.membership.playbook import Play
 pytestmark = pytest.mark.embedded
 
 LIMIT_S = 30.0
-BEAT_S = 0.5  # three silent beats must not pass on a busy machine
+HEARTBEAT_S = 0.5  # three silent beats must not pass on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ class Group:
         self.rules = rules
         self.ordered.append(order)
 
-    def begin_round(self, order: str) -> None:
+    def begin_rebalance(self, order: str) -> None:
         self.ordered.append(order)
 
     def lead(self) -> None:
@@ -115,14 +115,14 @@ class Group:
         play = Play(instance_id="bellwether").deciding().planned().synced()
         self.machine = play.machine
 
-    def stands(self) -> OrdersStand | None:
-        return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)
+    def orders(self) -> OrdersInForce | None:
+        return next((event for event in reversed(self.posted) if isinstance(event, OrdersInForce)), None)
 
     def turn(self) -> str:
-        return next((e.reason for e in reversed(self.posted) if isinstance(e, ActiveRoleChanged) and e.ours), "")
+        return next((e.reason for e in reversed(self.posted) if isinstance(e, ActiveRoleChanged) and e.active), "")
 
 
-class Sidecar:
+class Instance:
     """A controller with one group."""
 
     def __init__(self, brokers: EmbeddedCluster, topic: str, name: str, *, standby: bool = True) -> None:
@@ -134,7 +134,7 @@ class Sidecar:
             settings,
             {"orders": self.group},
             on_control=(self.reports.append,),
-            beat_s=BEAT_S,
+            heartbeat_s=HEARTBEAT_S,
         )
         self._running = asyncio.create_task(self.controller.run())
 
@@ -148,7 +148,7 @@ class Sidecar:
         await self.controller.close()
 
 
-def story(work: Coroutine[Any, Any, None]) -> None:
+def scenario(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
@@ -164,14 +164,14 @@ def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
         control.start(lambda key, record: heard.append((key, record)), caught_up.set)
         await asyncio.wait_for(caught_up.wait(), LIMIT_S)
         assert [key for key, _ in heard] == ["leave/orders"]
-        control.write(Beat("pod-1"))
+        control.write(InstanceHeartbeat("pod-1"))
         control.withdraw("leave/orders")
         await until(lambda: len(heard) == 3)
-        assert heard[1:] == [("beat/pod-1", Beat("pod-1")), ("leave/orders", None)]
+        assert heard[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
         await control.close()
-        assert read_now(brokers, topic) == {"beat/pod-1": Beat("pod-1")}
+        assert read_now(brokers, topic) == {"beat/pod-1": InstanceHeartbeat("pod-1")}
 
-    story(run())
+    scenario(run())
 
 
 def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
@@ -182,88 +182,90 @@ def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
         old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
         write_now(kafka(brokers), topic, *encode(old))
         heard: list[Stopped] = []
-        sidecar = Sidecar(brokers, topic, "a", standby=False)
-        sidecar.controller._on_stopped = heard.append
-        await until(sidecar.controller._caught_up.is_set)
+        instance = Instance(brokers, topic, "a", standby=False)
+        instance.controller._on_stopped = heard.append
+        await until(instance.controller._caught_up.is_set)
         new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
         for record in (old, replace(new, target="another"), new):
             write_now(kafka(brokers), topic, *encode(record))
         await until(lambda: bool(heard))
         assert heard == [new]
         await until(lambda: new.key not in read_now(brokers, topic))
-        await sidecar.close()
+        await instance.close()
 
-    story(run())
+    scenario(run())
 
 
-def test_orders_reach_a_sidecar_that_comes_later_and_end_when_they_expire(brokers: EmbeddedCluster, topic: str) -> None:
+def test_orders_reach_an_instance_that_comes_later_and_end_when_they_expire(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
     async def run() -> None:
         write_now(kafka(brokers), topic, *encode(order(OrderKind.PAUSE, seconds=600)))
         write_now(kafka(brokers), topic, *encode(order(OrderKind.LEAVE, seconds=3)))
-        sidecar = Sidecar(brokers, topic, "a", standby=False)
-        await until(lambda: sidecar.group.stands() is not None)
-        stands = sidecar.group.stands()
-        assert stands is not None
-        assert "eve has ordered pause" in stands.pause
-        await until(lambda: [o.kind for o in sidecar.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
-        await until(lambda: (last := sidecar.group.stands()) is not None and not last.leave and bool(last.pause))
-        await sidecar.close()
+        instance = Instance(brokers, topic, "a", standby=False)
+        await until(lambda: instance.group.orders() is not None)
+        orders = instance.group.orders()
+        assert orders is not None
+        assert "eve has ordered pause" in orders.pause
+        await until(lambda: [o.kind for o in instance.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
+        await until(lambda: (last := instance.group.orders()) is not None and not last.leave and bool(last.pause))
+        await instance.close()
 
-    story(run())
+    scenario(run())
 
 
-def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers: EmbeddedCluster, topic: str) -> None:
+def test_of_two_instances_one_is_asked_to_lead_and_when_it_dies_the_other(brokers: EmbeddedCluster, topic: str) -> None:
     async def run() -> None:
-        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * BEAT_S)
+        await asyncio.sleep(5 * HEARTBEAT_S)
         # With such quick beats both may claim at once; then the second has made way by now.
         assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
         assert second.reports[-1].living == 1
         await first.die()
-        await until(lambda: second.group.turn() == "the beat of a has stopped")
+        await until(lambda: second.group.turn() == "the heartbeat of a has stopped")
         await until(lambda: second.reports[-1].living == 0)
         await second.close()
         assert not [key for key in read_now(brokers, topic) if key == "beat/b"]
 
-    story(run())
+    scenario(run())
 
 
-def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: EmbeddedCluster, topic: str) -> None:
+def test_an_instance_that_stops_in_good_order_is_followed_at_once(brokers: EmbeddedCluster, topic: str) -> None:
     async def run() -> None:
-        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * BEAT_S)
+        await asyncio.sleep(5 * HEARTBEAT_S)
         await first.controller.hand_all_over()
         await first.close()
         await until(lambda: second.group.turn() == "no instance of Bellwether leads it")
         await second.close()
 
-    story(run())
+    scenario(run())
 
 
-def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
+def test_a_group_that_one_instance_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
     async def run() -> None:
-        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * BEAT_S)
+        await asyncio.sleep(5 * HEARTBEAT_S)
         first.group.fatal = Fatal("an error of ours ended it", 1)
         await until(lambda: second.group.membership.has_active_role)
-        await asyncio.sleep(5 * BEAT_S)
+        await asyncio.sleep(5 * HEARTBEAT_S)
         assert second.group.membership.has_active_role, "the first, which lives on, does not want it back"
         await first.close()
         await second.close()
 
-    story(run())
+    scenario(run())
 
 
 def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
     async def run() -> None:
-        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * BEAT_S)
+        await asyncio.sleep(5 * HEARTBEAT_S)
         assert not await first.controller.relieve("orders", "a bug"), "it does not lead"
         first.group.lead()
         relieved = asyncio.create_task(first.controller.relieve("orders", "a bug"))
@@ -276,28 +278,28 @@ def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
         assert not await first.controller.relieve("orders", "a bug"), "nobody is left"
         await first.close()
 
-    story(run())
+    scenario(run())
 
 
-def test_without_the_topic_silence_grows_and_what_was_read_still_stands(topic: str) -> None:
+def test_without_the_topic_silence_grows_and_what_was_read_is_still_in_force(topic: str) -> None:
     async def run() -> None:
         with EmbeddedCluster(brokers=1) as mortal:
             mortal.create_topic(topic, 1)
             write_now(kafka(mortal), topic, *encode(order(OrderKind.PAUSE)))
-            sidecar = Sidecar(mortal, topic, "a", standby=False)
-            await until(lambda: sidecar.group.stands() is not None)
-            await until(lambda: sidecar.reports[-1].silence_s < 5 * BEAT_S)
+            instance = Instance(mortal, topic, "a", standby=False)
+            await until(lambda: instance.group.orders() is not None)
+            await until(lambda: instance.reports[-1].silence_s < 5 * HEARTBEAT_S)
             mortal.set_broker_down(1)
-            await until(lambda: sidecar.reports[-1].silence_s > 10 * BEAT_S)
-            stands = sidecar.group.stands()
-            assert stands is not None
-            assert stands.pause
-            await sidecar.close()
+            await until(lambda: instance.reports[-1].silence_s > 10 * HEARTBEAT_S)
+            orders = instance.group.orders()
+            assert orders is not None
+            assert orders.pause
+            await instance.close()
 
-    story(run())
+    scenario(run())
 
 
-def test_orders_sidecars_and_silence_are_metrics() -> None:
+def test_orders_instances_and_silence_are_metrics() -> None:
     registry = CollectorRegistry()
     metrics = ControlMetrics(registry)
     labels = {"group": "orders", "kind": "leave"}
@@ -305,7 +307,7 @@ def test_orders_sidecars_and_silence_are_metrics() -> None:
     metrics.on_control(ControlReport((order(), *pins), 2, 0.5))
     assert registry.get_sample_value("bellwether_orders", {"group": "orders", "kind": "pin"}) == 2
     assert registry.get_sample_value("bellwether_orders", labels) == 1
-    assert registry.get_sample_value("bellwether_sidecars") == 3
+    assert registry.get_sample_value("bellwether_instances") == 3
     assert registry.get_sample_value("bellwether_control_topic_silence_seconds") == 0.5
     metrics.on_control(ControlReport((), 0, 9.0))
     assert registry.get_sample_value("bellwether_orders", labels) is None, "an order that stands no more is not shown"

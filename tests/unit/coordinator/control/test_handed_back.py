@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.control.controller import Controller, Orders
+from bellwether_kafka.coordinator.control.controller import Controller, OrderSource
 from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBack, renewed
 from bellwether_kafka.coordinator.control.local import HandBackFile, LocalOrders, state_folder
@@ -159,10 +159,12 @@ class Topic:
 class Process:
     """A controller with one group, on a clock that only the test moves."""
 
-    def __init__(self, topic: Orders, group: Group, at_ms: int = NOW_MS) -> None:
+    def __init__(self, topic: OrderSource, group: Group, at_ms: int = NOW_MS) -> None:
         self.group = group
         settings = ControlSettings(topic.topic, "pod-1")
-        self.controller = Controller(topic, settings, {"orders": group}, beat_s=0.01, wall_clock=lambda: at_ms / 1000)
+        self.controller = Controller(
+            topic, settings, {"orders": group}, heartbeat_s=0.01, wall_clock=lambda: at_ms / 1000
+        )
 
     async def start(self) -> "Process":
         self.running = asyncio.create_task(self.controller.run())
@@ -186,9 +188,9 @@ def leading() -> Group:
     return found
 
 
-def run(story: Awaitable[None]) -> None:
+def run(scenario: Awaitable[None]) -> None:
     async def whole() -> None:
-        await story
+        await scenario
 
     asyncio.run(whole())
 
@@ -198,7 +200,7 @@ def remembered(of: Group) -> list[HandBackRemembered]:
 
 
 def test_a_restarted_process_remembers_what_the_topic_has() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         topic = Topic()
         process = await Process(topic, first := leading()).start()
         topic.read()
@@ -212,11 +214,11 @@ def test_a_restarted_process_remembers_what_the_topic_has() -> None:
         assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
         await second.stop()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         topic = Topic(KEPT)
         process = await Process(topic, found := leading()).start()
         process.controller.hand_back("orders", waits=False)
@@ -228,11 +230,11 @@ def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory
         assert found.membership.state is State.LEAVING
         await process.stop()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         topic = Topic(KEPT)
         process = await Process(topic, group()).start()
         topic.read()
@@ -241,11 +243,11 @@ def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
         assert topic.kept == replace(KEPT, waits=False)
         await process.stop()
 
-    run(story())
+    run(scenario())
 
 
 def test_another_topology_does_not_wait_and_is_limited() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         topic = Topic(KEPT)
         process = await Process(topic, found := group("another"), NOW_MS + 5_000).start()
         topic.read()
@@ -253,11 +255,11 @@ def test_another_topology_does_not_wait_and_is_limited() -> None:
         assert remembered(found) == [HandBackRemembered(5.0, KEPT.reason, waits=False)]
         await process.stop()
 
-    run(story())
+    run(scenario())
 
 
 def test_without_a_topic_the_file_remembers(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         process = await Process(LocalOrders(BROKERS, tmp_path), first := leading()).start()
         first.post(StepAsideWanted("task 1_0 does not run"))
         process.controller.hand_back("orders", waits=True)
@@ -267,4 +269,4 @@ def test_without_a_topic_the_file_remembers(tmp_path: Path) -> None:
         assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
         await second.stop()
 
-    run(story())
+    run(scenario())

@@ -11,10 +11,10 @@ import pytest
 
 from bellwether_kafka.coordinator.control import local
 from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.local import LocalDesk, LocalOrders, LocalProcess, local_processes
+from bellwether_kafka.coordinator.control.local import LocalChannel, LocalOrders, LocalProcess, local_processes
 from bellwether_kafka.coordinator.control.records import (
-    Beat,
     ControlSettings,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     PlacementKind,
@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.control.records import (
     encode,
 )
 from bellwether_kafka.coordinator.control.topic import ControlTopicError
-from bellwether_kafka.coordinator.membership.events import OrdersStand
+from bellwether_kafka.coordinator.membership.events import OrdersInForce
 from tests.unit.coordinator.control.test_controller import Group
 
 LIMIT_S = 30.0
@@ -44,7 +44,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @asynccontextmanager
 async def running(group: Group, bootstrap: str = BOOTSTRAP) -> AsyncIterator[None]:
     """A process that leads `orders` without a control topic."""
-    controller = Controller(LocalOrders(bootstrap), ControlSettings("", "pod-1"), {"orders": group}, beat_s=0.05)
+    controller = Controller(LocalOrders(bootstrap), ControlSettings("", "pod-1"), {"orders": group}, heartbeat_s=0.05)
     task = asyncio.create_task(controller.run())
     try:
         yield
@@ -57,7 +57,7 @@ async def found(bootstrap: str = BOOTSTRAP) -> list[LocalProcess]:
     return await asyncio.to_thread(local_processes, bootstrap)
 
 
-async def all_said(reader: asyncio.StreamReader) -> bytes:
+async def all_answers(reader: asyncio.StreamReader) -> bytes:
     """Until the other end hangs up, with or without having read what it was sent."""
     try:
         return await asyncio.wait_for(reader.read(), LIMIT_S)
@@ -65,13 +65,13 @@ async def all_said(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def desk() -> LocalDesk:
+async def channel() -> LocalChannel:
     """To the process, once it can be asked and says what it looks after."""
     async with asyncio.timeout(LIMIT_S):
-        while not (processes := [one for one in await found() if one.looks_after("orders")]):  # noqa: ASYNC110 - as above
+        while not (processes := [one for one in await found() if one.serves("orders")]):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
     assert len(processes) == 1
-    return LocalDesk(processes)
+    return LocalChannel(processes)
 
 
 def leading() -> Group:
@@ -80,19 +80,19 @@ def leading() -> Group:
     return group
 
 
-def test_an_order_reaches_the_process_stands_there_and_can_be_withdrawn() -> None:
+def test_an_order_reaches_the_process_is_in_force_there_and_can_be_withdrawn() -> None:
     async def run() -> None:
         group = leading()
         async with running(group):
-            to = await desk()
+            to = await channel()
             key, value = encode(given := order())
             await asyncio.to_thread(to.write, key, value)
-            await until(lambda: group.stands() is not None)
-            assert group.stands() == OrdersStand(given.sentence, "")
+            await until(lambda: group.orders() is not None)
+            assert group.orders() == OrdersInForce(given.sentence, "")
             records = await asyncio.to_thread(to.read)
             assert records[given.key] == given
             await asyncio.to_thread(to.write, key, None)
-            await until(lambda: group.stands() == OrdersStand("", ""))
+            await until(lambda: group.orders() == OrdersInForce("", ""))
 
     asyncio.run(run())
 
@@ -101,7 +101,7 @@ def test_what_is_carried_out_once_is_gone_then() -> None:
     async def run() -> None:
         group = leading()
         async with running(group):
-            to = await desk()
+            to = await channel()
             await asyncio.to_thread(to.write, *encode(again := order(OrderKind.REBALANCE)))
             await until(lambda: group.ordered == [again.sentence])
             assert again.key not in await asyncio.to_thread(to.read)
@@ -109,12 +109,16 @@ def test_what_is_carried_out_once_is_gone_then() -> None:
     asyncio.run(run())
 
 
-def test_the_beat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
+def test_the_heartbeat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
     async def run() -> None:
         async with running(leading()):
-            (beat,) = (await asyncio.to_thread((await desk()).read)).values()
-            assert isinstance(beat, Beat)
-            assert (beat.sidecar, beat.leads, beat.policies) == ("pod-1", ("orders",), {"orders": "rack-first"})
+            (heartbeat,) = (await asyncio.to_thread((await channel()).read)).values()
+            assert isinstance(heartbeat, InstanceHeartbeat)
+            assert (heartbeat.instance, heartbeat.leads, heartbeat.policies) == (
+                "pod-1",
+                ("orders",),
+                {"orders": "rack-first"},
+            )
 
     asyncio.run(run())
 
@@ -127,7 +131,7 @@ def test_the_beat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
 def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Record) -> None:
     async def run() -> None:
         async with running(leading()):
-            to = await desk()
+            to = await channel()
             with pytest.raises(ControlTopicError, match="only leave, release, pause and rebalance"):
                 await asyncio.to_thread(to.write, *encode(refused))
             assert refused.key not in await asyncio.to_thread(to.read)
@@ -138,17 +142,17 @@ def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Rec
 def test_a_process_on_another_cluster_is_not_found_and_one_broker_in_common_is_enough() -> None:
     async def run() -> None:
         async with running(leading()):
-            await desk()
+            await channel()
             assert await found("elsewhere.test:9092") == []
             assert len(await found("local-3.test:9092, LOCAL-2.test:9092")) == 1
 
     asyncio.run(run())
 
 
-def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_said_to_be_gone() -> None:
+def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_reported_to_be_gone() -> None:
     async def run() -> None:
         async with running(leading()):
-            to = await desk()
+            to = await channel()
         assert await found() == []
         with pytest.raises(ControlTopicError, match="does not answer; see whether it runs"):
             await asyncio.to_thread(to.read)
@@ -159,11 +163,11 @@ def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_sa
 def test_another_user_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with running(leading()):
-            (name,) = (await desk())._names
+            (name,) = (await channel())._names
             monkeypatch.setattr(local, "is_same_user", lambda _: False)
             reader, writer = await asyncio.open_unix_connection(f"\0{name}")
             writer.write(b"{}\n")
-            assert await all_said(reader) == b""
+            assert await all_answers(reader) == b""
             writer.close()
             assert await found() == [], "nor is one that another user has made asked anything"
 
@@ -186,14 +190,14 @@ def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> None:
     async def run() -> None:
         group = leading()
         async with running(group):
-            to = await desk()
+            to = await channel()
             reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
             writer.write(line + b"\n")
             answer = json.loads(await asyncio.wait_for(reader.readline(), LIMIT_S))
             writer.close()
             assert answer["error"]
             assert list(await asyncio.to_thread(to.read)) == ["beat/pod-1"]
-            assert group.stands() is None
+            assert group.orders() is None
 
     asyncio.run(run())
 
@@ -201,10 +205,10 @@ def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> None:
 def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:
     async def run() -> None:
         async with running(leading()):
-            to = await desk()
+            to = await channel()
             reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
             writer.write(b"x" * 3 * local.REQUEST_BYTES_MAX)
-            assert await all_said(reader) == b""
+            assert await all_answers(reader) == b""
             writer.close()
             assert await asyncio.to_thread(to.read)
 

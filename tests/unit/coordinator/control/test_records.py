@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control.fields import MS_MAX
 from bellwether_kafka.coordinator.control.records import (
     Absence,
-    Beat,
+    InstanceHeartbeat,
     Order,
     OrderKind,
     OrderState,
@@ -25,13 +25,13 @@ from bellwether_kafka.coordinator.control.records import (
 )
 
 ORDER = Order(OrderKind.LEAVE, "orders/of/today", "eve@desk", 1_000, 5_000, "offset reset")
-BEAT = Beat("pod-1", leads=("a",), claims=("b",), stands_by=("c",), hands_over=("a",), at_ms=7)
+HEARTBEAT = InstanceHeartbeat("pod-1", leads=("a",), claims=("b",), standby_for=("c",), hands_over=("a",), at_ms=7)
 
 PIN = PlacementOrder(PlacementKind.PIN, "orders", "clicks-3", "member:a", "eve@desk", 1_000, 5_000)
 EVACUATION = PlacementOrder(PlacementKind.EVACUATE, "orders", "*", "rack:az1", "eve@desk", 1_000, 5_000, "new disks")
 
 
-@pytest.mark.parametrize("record", [ORDER, BEAT, PIN, EVACUATION])
+@pytest.mark.parametrize("record", [ORDER, HEARTBEAT, PIN, EVACUATION])
 def test_what_is_written_is_read(record: Record) -> None:
     assert decode(*encode(record)) == record
 
@@ -99,16 +99,16 @@ def test_a_newer_bellwethers_records_are_left_alone(value: bytes) -> None:
     assert decode(b"any", value) is None
 
 
-def test_an_order_stands_until_it_expires_or_is_withdrawn() -> None:
+def test_an_order_is_in_force_until_it_expires_or_is_withdrawn() -> None:
     book = OrderState()
     book.apply(ORDER.key, ORDER)
-    assert book.standing(OrderKind.LEAVE, ORDER.target, 4_999) == ORDER
-    assert book.standing(OrderKind.LEAVE, ORDER.target, 5_000) is None
-    assert book.standing(OrderKind.PAUSE, ORDER.target, 4_999) is None
-    assert list(book.all_standing(4_999)) == [ORDER]
+    assert book.in_force(OrderKind.LEAVE, ORDER.target, 4_999) == ORDER
+    assert book.in_force(OrderKind.LEAVE, ORDER.target, 5_000) is None
+    assert book.in_force(OrderKind.PAUSE, ORDER.target, 4_999) is None
+    assert list(book.all_in_force(4_999)) == [ORDER]
     book.apply(ORDER.key, None)
-    assert book.standing(OrderKind.LEAVE, ORDER.target, 4_999) is None
-    assert list(book.all_standing(0)) == []
+    assert book.in_force(OrderKind.LEAVE, ORDER.target, 4_999) is None
+    assert list(book.all_in_force(0)) == []
 
 
 def test_a_sentence_says_who_and_why() -> None:
@@ -130,10 +130,10 @@ def test_placement_orders_are_rules_of_their_group_until_they_expire() -> None:
 def test_an_evacuation_says_what_ends_it_and_an_older_one_ends_when_it_expires() -> None:
     tied = replace(EVACUATION, where="member:a", until=Until.BACK)
     assert decode(*encode(tied)) == tied
-    for said in ({}, {"until": "doomsday"}):
+    for message in ({}, {"until": "doomsday"}):
         key, value = encode(tied)
         fields = {name: field for name, field in json.loads(value).items() if name != "until"}
-        assert decode(key, json.dumps({**fields, **said}).encode()) == replace(tied, until=Until.EXPIRY)
+        assert decode(key, json.dumps({**fields, **message}).encode()) == replace(tied, until=Until.EXPIRY)
 
 
 def test_an_absence_belongs_to_one_order_and_is_left_over_when_that_is_gone() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN, Controller
 from bellwether_kafka.coordinator.control.records import NO_END_MS, ControlSettings, Order, OrderKind, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from bellwether_kafka.coordinator.membership.events import OrdersStand
+from bellwether_kafka.coordinator.membership.events import OrdersInForce
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from tests.unit.coordinator.control.test_controller import Group
 from tests.unit.coordinator.membership.playbook import Play, seen
@@ -46,8 +46,8 @@ class Released:
 
     def __init__(self, *, standby: bool = False, order: Order = RELEASE) -> None:
         self.group, self.topic, self.now_ms = Group(standby=standby), Kept({order.key: order}), ORDERED_MS
-        self.story = Play(instance_id="bellwether", adopt="when-empty", subscribes=False).found().described("Empty")
-        self.group.machine = self.story.machine
+        self.scenario = Play(instance_id="bellwether", adopt="when-empty", subscribes=False).found().described("Empty")
+        self.group.machine = self.scenario.machine
         settings = ControlSettings("control", "a", standby)
         groups = {"orders": self.group}
         self.controller = Controller(self.topic, settings, groups, wall_clock=lambda: self.now_ms / 1000)
@@ -65,24 +65,24 @@ class Released:
         return self
 
     def members_join(self) -> "Released":
-        self.story.machine._core.sighting.heard(others=True)
+        self.scenario.machine._core.sighting.heard(others=True)
         return self
 
     def members_leave(self) -> "Released":
-        self.story.machine._core.sighting.heard(others=False)
+        self.scenario.machine._core.sighting.heard(others=False)
         return self
 
     @property
     def in_force(self) -> bool:
-        stands = self.group.stands()
-        assert stands is not None
-        assert bool(stands.release) == (RELEASE.key in self.topic.records), "the group and the topic agree"
-        return bool(stands.release)
+        orders = self.group.orders()
+        assert orders is not None
+        assert bool(orders.release) == (RELEASE.key in self.topic.records), "the group and the topic agree"
+        return bool(orders.release)
 
 
 def test_the_order_reaches_the_group_and_has_no_end_while_no_member_is_there() -> None:
     released = Released()
-    assert released.group.stands() == OrdersStand("", "", RELEASE.sentence)
+    assert released.group.orders() == OrdersInForce("", "", RELEASE.sentence)
     assert released.later(DAY_MS).later(300 * DAY_MS).in_force
     assert released.group.membership.role.reason is NotLeading.ORDERED_OUT
 
@@ -90,7 +90,7 @@ def test_the_order_reaches_the_group_and_has_no_end_while_no_member_is_there() -
 def test_members_that_join_end_it_for_good() -> None:
     released = Released().later(RELEASE_MS_MIN).members_join().later(0)
     assert not released.in_force
-    assert released.group.stands() == OrdersStand("", "")
+    assert released.group.orders() == OrdersInForce("", "")
     assert not released.members_leave().later(DAY_MS).in_force
 
 
@@ -126,7 +126,7 @@ def test_other_orders_do_not_end_when_members_join(kind: OrderKind) -> None:
 
 def test_a_member_that_is_described_is_seen() -> None:
     """What `members_join` stands for."""
-    story = Play(adopt="when-empty").tell(OrdersStand("", "", RELEASE.sentence)).found().described("Empty")
-    story.run(10)
-    story.described("Stable", seen("a"))
-    assert story.machine.has_members
+    scenario = Play(adopt="when-empty").send(OrdersInForce("", "", RELEASE.sentence)).found().described("Empty")
+    scenario.run(10)
+    scenario.described("Stable", seen("a"))
+    assert scenario.machine.has_members

@@ -144,7 +144,7 @@ def test_versions_in_the_package_follow_the_rules() -> None:
         ({"entries": {"name": "entries", "type": "string"}}, "lag.entries: an array became something else"),
     ],
 )
-def test_changes_that_break_somebody_are_found(fields: dict[str, Any], finding: str) -> None:
+def test_changes_that_break_a_member_are_found(fields: dict[str, Any], finding: str) -> None:
     old = SchemaSet.load().latest("lag")
     assert evolution_findings(old, changed(old, **fields)) == (finding,)
 

@@ -57,17 +57,17 @@ def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_i
         brokers.done.append(("came before", dead))
         return True
 
-    async def story() -> None:
+    async def scenario() -> None:
         watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, comes)
         await watch._turn()
         assert brokers.done == []
         await watch._turn()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert brokers.done == [("came before", ("old",)), ("removed", ["old"])]
 
 
-def test_a_group_that_brokers_do_not_show_is_looked_at_again_soon() -> None:
+def test_a_group_that_brokers_do_not_show_is_refreshed_again_soon() -> None:
     """Without an end to the wait nobody would be removed from it any more."""
     brokers = Brokers(DescribeAnswer(0, membership.Code.COORDINATOR_NOT_AVAILABLE))
     watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, None)
@@ -77,12 +77,12 @@ def test_a_group_that_brokers_do_not_show_is_looked_at_again_soon() -> None:
 def test_without_a_membership_ghosts_are_removed_at_once() -> None:
     brokers = Brokers(seen("Stable", thread("old")), seen("PreparingRebalance", thread("old"), thread("new")))
 
-    async def story() -> None:
+    async def scenario() -> None:
         watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS)
         await watch._turn()
         await watch._turn()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert brokers.done == [("removed", ["old"])]
 
 
@@ -97,7 +97,7 @@ def done_after(in_front: bool, members: tuple[str, ...], static: tuple[str, ...]
         brokers.done.append(("came before", dead))
         return in_front
 
-    async def story() -> None:
+    async def scenario() -> None:
         watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS, comes)
         running = asyncio.create_task(watch.run())
         await asyncio.sleep(0.05)
@@ -106,7 +106,7 @@ def done_after(in_front: bool, members: tuple[str, ...], static: tuple[str, ...]
         await asyncio.sleep(RESTING_INTERVAL_S / 2)
         running.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     return brokers.done
 
 

@@ -37,9 +37,9 @@ def test_plain_consumers_can_be_converted() -> None:
 
 
 def test_who_carries_user_data_is_named() -> None:
-    said = obstacles(conversion(group(member("a"), member("b", b"state"), member("c", b"state"))))
-    assert "b (/10.0.0.1), c (/10.0.0.1)" in said
-    assert "userData" in said
+    message = obstacles(conversion(group(member("a"), member("b", b"state"), member("c", b"state"))))
+    assert "b (/10.0.0.1), c (/10.0.0.1)" in message
+    assert "userData" in message
 
 
 def test_many_are_counted() -> None:
@@ -58,20 +58,20 @@ def test_streams_applications_are_named_as_what_they_are() -> None:
     assert "Streams" in obstacles(conversion(group(member("a", b"x"), protocol="stream")))
 
 
-def test_an_unfinished_round_says_nothing() -> None:
+def test_an_unfinished_rebalance_says_nothing() -> None:
     assert conversion(group(member("a"), state="PreparingRebalance")) is None
     assert conversion(group(error=15)) is None
 
 
-def test_only_changes_are_told() -> None:
-    told: list[tuple[str, bool]] = []
-    watch = ConversionWatch(lambda name, found: told.append((name, found.ready)))
+def test_only_changes_are_reported() -> None:
+    reported: list[tuple[str, bool]] = []
+    watch = ConversionWatch(lambda name, found: reported.append((name, found.ready)))
     for seen in (group(member("a")), group(member("a")), group(state="Dead"), group(member("a", b"x"))):
         watch.on_seen("orders", seen)
-    assert told == [("orders", True), ("orders", False)]
+    assert reported == [("orders", True), ("orders", False)]
 
 
-def test_blocking_puts_user_data_into_our_own_assignment_alone() -> None:
+def test_blocking_puts_user_data_into_bellwethers_own_assignment_alone() -> None:
     assignments = (("me", b"mine"), ("a", b"theirs"))
     blocked = MembershipConfig("orders", online_conversion="block")
     (mine, own), theirs = with_own(assignments, "me", blocked)
@@ -91,9 +91,9 @@ def preparing(*names: str) -> DescribeAnswer:
 
 def test_a_wedge_names_who_came_since_the_group_rested() -> None:
     finder = WedgeFinder()
-    assert finder.look(group(member("a"), member("b")), None, 0.0) is None
-    assert finder.look(preparing("a", "b", "bad"), 1.0, 2.0) is None, "a broker may be starting"
-    wedged = finder.look(preparing("a", "b", "bad"), 1.0, 1.0 + WEDGED_S)
+    assert finder.refresh(group(member("a"), member("b")), None, 0.0) is None
+    assert finder.refresh(preparing("a", "b", "bad"), 1.0, 2.0) is None, "a broker may be starting"
+    wedged = finder.refresh(preparing("a", "b", "bad"), 1.0, 1.0 + WEDGED_S)
     assert wedged is not None
     assert [m.member_id for m in wedged.suspects] == ["bad"]
     assert "KAFKA-20570" in wedged.reason
@@ -103,14 +103,14 @@ def test_a_wedge_names_who_came_since_the_group_rested() -> None:
 
 def test_waiting_for_a_ghost_is_no_wedge() -> None:
     finder = WedgeFinder()
-    finder.look(group(member("a")), None, 0.0)
-    assert finder.look(preparing("a", "b"), None, 100.0) is None
+    finder.refresh(group(member("a")), None, 0.0)
+    assert finder.refresh(preparing("a", "b"), None, 100.0) is None
 
 
 def test_without_a_newcomer_nobody_is_suspected() -> None:
     finder = WedgeFinder()
-    finder.look(group(member("a")), None, 0.0)
-    wedged = finder.look(preparing("a"), 0.0, 10.0)
+    finder.refresh(group(member("a")), None, 0.0)
+    wedged = finder.refresh(preparing("a"), 0.0, 10.0)
     assert wedged is not None
     assert wedged.suspects == ()
     assert "changed its subscription" in wedged.reason
@@ -118,15 +118,15 @@ def test_without_a_newcomer_nobody_is_suspected() -> None:
 
 
 def test_a_group_never_seen_at_rest_has_no_suspects() -> None:
-    wedged = WedgeFinder().look(preparing("a", "bad"), 0.0, 10.0)
+    wedged = WedgeFinder().refresh(preparing("a", "bad"), 0.0, 10.0)
     assert wedged is not None
     assert wedged.suspects == ()
 
 
 def test_suspects_are_evicted_one_at_a_time() -> None:
     finder = WedgeFinder()
-    finder.look(group(member("a")), None, 0.0)
-    wedged = finder.look(preparing("a", "x", "y"), 0.0, 10.0)
+    finder.refresh(group(member("a")), None, 0.0)
+    wedged = finder.refresh(preparing("a", "x", "y"), 0.0, 10.0)
     assert wedged is not None
     first = finder.to_evict(wedged, 10.0)
     assert first is not None

@@ -13,10 +13,10 @@ from tests.unit.coordinator.guard.stage import HOLDER, NAMED, Held, Holding
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01))
-    for name, value in (*looks, ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
+    refreshes = (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_POLL_S", 0.01))
+    for name, value in (*refreshes, ("LEFT_S", 0.05), ("LEFT_POLL_S", 0.005)):
         monkeypatch.setattr(attend, name, value)
-    monkeypatch.setattr(planned_stop, "EMPTYING_LOOK_S", 0.01)
+    monkeypatch.setattr(planned_stop, "EMPTYING_POLL_S", 0.01)
 
 
 @pytest.fixture

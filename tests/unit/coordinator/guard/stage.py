@@ -27,8 +27,8 @@ class Stage:
 
     def __init__(self, options: GuardOptions, brokers: Brokers, process: Process) -> None:
         self.brokers, self.process = brokers, process
-        self.said: list[str] = []
-        self._attendance = Attendance(process, options, brokers, self.said.append)
+        self.message: list[str] = []
+        self._attendance = Attendance(process, options, brokers, self.message.append)
 
     def play(self, script: Callable[["Stage"], Awaitable[None]]) -> list[str]:
         async def both() -> None:
@@ -37,12 +37,12 @@ class Stage:
             await asyncio.wait_for(running, 20)
 
         asyncio.run(both())
-        return self.said
+        return self.message
 
-    async def looked(self, looks: int = 2) -> None:
+    async def refreshed(self, refreshes: int = 2) -> None:
         """Until the group has been looked at this often from now on."""
         before = len(self.brokers.asked)
-        await self.until(lambda: len(self.brokers.asked) >= before + looks)
+        await self.until(lambda: len(self.brokers.asked) >= before + refreshes)
 
     async def until(self, happened: Callable[[], bool]) -> None:
         while not happened():  # noqa: ASYNC110 - brokers that are asked set no event
@@ -56,12 +56,12 @@ def stage(options: GuardOptions = NAMED, *members: DescribedMember, process: Pro
 
 
 async def killed(on: Stage) -> None:
-    await on.looked()
+    await on.refreshed()
     on.process.end()
 
 
 async def stopped(on: Stage) -> None:
-    await on.looked()
+    await on.refreshed()
     on.process.sigterm()
 
 
@@ -71,20 +71,20 @@ async def ordered(on: Stage) -> None:
     await on.until(lambda: bool(orders(on.brokers)))
 
 
-def crash(lock: Holding, looks: int = 4) -> Callable[[Stage], Awaitable[None]]:
+def crash(lock: Holding, refreshes: int = 4) -> Callable[[Stage], Awaitable[None]]:
     """The script in which a Streams process dies, which held its state directory."""
 
     async def crashed(on: Stage) -> None:
-        await on.looked(looks)
+        await on.refreshed(refreshes)
         lock["holder"] = None
         on.process.end()
 
     return crashed
 
 
-def beat(**fields: Any) -> control.Beat:
+def heartbeat(**fields: Any) -> control.InstanceHeartbeat:
     now_ms = int(time.time() * 1000)
-    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)
+    return replace(control.InstanceHeartbeat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)
 
 
 def orders(brokers: Brokers) -> list[tuple[str, bool]]:

@@ -5,7 +5,7 @@ import pytest
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import announcement
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
-from tests.unit.coordinator.guard.stage import NAMED, Stage, beat, killed, stage
+from tests.unit.coordinator.guard.stage import NAMED, Stage, heartbeat, killed, stage
 
 OTHER = plain("b", "app-2")
 
@@ -24,19 +24,19 @@ def removes(on: Stage, key: bytes) -> None:
 def test_the_end_is_stated_to_a_bellwether_that_is_to_lead_and_it_removes_the_members() -> None:
     """With the guard an exactly-once application was never adopted: the leader was gone before Bellwether came."""
     on = stage(NAMED, plain("a"), OTHER)
-    on.brokers.say(beat(leads=(), claims=(GROUP,)))
+    on.brokers.echo(heartbeat(leads=(), claims=(GROUP,)))
     on.brokers.before = lambda request: removes(on, getattr(request, "key", b"") or b"")
-    said = on.play(killed)
+    message = on.play(killed)
     (record,) = stated(on)
     assert (record.target, record.members, record.static) == (GROUP, ("a",), ())
-    assert "Bellwether has removed its members." in said
+    assert "Bellwether has removed its members." in message
     assert on.brokers.removed == []
 
 
 @pytest.mark.parametrize("fields", [{}, {"leads": (), "claims": ()}, {"leads": (), "claims": (GROUP,), "at_ms": 1}])
 def test_where_no_bellwether_is_to_lead_the_members_are_removed_at_once(fields: dict[str, object]) -> None:
     on = stage(NAMED, plain("a"), OTHER)
-    on.brokers.say(beat(**fields))
+    on.brokers.echo(heartbeat(**fields))
     on.play(killed)
     assert stated(on) == []
     assert on.brokers.removed == ["a"]
@@ -54,7 +54,7 @@ def test_a_bellwether_that_does_not_come_holds_the_removal_up_for_a_bounded_time
 ) -> None:
     monkeypatch.setattr(announcement, "ANNOUNCED_S", 0.3)
     on = stage(NAMED, plain("a"), OTHER)
-    on.brokers.say(beat(leads=(), claims=(GROUP,)))
+    on.brokers.echo(heartbeat(leads=(), claims=(GROUP,)))
     on.play(killed)
     assert len(stated(on)) == 1
     assert on.brokers.removed == ["a"]

@@ -13,14 +13,14 @@ from tests.unit.coordinator.guard.world import Process
 
 def test_members_of_a_killed_process_are_removed_and_no_others() -> None:
     on = stage(NAMED, plain("a"), plain("b", "app-2"))
-    said = on.play(killed)
+    message = on.play(killed)
     assert on.brokers.removed == ["a"]
-    assert said[-1].startswith("Removed 1 of its 1 members, ")
+    assert message[-1].startswith("Removed 1 of its 1 members, ")
 
 
 def test_who_joins_after_the_end_is_never_removed() -> None:
     async def restarted(on: Stage) -> None:
-        await on.looked()
+        await on.refreshed()
         on.process.end()
         on.brokers.show(plain("a"), plain("successor"), state="PreparingRebalance")
 
@@ -31,15 +31,15 @@ def test_who_joins_after_the_end_is_never_removed() -> None:
 
 def test_what_has_left_by_itself_is_no_fault() -> None:
     async def left(on: Stage) -> None:
-        await on.looked()
+        await on.refreshed()
         on.brokers.show()
         on.process.end()
 
     on = stage(NAMED, plain("a"))
-    said = on.play(left)
+    message = on.play(left)
     assert not on.brokers.removed
-    assert "did not remove" not in " ".join(said)
-    assert said[-1].endswith(" 1 had left the group before.")
+    assert "did not remove" not in " ".join(message)
+    assert message[-1].endswith(" 1 had left the group before.")
 
 
 def test_a_coordinator_node_that_moves_is_found_again() -> None:
@@ -52,9 +52,9 @@ def test_a_coordinator_node_that_moves_is_found_again() -> None:
 def test_missing_rights_are_named() -> None:
     on = stage(NAMED, plain("a"))
     on.brokers.codes[RemoveMembers] = [30]
-    said = on.play(killed)
+    message = on.play(killed)
     assert (
-        said[-1]
+        message[-1]
         == f"The broker removed none of its members: Bellwether's principal needs the ACL READ on Group '{GROUP}'."
     )
 
@@ -62,15 +62,15 @@ def test_missing_rights_are_named() -> None:
 @pytest.mark.usefixtures("soon_over")
 def test_brokers_that_are_down_hold_nobody_up_for_long() -> None:
     async def partitioned(on: Stage) -> None:
-        await on.looked()
+        await on.refreshed()
         on.brokers.down = True
         on.process.end()
 
     on = stage(NAMED, plain("a"))
     began = time.monotonic()
-    said = on.play(partitioned)
+    message = on.play(partitioned)
     assert time.monotonic() - began < 10
-    assert "they end with their sessions" in said[-1]
+    assert "they end with their sessions" in message[-1]
 
 
 def test_what_the_process_has_left_running_keeps_its_members() -> None:
@@ -78,9 +78,9 @@ def test_what_the_process_has_left_running_keeps_its_members() -> None:
     process = Process()
     process.left_behind = True
     on = stage(NAMED, plain("a"), process=process)
-    said = on.play(killed)
+    message = on.play(killed)
     assert not on.brokers.removed
-    assert said[-1] == "Something of it still runs, so none of its members is removed."
+    assert message[-1] == "Something of it still runs, so none of its members is removed."
 
 
 def test_it_waits_for_the_time_between_two_heartbeats_and_no_longer() -> None:

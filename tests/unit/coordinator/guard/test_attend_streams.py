@@ -24,8 +24,8 @@ from tests.unit.coordinator.guard.stage import (
     Held,
     Holding,
     Stage,
-    beat,
     crash,
+    heartbeat,
     killed,
     ordered,
     stage,
@@ -38,19 +38,21 @@ def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(h
 
     on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
     on.brokers.codes[FenceProducer] = [51, 51, 16]
-    said = on.play(crash(lock))
+    message = on.play(crash(lock))
     assert sorted(on.brokers.removed) == ["a", "b"]
     assert sorted(on.brokers.fenced) == [f"{GROUP}-{P1}-1", f"{GROUP}-{P1}-2"]
-    assert f"Fenced {GROUP}-{P1}-1." in said
+    assert f"Fenced {GROUP}-{P1}-1." in message
 
 
 @pytest.mark.parametrize("seen", [("a",), ()], ids=["another thread was seen", "none was seen"])
-def test_a_thread_that_joined_after_the_last_look_is_removed_and_fenced_too(held: Held, seen: tuple[str, ...]) -> None:
+def test_a_thread_that_joined_after_the_last_refresh_is_removed_and_fenced_too(
+    held: Held, seen: tuple[str, ...]
+) -> None:
     """As one that lost its tasks and joined anew, or all of a process that fails while it starts."""
     options, lock = held
 
     async def crashed(on: Stage) -> None:
-        await on.looked(4)
+        await on.refreshed(4)
         on.brokers.show(*(thread(name) for name in seen), thread("late", number=2), thread("c", P2))
         lock["holder"] = None
         on.process.end()
@@ -67,15 +69,15 @@ def test_members_that_were_listed_before_the_directory_was_held_are_a_predecesso
     lock["holder"] = None
 
     async def succeeded(on: Stage) -> None:
-        await on.looked()
+        await on.refreshed()
         lock["holder"] = HOLDER
-        on.brokers.show(thread("ghost"), thread("ours"))
-        await on.looked(4)
+        on.brokers.show(thread("ghost"), thread("own"))
+        await on.refreshed(4)
         await crash(lock)(on)
 
     on = stage(options, thread("ghost"))
     on.play(succeeded)
-    assert on.brokers.removed == ["ours"]
+    assert on.brokers.removed == ["own"]
 
 
 def test_one_that_never_joined_is_reported(held: Held) -> None:
@@ -89,7 +91,7 @@ def test_a_thread_of_a_successor_that_holds_the_directory_is_not(held: Held) -> 
     options, lock = held
 
     async def crashed(on: Stage) -> None:
-        await on.looked(4)
+        await on.refreshed(4)
         lock["holder"] = None
         on.brokers.before = lambda _: succeeded(on)
         on.process.end()
@@ -104,12 +106,12 @@ def test_a_thread_of_a_successor_that_holds_the_directory_is_not(held: Held) -> 
     assert on.brokers.removed == ["a"]
 
 
-def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(held: Held) -> None:
+def test_one_that_was_evacuated_leaves_between_two_heartbeats_under_exactly_once(held: Held) -> None:
     options, lock = held
     empty_at, removed_at = [], []
 
-    async def emptied(on: Stage) -> None:
-        await on.looked(4)
+    async def evacuated(on: Stage) -> None:
+        await on.refreshed(4)
         await ordered(on)
         on.brokers.show(thread("a"), replace(thread("b", P2), assignment=WORK))
         await on.until(lambda: on.process.stopped)
@@ -119,29 +121,29 @@ def test_one_that_was_emptied_leaves_between_two_heartbeats_under_exactly_once(h
         removed_at.append(time.monotonic())
 
     on = stage(options, replace(thread("a"), assignment=WORK), thread("b", P2))
-    on.brokers.say(beat())
-    on.play(emptied)
+    on.brokers.echo(heartbeat())
+    on.play(evacuated)
     assert on.brokers.removed == ["a"]
     assert removed_at[0] - empty_at[0] >= BETWEEN_FROM_S - 0.1
 
 
-def test_a_directory_that_somebody_holds_after_the_end_frees_nobody(held: Held) -> None:
+def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(held: Held) -> None:
     options, _ = held
     on = stage(options, thread("a"))
-    said = on.play(killed)
+    message = on.play(killed)
     assert not on.brokers.removed
     assert not on.brokers.fenced
-    assert "Something of it still runs" in said[-1]
+    assert "Something of it still runs" in message[-1]
 
 
 def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:
     """A wrong --state-dir: that of a neighbour that restarts in the very moment in which our process ends."""
     options, lock = held
 
-    on = stage(options, thread("a"), process=Process(ours=False))
-    said = on.play(crash(lock))
+    on = stage(options, thread("a"), process=Process(own=False))
+    message = on.play(crash(lock))
     assert not on.brokers.removed
-    assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
+    assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in message)
 
 
 @pytest.mark.usefixtures("soon_over")
@@ -150,9 +152,11 @@ def test_members_that_are_removed_are_not_reported_as_left_where_their_producers
 
     on = stage(options, thread("a", number=1))
     on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS] * 1_000
-    said = on.play(crash(lock))
+    message = on.play(crash(lock))
     assert on.brokers.removed == ["a"]
-    assert said[-1] == "Its producers are not fenced within 0.5 s; their transactions end with transaction.timeout.ms."
+    assert (
+        message[-1] == "Its producers are not fenced within 0.5 s; their transactions end with transaction.timeout.ms."
+    )
 
 
 def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
@@ -167,15 +171,15 @@ def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
             lock["holder"] = HOLDER + 1
 
     on.brokers.before = taken
-    said = on.play(crash(lock))
-    assert any("another process has taken its place" in sentence for sentence in said)
+    message = on.play(crash(lock))
+    assert any("another process has taken its place" in sentence for sentence in message)
 
 
 async def closed(on: Stage, lock: Holding) -> None:
     """Streams has closed in a process that lives on."""
-    await on.looked(4)
+    await on.refreshed(4)
     lock.update(holder=None, heartbeats=0)
-    await on.looked(4)
+    await on.refreshed(4)
     assert not on.process.ended
 
 
@@ -186,16 +190,16 @@ def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_
     async def failed(on: Stage) -> None:
         await closed(on, lock)
         await on.until(lambda: sorted(on.brokers.removed) == ["a", "b"])
-        await on.looked(4)
+        await on.refreshed(4)
         assert not on.brokers.fenced, "it may open Streams again, whose producers have the same ids"
         on.process.end()
 
     on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
     on.process.left_behind = True  # what else it has started lives on
-    said = on.play(failed)
-    assert said[0].startswith("Removed 2 of its 2 members, ")
-    assert said[0].endswith(" ms after Kafka Streams closed in it.")
-    assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
+    message = on.play(failed)
+    assert message[0].startswith("Removed 2 of its 2 members, ")
+    assert message[0].endswith(" ms after Kafka Streams closed in it.")
+    assert message[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 
 def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(held: Held) -> None:
@@ -203,16 +207,16 @@ def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(held: 
 
     async def failed(on: Stage) -> None:
         await closed(on, lock)
-        await on.until(lambda: bool(on.said))
+        await on.until(lambda: bool(on.message))
         on.process.end()
 
     on = stage(options, thread("a"), thread("b"))
-    (said, *_) = on.play(failed)
-    assert said.startswith("Not removed: several members have the client id ")
+    (message, *_) = on.play(failed)
+    assert message.startswith("Not removed: several members have the client id ")
     assert not on.brokers.removed
 
 
-def test_members_are_told_as_removed_where_the_process_ends_before_the_brokers_have_answered(held: Held) -> None:
+def test_members_are_reported_as_removed_where_the_process_ends_before_the_brokers_have_answered(held: Held) -> None:
     """As one that is killed: it gives the lock of its directory back a moment before its end is known."""
     options, lock = held
 
@@ -221,15 +225,15 @@ def test_members_are_told_as_removed_where_the_process_ends_before_the_brokers_h
             on.process.end()
 
     async def killed(on: Stage) -> None:
-        await on.looked(4)
+        await on.refreshed(4)
         lock.update(holder=None, heartbeats=0)
 
     on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
     on.brokers.before, on.brokers.answers_after_s = asked, 0.1
-    said = on.play(killed)
+    message = on.play(killed)
     assert sorted(on.brokers.removed) == ["a", "b"]
-    assert said[0].startswith("Removed 2 of its 2 members, ")
-    assert said[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
+    assert message[0].startswith("Removed 2 of its 2 members, ")
+    assert message[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 
 def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: Held) -> None:
@@ -240,7 +244,7 @@ def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: He
         await on.until(lambda: on.brokers.removed == ["a"])
         lock.update(holder=HOLDER, heartbeats=1)
         on.brokers.show(thread("a2"))
-        await on.looked(4)
+        await on.refreshed(4)
         assert on.brokers.removed == ["a"]
         lock["holder"] = None
         on.process.end()
@@ -263,9 +267,9 @@ def test_less_does_not_prove_that_streams_has_closed(held: Held, seen: Holding) 
     options, lock = held
 
     async def lives(on: Stage) -> None:
-        await on.looked(4)
+        await on.refreshed(4)
         lock.update(seen)
-        await on.looked(8)
+        await on.refreshed(8)
         assert not on.brokers.removed
         lock["holder"] = None
         on.process.end()
@@ -282,7 +286,7 @@ def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Hel
 
     async def lives(on: Stage) -> None:
         await closed(on, lock)
-        await on.looked(8)
+        await on.refreshed(8)
         assert not on.brokers.removed
         on.process.end()
 
@@ -296,10 +300,10 @@ def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(he
     options, lock = held
 
     async def failed(on: Stage) -> None:
-        await on.looked(4)
+        await on.refreshed(4)
         on.brokers.down = True
         lock.update(holder=None, heartbeats=0)
-        await on.until(lambda: bool([one for one in on.said if "are not ended" in one]))
+        await on.until(lambda: bool([one for one in on.message if "are not ended" in one]))
         on.brokers.down = False
         await on.until(lambda: on.brokers.removed == ["a"])
         on.process.end()
@@ -319,16 +323,16 @@ def of_client(member_id: str, number: int) -> DescribedMember:
 
 def test_transactions_of_a_process_without_a_state_directory_are_ended_by_the_process_id_in_its_subscriptions() -> None:
     on = stage(NAMED_BY_CLIENT, of_client("a", 1), of_client("b", 12), thread("c", P2))
-    said = on.play(killed)
+    message = on.play(killed)
     assert sorted(on.brokers.removed) == ["a", "b"]
     assert sorted(on.brokers.fenced) == [f"{GROUP}-{P1}-1", f"{GROUP}-{P1}-12"]
-    assert f"Fenced {GROUP}-{P1}-12." in said
+    assert f"Fenced {GROUP}-{P1}-12." in message
 
 
 def test_a_plain_consumer_has_no_transactions_to_end() -> None:
     on = stage(NAMED, plain("a"))
-    said = on.play(killed)
-    assert len(said) == 1
+    message = on.play(killed)
+    assert len(message) == 1
     assert not [r for r in on.brokers.asked if isinstance(r, FindTransactionCoordinator | FenceProducer)]
 
 
@@ -342,8 +346,8 @@ def test_with_no_fence_transactions_are_left_alone() -> None:
 def test_an_application_that_is_not_transactional_gets_no_transactional_ids() -> None:
     on = stage(NAMED_BY_CLIENT, of_client("a", 1))
     on.brokers.codes[DescribeTransaction] = [NO_SUCH_ID]
-    (said,) = on.play(killed)
-    assert said.startswith("Removed 1 of its 1 members")
+    (message,) = on.play(killed)
+    assert message.startswith("Removed 1 of its 1 members")
     assert not on.brokers.fenced
 
 
@@ -351,8 +355,8 @@ def test_on_a_cluster_without_transactions_no_coordinator_of_them_is_asked_for()
     """The request would make their topic."""
     on = stage(NAMED_BY_CLIENT, of_client("a", 1))
     on.brokers.no_topic = True
-    (said,) = on.play(killed)
-    assert said.startswith("Removed 1 of its 1 members")
+    (message,) = on.play(killed)
+    assert message.startswith("Removed 1 of its 1 members")
     assert not [r for r in on.brokers.asked if isinstance(r, FindTransactionCoordinator)]
 
 
@@ -360,9 +364,9 @@ def test_on_a_cluster_without_transactions_no_coordinator_of_them_is_asked_for()
 def test_a_right_that_is_missing_is_one_sentence_and_the_members_are_removed(denied: type) -> None:
     on = stage(NAMED_BY_CLIENT, *(of_client(f"m{n}", n) for n in (1, 2, 3)))
     on.brokers.codes[denied] = [DENIED] * 3
-    said = on.play(killed)
+    message = on.play(killed)
     assert len(on.brokers.removed) == 3
-    (sentence,) = [one for one in said if "transactions" in one]
+    (sentence,) = [one for one in message if "transactions" in one]
     assert f"needs the ACL WRITE on TransactionalId '{GROUP}-' (prefix)" in sentence
     assert "--no-fence" in sentence
 
@@ -376,9 +380,9 @@ def test_a_successor_that_has_raised_the_epoch_keeps_its_transaction() -> None:
             on.brokers.transaction = DescribedTransaction(0, "Ongoing", 6)
 
     on.brokers.before = succeeded
-    said = on.play(killed)
+    message = on.play(killed)
     assert not on.brokers.fenced
-    assert any("another process has taken its place" in sentence for sentence in said)
+    assert any("another process has taken its place" in sentence for sentence in message)
 
 
 def test_a_transaction_that_was_aborted_by_the_first_request_is_over() -> None:

@@ -14,11 +14,11 @@ from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.kafka.log_requests import ReadLog, ReadRecords
 from bellwether_kafka.coordinator.kafka.record_batches import Unread
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
-from tests.unit.coordinator.guard.stage import beat, orders
+from tests.unit.coordinator.guard.stage import heartbeat, orders
 from tests.unit.coordinator.guard.world import Brokers
 
 DAY_S = 86_400
-BEATS_OF_MINUTES = 2_000
+HEARTBEATS_OF_MINUTES = 2_000
 
 
 class Paged(Brokers):
@@ -35,28 +35,28 @@ def an_evacuation(*, by: str = "operator", reason: str = "disk", at_ms: int = 0)
     return control.PlacementOrder(kind, GROUP, "*", where, by, at_ms, expires_ms, reason, until=control.Until.BACK)
 
 
-def a_log(brokers: Brokers, said: list[str] | None = None) -> ControlLog:
-    return ControlLog(GroupLink(brokers, GROUP), "control", (said if said is not None else []).append)
+def a_log(brokers: Brokers, message: list[str] | None = None) -> ControlLog:
+    return ControlLog(GroupLink(brokers, GROUP), "control", (message if message is not None else []).append)
 
 
-def with_many_beats(*first: control.Record) -> Paged:
+def with_many_heartbeats(*first: control.Record) -> Paged:
     brokers = Paged()
     for record in first:
-        brokers.say(record)
-    for _ in range(BEATS_OF_MINUTES):
-        brokers.say(beat())
+        brokers.echo(record)
+    for _ in range(HEARTBEATS_OF_MINUTES):
+        brokers.echo(heartbeat())
     return brokers
 
 
-def test_an_order_of_the_day_before_is_seen_behind_any_number_of_beats() -> None:
+def test_an_order_of_the_day_before_is_seen_behind_any_number_of_heartbeats() -> None:
     order = an_evacuation()
-    found = asyncio.run(a_log(with_many_beats(order)).newest())
+    found = asyncio.run(a_log(with_many_heartbeats(order)).newest())
     assert found[order.key] == order
     assert len(found) == 2
 
 
 def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
-    brokers = with_many_beats(an_evacuation())
+    brokers = with_many_heartbeats(an_evacuation())
 
     async def guarded() -> None:
         given = await evacuation.evacuation(a_log(brokers), [P1], 60)
@@ -68,12 +68,12 @@ def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
 
 
 def test_an_operators_evacuation_that_comes_after_the_guards_is_not_withdrawn_with_it() -> None:
-    brokers = with_many_beats()
+    brokers = with_many_heartbeats()
 
     async def guarded() -> None:
         given = await evacuation.evacuation(a_log(brokers), [P1], 60)
         await given.give()
-        brokers.say(an_evacuation())
+        brokers.echo(an_evacuation())
         await given.give()
         await given.withdraw()
 
@@ -83,7 +83,7 @@ def test_an_operators_evacuation_that_comes_after_the_guards_is_not_withdrawn_wi
 
 
 def test_an_order_that_an_earlier_guard_left_is_withdrawn_however_long_ago() -> None:
-    brokers = with_many_beats(an_evacuation(reason=evacuation.REASON))
+    brokers = with_many_heartbeats(an_evacuation(reason=evacuation.REASON))
     assert asyncio.run(evacuation.withdraw_left(a_log(brokers), P1, int(time.time() * 1000)))
     assert orders(brokers)[-1] == (an_evacuation().key, False)
 
@@ -91,25 +91,25 @@ def test_an_order_that_an_earlier_guard_left_is_withdrawn_however_long_ago() -> 
 def test_what_concerns_other_groups_is_not_kept() -> None:
     brokers = Paged()
     for number in range(500):
-        brokers.say(replace(an_evacuation(), target=f"other-{number}", reason="x" * 900))
-        brokers.say(replace(beat(), sidecar=f"s-{number}", leads=("other",), orders_for=()))
-    brokers.say(beat(policies={GROUP: "streams-ha", "other": "range"}))
+        brokers.echo(replace(an_evacuation(), target=f"other-{number}", reason="x" * 900))
+        brokers.echo(replace(heartbeat(), instance=f"s-{number}", leads=("other",), orders_for=()))
+    brokers.echo(heartbeat(policies={GROUP: "streams-ha", "other": "range"}))
     (found,) = asyncio.run(a_log(brokers).newest()).values()
-    assert isinstance(found, control.Beat)
+    assert isinstance(found, control.InstanceHeartbeat)
     assert (found.leads, found.policies) == ((GROUP,), {GROUP: "streams-ha"})
 
 
 def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
     brokers = Paged()
     for number in range(2_000):
-        brokers.say(replace(an_evacuation(), where=f"member:{number}", reason="x" * 900))
+        brokers.echo(replace(an_evacuation(), where=f"member:{number}", reason="x" * 900))
     with pytest.raises(NotOrderedError, match="withdraw orders that are not needed"):
         asyncio.run(a_log(brokers).newest())
 
 
 def test_a_record_that_cannot_be_understood_leaves_the_one_before_in_force() -> None:
     brokers, order = Paged(), an_evacuation()
-    brokers.say(order)
+    brokers.echo(order)
     key = order.key.encode()
     brokers.log += [
         (key, value) for value in (b"no json", b"[" * 100_000, b'{"v": 1, "kind": "evacuate"}', b"9" * 5_000)
@@ -123,8 +123,8 @@ def test_what_is_not_read_is_named_once() -> None:
             read = super()._read(request, code)
             return replace(read, unread=(Unread(3, b"pause/x\x1b[2J", "has 9 bytes, more than 8"),))
 
-    said: list[str] = []
-    log = a_log(Unreadable(), said)
+    message: list[str] = []
+    log = a_log(Unreadable(), message)
 
     async def twice() -> None:
         await log.newest()
@@ -132,7 +132,7 @@ def test_what_is_not_read_is_named_once() -> None:
         await log.newest()
 
     asyncio.run(twice())
-    (sentence,) = said
+    (sentence,) = message
     assert sentence.startswith("Record 3 ('pause/x")
     assert sentence.endswith("of the topic 'control' is not read: it has 9 bytes, more than 8.")
     assert "\x1b" not in sentence
@@ -150,12 +150,12 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
     brokers, order = Bounded(), an_evacuation()
     log = a_log(brokers)
     for _ in range(3):
-        brokers.say(an_evacuation(reason="before"))
+        brokers.echo(an_evacuation(reason="before"))
 
     async def both() -> Any:
         await log.newest()
         brokers.log.clear()
-        brokers.say(order)
+        brokers.echo(order)
         return await log.newest()
 
     assert asyncio.run(both()) == {order.key: order}
@@ -164,7 +164,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
 def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins() -> None:
     brokers, order = Bounded(), an_evacuation()
     brokers.log += [(b"pause/x", None)] * 7
-    brokers.say(order)
+    brokers.echo(order)
     brokers.starts_at = 7
     assert asyncio.run(a_log(brokers).newest()) == {order.key: order}
 
@@ -182,7 +182,7 @@ def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
     brokers = Paged()
-    brokers.say(beat(leads=("other",), claims=(GROUP, "more"), orders_for=()))
+    brokers.echo(heartbeat(leads=("other",), claims=(GROUP, "more"), orders_for=()))
     (found,) = asyncio.run(a_log(brokers).newest()).values()
-    assert isinstance(found, control.Beat)
+    assert isinstance(found, control.InstanceHeartbeat)
     assert (found.leads, found.claims) == ((), (GROUP,))

@@ -11,7 +11,18 @@ from bellwether_kafka.coordinator.guard.evacuation import REASON
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
-from tests.unit.coordinator.guard.stage import NAMED, WORK, Held, Stage, beat, crash, ordered, orders, stage, stopped
+from tests.unit.coordinator.guard.stage import (
+    NAMED,
+    WORK,
+    Held,
+    Stage,
+    crash,
+    heartbeat,
+    ordered,
+    orders,
+    stage,
+    stopped,
+)
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
@@ -20,30 +31,30 @@ LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
 def led(*others: DescribedMember, grace_s: float = NAMED.grace_s) -> Stage:
     """The process has work, and a Bellwether leads its group."""
     on = stage(replace(NAMED, grace_s=grace_s), replace(plain("a"), assignment=WORK), *others)
-    on.brokers.say(beat())
+    on.brokers.echo(heartbeat())
     return on
 
 
-async def emptied(on: Stage) -> None:
+async def evacuated(on: Stage) -> None:
     """All that it had has gone to the other member."""
     await ordered(on)
     on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
 
-def test_it_is_empty_before_it_is_stopped_and_the_order_stands_until_it_is_back() -> None:
+def test_it_is_empty_before_it_is_stopped_and_the_order_is_in_force_until_it_is_back() -> None:
     on = led(plain("b", "app-2"))
 
-    async def emptied(on: Stage) -> None:
+    async def evacuated(on: Stage) -> None:
         await ordered(on)
         assert not on.process.stopped
         on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
-    said = on.play(emptied)
+    message = on.play(evacuated)
     assert orders(on.brokers) == [(f"evacuate/{GROUP}/*/member:a", True), (f"absence/{GROUP}/member:a", True)]
     (given,) = [control.decode(*record) for record in on.brokers.log if record[0].startswith(b"evacuate/")]
     assert isinstance(given, control.PlacementOrder)
     assert given.until is control.Until.BACK
-    assert said[0].startswith("It is empty after ")
+    assert message[0].startswith("It is empty after ")
     assert on.process.stopped
     assert on.brokers.removed == ["a"]
 
@@ -52,13 +63,13 @@ def test_that_it_is_empty_is_recorded_also_where_the_leader_dies_before_it_has_s
     """Otherwise a new member id alone would not show that it is back, and the order would stand until it expires."""
     on = led(plain("b", "app-2"))
 
-    on.play(emptied)
+    on.play(evacuated)
     order, absence = (control.decode(*record) for record in on.brokers.log[-2:])
     assert isinstance(order, control.PlacementOrder)
     assert isinstance(absence, control.Absence)
     assert (absence.stage, absence.members, absence.order_ms) == (control.Stage.EMPTY, ("a",), order.at_ms)
     back = DescribeAnswer(0, 0, "Stable", "consumer", "range", (plain("a2"),))
-    assert control.look(order, absence, back, order.at_ms).ended == "it is back"
+    assert control.absence_update(order, absence, back, order.at_ms).ended == "it is back"
 
 
 @pytest.mark.usefixtures("soon_over")
@@ -67,7 +78,7 @@ def test_that_it_is_empty_is_recorded_before_it_is_stopped() -> None:
     on = led(plain("b", "app-2"))
     on.process.when_stopped = lambda: setattr(on.brokers, "down", True)
 
-    on.play(emptied)
+    on.play(evacuated)
     assert [key for key, _ in orders(on.brokers)] == [f"evacuate/{GROUP}/*/member:a", f"absence/{GROUP}/member:a"]
 
 
@@ -75,9 +86,9 @@ def test_a_process_that_is_empty_is_stopped_also_where_that_cannot_be_recorded()
     on = led(plain("b", "app-2"))
     on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
 
-    said = on.play(emptied)
+    message = on.play(evacuated)
     assert on.process.stopped
-    assert [sentence.partition(" after ")[0] for sentence in said[:1]] == ["It is empty"]
+    assert [sentence.partition(" after ")[0] for sentence in message[:1]] == ["It is empty"]
     assert on.brokers.removed == ["a"]
 
 
@@ -85,57 +96,62 @@ def test_it_is_not_stopped_while_the_next_rebalance_is_to_hand_over_what_it_has_
     """That rebalance would wait for a process that stops: Kafka Streams does not leave, and closes only after it."""
     on = led(plain("b", "app-2"))
 
-    async def emptied(on: Stage) -> None:
+    async def evacuated(on: Stage) -> None:
         await ordered(on)
-        await on.looked()
+        await on.refreshed()
         on.brokers.show(plain("a"), plain("b", "app-2"))
-        await on.looked(5)
+        await on.refreshed(5)
         assert not on.process.stopped, "what it had has no owner"
         on.brokers.show(plain("a"), plain("b", "app-2"), state="PreparingRebalance")
-        await on.looked(5)
+        await on.refreshed(5)
         assert not on.process.stopped
         on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
-    said = on.play(emptied)
-    assert said[0].startswith("It is empty after ")
+    message = on.play(evacuated)
+    assert message[0].startswith("It is empty after ")
 
 
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
         (lambda b: None, "No Bellwether that leads"),
-        (lambda b: b.say(beat(at_ms=1)), "No Bellwether that leads"),
-        (lambda b: b.say(beat(leads=())), "No Bellwether that leads"),
-        (lambda b: b.say(beat(policies={GROUP: "kafka"}, orders_for=())), "a policy that does not know evacuations"),
+        (lambda b: b.echo(heartbeat(at_ms=1)), "No Bellwether that leads"),
+        (lambda b: b.echo(heartbeat(leads=())), "No Bellwether that leads"),
+        (
+            lambda b: b.echo(heartbeat(policies={GROUP: "kafka"}, orders_for=())),
+            "a policy that does not know evacuations",
+        ),
         (lambda b: setattr(b, "no_topic", True), "There is no control topic"),
-        (lambda b: (b.say(beat()), b.codes.update({AppendRecord: [29]})), "grant WRITE"),
+        (lambda b: (b.echo(heartbeat()), b.codes.update({AppendRecord: [29]})), "grant WRITE"),
     ],
 )
-def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_said(
+def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_reported(
     prepare: Callable[[Brokers], object], why: str
 ) -> None:
     on = stage(NAMED, replace(plain("a"), assignment=WORK))
     prepare(on.brokers)
-    said = on.play(stopped)
-    assert why in said[0]
+    message = on.play(stopped)
+    assert why in message[0]
     assert on.process.stopped
     assert on.brokers.removed == ["a"]
 
 
-def test_it_is_said_why_nothing_is_known_to_be_its_own() -> None:
+def test_it_is_explained_why_nothing_is_known_to_be_its_own() -> None:
     """Otherwise it stops with its tasks, its members wait for their sessions, and nobody learns of it."""
     on = stage(NAMED, plain("a"), plain("b"))
-    on.brokers.say(beat())
-    nothing, *doubts = on.play(stopped)
+    on.brokers.echo(heartbeat())
+    nothing, *objections = on.play(stopped)
     assert nothing == "It has no proven member, so there is nothing to empty; it is stopped at once."
-    assert [doubt.partition(": ")[0] for doubt in doubts[:2]] == ["Not emptied", "Not emptied"]
-    assert any(doubt.startswith("Not removed: several members have the client id 'app-1'") for doubt in doubts)
+    assert [objection.partition(": ")[0] for objection in objections[:2]] == ["Not emptied", "Not emptied"]
+    assert any(
+        objection.startswith("Not removed: several members have the client id 'app-1'") for objection in objections
+    )
 
 
-def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() -> None:
+def test_an_instance_that_cannot_be_evacuated_is_stopped_when_its_grace_is_over() -> None:
     on = led(grace_s=0.2)
-    said = on.play(stopped)
-    assert said[0] == "It is not empty after 0.2 s, and is stopped."
+    message = on.play(stopped)
+    assert message[0] == "It is not empty after 0.2 s, and is stopped."
     assert [given for _, given in orders(on.brokers)] == [True, False]
 
 
@@ -150,11 +166,11 @@ def test_the_order_on_one_that_was_stopped_before_it_was_empty_is_withdrawn() ->
 def test_an_order_is_withdrawn_where_the_control_topic_has_moved_meanwhile() -> None:
     on = led(grace_s=0.2)
     on.brokers.codes[AppendRecord] = [0, NOT_LEADER]
-    said = on.play(stopped)
+    message = on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True, False]
     leaders = [request for request in on.brokers.asked if isinstance(request, FindLeader)]
     assert len(leaders) == 2, "at first, and after the first attempt to withdraw it"
-    assert not any("withdrawn" in sentence for sentence in said)
+    assert not any("withdrawn" in sentence for sentence in message)
 
 
 def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
@@ -162,33 +178,33 @@ def test_an_order_is_given_again_while_a_broker_is_in_the_way() -> None:
     on.brokers.codes[FindLeader] = [LEADER_NOT_AVAILABLE]
     on.brokers.codes[AppendRecord] = [NOT_LEADER, NOT_LEADER]
 
-    said = on.play(emptied)
-    assert said[0].startswith("It is not emptied yet: There is no control topic")
-    assert said[1].startswith("It is not emptied yet: The control topic 'bellwether-control' was not written")
-    assert said[2].startswith("It is empty after "), "each reason once"
+    message = on.play(evacuated)
+    assert message[0].startswith("It is not emptied yet: There is no control topic")
+    assert message[1].startswith("It is not emptied yet: The control topic 'bellwether-control' was not written")
+    assert message[2].startswith("It is empty after "), "each reason once"
 
 
 def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
     on = led(plain("b", "app-2"))
 
-    async def emptied(on: Stage) -> None:
-        await on.looked()
+    async def evacuated(on: Stage) -> None:
+        await on.refreshed()
         on.brokers.down = True
         on.process.sigterm()
-        await on.until(lambda: any("not emptied yet" in sentence for sentence in on.said))
+        await on.until(lambda: any("not emptied yet" in sentence for sentence in on.message))
         assert not on.process.stopped
         on.brokers.down = False
         await on.until(lambda: bool(orders(on.brokers)))
         on.brokers.show(plain("a"), replace(plain("b", "app-2"), assignment=WORK))
 
-    said = on.play(emptied)
-    assert said[-2].startswith("It is empty after ")
+    message = on.play(evacuated)
+    assert message[-2].startswith("It is empty after ")
     assert on.brokers.removed == ["a"]
 
 
 def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
     """It may stand: the one that is given again is the same."""
-    on = led(grace_s=0.5)
+    on = led(grace_s=3.0)
     on.brokers.loses_answer_to = AppendRecord
     on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True, True, False]
@@ -201,21 +217,21 @@ def test_an_order_that_cannot_be_withdrawn_is_reported() -> None:
         on.brokers.down = True
 
     on = led(grace_s=0.2)
-    said = on.play(then_nobody_answers)
+    message = on.play(then_nobody_answers)
     assert [given for _, given in orders(on.brokers)] == [True]
-    assert said[-1].startswith("Its order to be emptied is not withdrawn (")
-    assert said[-1].endswith("it ends when the process is back in the group, or expires within 10 minutes.")
+    assert message[-1].startswith("Its order to be emptied is not withdrawn (")
+    assert message[-1].endswith("it ends when the process is back in the group, or expires within 10 minutes.")
 
 
 def test_a_second_sigterm_is_passed_on_at_once() -> None:
     async def twice(on: Stage) -> None:
         await stopped(on)
-        await on.looked()
+        await on.refreshed()
         on.process.sigterm()
 
     on = led(grace_s=60.0)
-    said = on.play(twice)
-    assert said[0].startswith("It is stopped at once, by a second signal")
+    message = on.play(twice)
+    assert message[0].startswith("It is stopped at once, by a second signal")
 
 
 # Than the start of any process of these tests, whose parameters are made long before some of them run.
@@ -237,15 +253,15 @@ def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the
     options, lock = held
 
     async def back(on: Stage) -> None:
-        await on.until(lambda: bool(on.said))
+        await on.until(lambda: bool(on.message))
         lock["holder"] = None
         on.process.end()
 
     on = stage(options, thread("a"))
     order = left_order()
-    on.brokers.say(order)
-    said = on.play(back)
-    assert said[0] == "It is back: the order of an earlier guard to empty it is withdrawn."
+    on.brokers.echo(order)
+    message = on.play(back)
+    assert message[0] == "It is back: the order of an earlier guard to empty it is withdrawn."
     assert orders(on.brokers) == [(order.key, True), (order.key, False)]
 
 
@@ -264,8 +280,8 @@ def test_other_orders_are_left_alone(held: Held, records: tuple[control.Record, 
 
     on = stage(options, thread("a"))
     for record in records:
-        on.brokers.say(record)
-    on.play(crash(lock, looks=8))
+        on.brokers.echo(record)
+    on.play(crash(lock, refreshes=8))
     assert all(given for _, given in orders(on.brokers))
 
 
@@ -273,16 +289,16 @@ def test_an_order_of_an_operator_is_not_withdrawn() -> None:
     on = stage(NAMED, plain("a"))
     now_ms = int(time.time() * 1000)
     kind, where = control.PlacementKind.EVACUATE, "member:a"
-    on.brokers.say(beat())
-    on.brokers.say(control.PlacementOrder(kind, GROUP, "*", where, "operator", now_ms, now_ms + 60_000))
+    on.brokers.echo(heartbeat())
+    on.brokers.echo(control.PlacementOrder(kind, GROUP, "*", where, "operator", now_ms, now_ms + 60_000))
     on.play(stopped)
     assert [given for _, given in orders(on.brokers)] == [True]
 
 
-def test_one_that_dies_while_it_is_emptied_is_removed_at_once() -> None:
+def test_one_that_dies_while_it_is_evacuated_is_removed_at_once() -> None:
     async def died(on: Stage) -> None:
         await stopped(on)
-        await on.looked()
+        await on.refreshed()
         on.process.end()
 
     on = led(grace_s=60.0)
@@ -293,15 +309,15 @@ def test_one_that_dies_while_it_is_emptied_is_removed_at_once() -> None:
 
 def test_without_grace_it_is_stopped_without_an_order() -> None:
     on = stage(replace(NAMED, grace_s=0.0), plain("a"))
-    on.brokers.say(beat())
+    on.brokers.echo(heartbeat())
     on.play(stopped)
     assert on.process.stopped
     assert not orders(on.brokers)
 
 
 def test_a_watched_process_that_outlives_its_guard_keeps_its_members() -> None:
-    on = stage(replace(NAMED, grace_s=0.1), plain("a"), process=Process(ours=False))
-    said = on.play(stopped)
-    assert said == ["It runs on, and is guarded no more."]
+    on = stage(replace(NAMED, grace_s=0.1), plain("a"), process=Process(own=False))
+    message = on.play(stopped)
+    assert message == ["It runs on, and is guarded no more."]
     assert not on.process.stopped
     assert not on.brokers.removed

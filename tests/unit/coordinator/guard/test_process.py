@@ -78,7 +78,7 @@ def test_signals_are_passed_on() -> None:
         assert process.stdout.read() == "usr1\n"
 
 
-def test_a_signal_that_comes_between_the_loops_last_look_and_its_end_is_passed_on() -> None:
+def test_a_signal_that_comes_between_the_loops_last_poll_and_its_end_is_passed_on() -> None:
     script = """if True:
         import asyncio, os, signal
         from bellwether_kafka.coordinator.guard.process import Child
@@ -97,7 +97,7 @@ def test_a_signal_that_comes_between_the_loops_last_look_and_its_end_is_passed_o
     assert (ended.returncode, ended.stdout) == (3, "here\n"), ended.stderr
 
 
-def test_where_nobody_can_be_asked_to_empty_it_the_process_is_stopped_at_once_and_that_is_said() -> None:
+def test_where_nobody_can_be_asked_to_empty_it_the_process_is_stopped_at_once_and_that_is_reported() -> None:
     with guarding("trap 'exit 5' TERM; echo here; while :; do sleep 0.1; done", "--grace", "60") as process:
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -128,15 +128,15 @@ def test_the_child_lives_on_when_its_guard_is_killed() -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_process_of_somebody_else_is_watched_to_its_end() -> None:
+def test_a_process_of_another_is_watched_to_its_end() -> None:
     with subprocess.Popen(["sleep", "60"]) as stranger:
         watching = subprocess.Popen([*GUARD, "--pid", str(stranger.pid)], stderr=subprocess.PIPE, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             watching.wait(2)
         stranger.kill()
-        _, said = watching.communicate(timeout=30)
+        _, message = watching.communicate(timeout=30)
         assert watching.returncode == 0
-        assert "no proven member" in said
+        assert "no proven member" in message
 
 
 def test_a_process_that_is_not_there_cannot_be_watched() -> None:

@@ -54,14 +54,14 @@ def test_a_file_that_was_made_anew_has_another_lock(tmp_path: Path) -> None:
         assert directory.lock().file not in (0, first.file)
 
 
-def test_looking_takes_no_lock(tmp_path: Path) -> None:
+def test_polling_takes_no_lock(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
     assert StateDirectory(tmp_path).lock().holder is None
     with holding(tmp_path):
         pass
 
 
-def test_a_lock_that_cannot_be_looked_at_counts_as_held(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_read_counts_as_held(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert StateDirectory(tmp_path / "file").lock().holder == 0
 

@@ -63,7 +63,7 @@ class Brokers:
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
         self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
 
-    def say(self, record: Record) -> None:
+    def echo(self, record: Record) -> None:
         self.log.append(control.encode(record))
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
@@ -129,25 +129,25 @@ class Brokers:
 
 
 class Process(Guarded):
-    """Ends when `end` is called, or when it is stopped and `obeys`."""
+    """Ends when `end` is called, or when it is stopped and `carries_out`."""
 
-    def __init__(self, *, ours: bool = True, lived_s: float = 60.0, obeys: bool = True) -> None:
+    def __init__(self, *, own: bool = True, lived_s: float = 60.0, carries_out: bool = True) -> None:
         super().__init__()
         self.pid = 4_000_000
         self.began = time.monotonic() - lived_s
         self.stopped = False
         self.when_stopped: Callable[[], object] = lambda: None
         self.left_behind = False
-        self._ours, self._obeys = ours, obeys
+        self._own, self._carries_out = own, carries_out
 
     @property
-    def stops_by_us(self) -> bool:
-        return self._ours
+    def stopped_by_guard(self) -> bool:
+        return self._own
 
     def stop(self) -> None:
         self.when_stopped()
         self.stopped = True
-        if self._obeys:
+        if self._carries_out:
             self.end()
 
     def end(self) -> None:
@@ -156,8 +156,8 @@ class Process(Guarded):
     def sigterm(self) -> None:
         self._heard_sigterm()
 
-    def is_ours(self, process: int) -> bool:
-        return self._ours
+    def is_own(self, process: int) -> bool:
+        return self._own
 
     def is_gone_whole(self) -> bool:
         return self.ended and not self.left_behind

@@ -41,21 +41,21 @@ class Maker:
         return f"client {self.made}"
 
 
-def look_until_another(renewed: Renewed[str]) -> None:
+def refresh_until_another(renewed: Renewed[str]) -> None:
     """A look does not wait long for files."""
     until = time.monotonic() + 30
-    while not renewed.look():
+    while not renewed.refresh():
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
 def test_a_client_whose_certificate_is_renewed_on_disk_is_made_anew_once(named: dict[str, str]) -> None:
     renewed = Renewed(Maker(), named)
-    assert not renewed.look()
+    assert not renewed.refresh()
     put(named, "ssl.certificate.location", "second")
-    look_until_another(renewed)
+    refresh_until_another(renewed)
     assert renewed.client == "client 2"
-    assert not renewed.look()
+    assert not renewed.refresh()
 
 
 def test_a_certificate_whose_key_is_not_there_yet_is_taken_when_it_is(named: dict[str, str]) -> None:
@@ -63,11 +63,11 @@ def test_a_certificate_whose_key_is_not_there_yet_is_taken_when_it_is(named: dic
     renewed = Renewed(make, named)
     put(named, "ssl.certificate.location", "second")
     make.refuses = True
-    assert not renewed.look()
+    assert not renewed.refresh()
     assert renewed.client == "client 1", "the old one still serves"
     put(named, "ssl.key.location", "second")
     make.refuses = False
-    look_until_another(renewed)
+    refresh_until_another(renewed)
 
 
 def test_a_file_that_is_gone_for_a_moment_is_a_change_too(named: dict[str, str]) -> None:
@@ -87,22 +87,22 @@ def test_files_on_a_file_system_that_hangs_leave_the_client_that_is_there(named:
     renewed = Renewed(hanging, named)
     put(named, "ssl.certificate.location", "second")
     began = time.monotonic()
-    assert [renewed.look() for _ in range(1_000)] == [False] * 1_000
+    assert [renewed.refresh() for _ in range(1_000)] == [False] * 1_000
     assert time.monotonic() - began < 1_000 * GRACE_S / 2, "only the first look waits"
     assert renewed.client == "client 1"
     answers.set()
-    look_until_another(renewed)
+    refresh_until_another(renewed)
     assert (renewed.client, make.made) == ("client 2", 2), "read once"
 
 
 def test_without_certificates_nothing_is_ever_renewed() -> None:
     renewed = Renewed(Maker(), {"bootstrap.servers": "127.0.0.1:9"})
-    assert not renewed.look()
+    assert not renewed.refresh()
 
 
 def test_who_holds_a_delegate_speaks_to_the_newest_client(named: dict[str, str]) -> None:
     renewed = Renewed(Maker(), named)
     delegate = Delegate(renewed)
     put(named, "ssl.key.location", "second")
-    look_until_another(renewed)
+    refresh_until_another(renewed)
     assert delegate.upper() == "CLIENT 2"

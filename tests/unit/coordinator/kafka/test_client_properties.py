@@ -60,7 +60,7 @@ def test_what_concerns_only_the_other_client_is_passed_over() -> None:
     assert client_config({**BROKER, "log_level": "0", "client.rack": "az1"}) == client_config(BROKER)
 
 
-def test_our_own_properties_never_reach_librdkafka() -> None:
+def test_bellwethers_own_properties_never_reach_librdkafka() -> None:
     assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER | LIBRDKAFKA_DEFAULTS
 
 

@@ -155,11 +155,11 @@ def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatc
     assert (total, before) == (6, after)
 
 
-def test_the_watch_tells_the_group_that_is_concerned(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
-    told: list[tuple[str, str]] = []
+def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
+    reported: list[tuple[str, str]] = []
 
     async def watch() -> None:
-        watch = MetadataWatch(reader, lambda group, reason: told.append((group, reason)))
+        watch = MetadataWatch(reader, lambda group, reason: reported.append((group, reason)))
         for group, topics in (("a", {"orders", "refunds"}), ("b", {"orders"})):
             watch.follow(group, topics, await reader.snapshot(topics, 0), rack_aware=True)
         await watch.poll()
@@ -172,14 +172,14 @@ def test_the_watch_tells_the_group_that_is_concerned(brokers: EmbeddedCluster, r
         await watch.poll()
 
     run(watch())
-    assert told == [("a", "topic refunds appeared with 2 partitions")]
+    assert reported == [("a", "topic refunds appeared with 2 partitions")]
 
 
 def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
     brokers: EmbeddedCluster, reader: ClusterReader
 ) -> None:
     """A grown source topic made us rebalance, refuse, and leave the application to a Java leader, which failed it."""
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     asked: list[int] = []
 
     def objection(view: ClusterView) -> str:
@@ -187,7 +187,7 @@ def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
         return "its repartition topic is too small"
 
     async def watch() -> None:
-        watch = MetadataWatch(reader, lambda group, reason: told.append((group, reason)))
+        watch = MetadataWatch(reader, lambda group, reason: reported.append((group, reason)))
         topics = {"orders", "late"}
         view = await reader.snapshot(topics, 0)
         watch.follow("a", topics, view, rack_aware=False, objection=objection)
@@ -197,7 +197,7 @@ def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
         await watch.poll()
 
     run(watch())
-    assert told == [("b", "topic late appeared with 2 partitions")]
+    assert reported == [("b", "topic late appeared with 2 partitions")]
     assert len(asked) == 1
 
 
@@ -226,7 +226,7 @@ def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.Monke
     assert all(9.0 <= seconds <= 11.0 for seconds in slept)
 
 
-def test_the_watch_survives_an_error_of_ours(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
+def test_the_watch_survives_an_error_of_bellwether(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
     polls: list[str] = []
 
     async def sleep(_: float) -> None:
@@ -249,7 +249,7 @@ def test_the_watch_survives_an_error_of_ours(brokers: EmbeddedCluster, reader: C
 
 def test_rack_changes_wait_for_the_hold_down() -> None:
     now = [0.0]
-    told: list[str] = []
+    reported: list[str] = []
     with EmbeddedCluster() as own:
         own.create_topic("orders", 6, 1)
         reader = ClusterReader({"bootstrap.servers": own.bootstrap, "log_level": "0"}, clock=lambda: now[0])
@@ -257,7 +257,7 @@ def test_rack_changes_wait_for_the_hold_down() -> None:
         async def watch() -> None:
             watch = MetadataWatch(
                 reader,
-                lambda group, reason: told.append(reason),
+                lambda group, reason: reported.append(reason),
                 rules=WatchRules(hold_down_ms=15_000),
                 clock=lambda: now[0],
             )
@@ -266,7 +266,7 @@ def test_rack_changes_wait_for_the_hold_down() -> None:
             for _ in range(3):
                 now[0] += 10
                 await watch.poll()
-            assert told == []
+            assert reported == []
             own.set_broker_up(2)
             own.set_rack(2, "az9")
             for _ in range(3):
@@ -275,7 +275,7 @@ def test_rack_changes_wait_for_the_hold_down() -> None:
 
         run(watch())
         reader.close()
-    assert told == ["the racks of replicas changed for orders"]
+    assert reported == ["the racks of replicas changed for orders"]
 
 
 def test_a_refused_login_names_the_sasl_settings() -> None:

@@ -96,7 +96,7 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-async def story(sent: str) -> float:
+async def scenario(sent: str) -> float:
     """Seconds until the request fails that was sent before the address went, or after."""
     ip("link", "set", "lo", "up")
     ip("address", "add", f"{ADDRESS}/32", "dev", "lo")
@@ -118,6 +118,6 @@ async def story(sent: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(str(asyncio.run(story(sys.argv[1]))))
+    sys.stdout.write(str(asyncio.run(scenario(sys.argv[1]))))
     sys.stdout.flush()
     os._exit(0)  # without waiting for what is left of the connections

@@ -57,8 +57,8 @@ def test_many_groups_are_described(version: int) -> None:
     entry = DescribeGroupsResponse.DescribedGroup
 
     def group(name: str, error: int, state: str) -> Any:
-        told = {"group_state": state, "protocol_type": "consumer", "protocol_data": "range", "members": []}
-        return entry(group_id=name, error_code=error, error_message=None, authorized_operations=[], **told)
+        reported = {"group_state": state, "protocol_type": "consumer", "protocol_data": "range", "members": []}
+        return entry(group_id=name, error_code=error, error_message=None, authorized_operations=[], **reported)
 
     sent = DescribeGroupsResponse(throttle_time_ms=0, groups=[group("b", 30, ""), group("a", 0, "Empty")])
     assert request.answer(back(sent, version)) == {
@@ -90,8 +90,8 @@ def test_committed_offsets_of_many_groups(version: int) -> None:
     topic = group.OffsetFetchResponseTopics
 
     def answer(name: str, topic_name: str, partition: int, offset: int, error: int = 0, of_group: int = 0) -> Any:
-        told = {"partition_index": partition, "committed_offset": offset, "metadata": "", "error_code": error}
-        partitions = [topic.OffsetFetchResponsePartitions(**told)]
+        reported = {"partition_index": partition, "committed_offset": offset, "metadata": "", "error_code": error}
+        partitions = [topic.OffsetFetchResponsePartitions(**reported)]
         return group(group_id=name, topics=[topic(name=topic_name, partitions=partitions)], error_code=of_group)
 
     groups = [answer("a", "t", 1, 42), answer("b", "t", 0, -1, error=29), answer("c", "u", 0, 5, of_group=30)]

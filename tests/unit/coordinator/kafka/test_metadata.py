@@ -64,7 +64,7 @@ def test_a_partition_without_a_leader_has_no_leader_rack() -> None:
     assert cluster_view(cache_of({"a": [(-1, (1, 2))]}).read(["a"], now=1.0)).leader_rack.tolist() == [NO_RACK]
 
 
-def test_absent_and_unreadable_topics_are_told_apart() -> None:
+def test_absent_and_unreadable_topics_are_distinguished() -> None:
     cache = cache_of({"a": [(1, (1,))]})
     cache.see_trouble("gone", 1.0, ABSENT)
     cache.see_trouble("secret", 1.0, "Topic authorization failed")

@@ -57,11 +57,11 @@ def state_of(read: MetadataRead, topics: tuple[str, ...], *, rack_aware: bool = 
 
 
 def reasons(state: WatchState, *reads: MetadataRead, every_s: float = 10.0) -> list[str | None]:
-    told = []
+    reported = []
     for i, read in enumerate(reads):
         reason, state = material_change(state, read, (i + 1) * every_s, RULES)
-        told.append(reason)
-    return told
+        reported.append(reason)
+    return reported
 
 
 def test_of_a_changelog_only_the_loss_is_a_reason() -> None:
@@ -80,12 +80,12 @@ def test_nothing_changed_is_no_reason() -> None:
     assert reasons(state_of(read, ("a",)), read, read) == [None, None]
 
 
-def test_growth_is_told_at_once() -> None:
+def test_growth_is_reported_at_once() -> None:
     state = state_of(read_of({"a": 3}), ("a",))
     assert reasons(state, read_of({"a": 5})) == ["topic a grew from 3 to 5 partitions"]
 
 
-def test_a_subscribed_topic_that_appears_is_told_at_once() -> None:
+def test_a_subscribed_topic_that_appears_is_reported_at_once() -> None:
     state = state_of(read_of({"a": 3}, absent=("b",)), ("a", "b"))
     assert reasons(state, read_of({"a": 3, "b": 2})) == ["topic b appeared with 2 partitions"]
 
@@ -127,11 +127,11 @@ def test_a_topic_that_can_be_read_again_is_a_reason() -> None:
 def test_a_reason_is_not_repeated_before_its_time() -> None:
     state = state_of(read_of({"a": 3}), ("a",))
     grown = read_of({"a": 5})
-    told = reasons(state, *[grown] * 8)
-    assert [reason is not None for reason in told] == [True, False, False, False, False, False, True, False]
+    reported = reasons(state, *[grown] * 8)
+    assert [reason is not None for reason in reported] == [True, False, False, False, False, False, True, False]
 
 
-def test_another_reason_is_told_at_once() -> None:
+def test_another_reason_is_reported_at_once() -> None:
     state = state_of(read_of({"a": 3}), ("a",))
     assert reasons(state, read_of({"a": 5}), read_of({"a": 6}))[1] == "topic a grew from 3 to 6 partitions"
 
@@ -142,11 +142,11 @@ def test_racks_matter_only_where_a_member_has_one() -> None:
     assert reasons(state_of(before, ("a",)), *[after] * 6) == [None] * 6
 
 
-def test_new_racks_are_told_after_the_hold_down() -> None:
+def test_new_racks_are_reported_after_the_hold_down() -> None:
     before = placed({"a": [(1, (1, 2))]}, RACKS)
     after = placed({"a": [(1, (1, 3))]}, RACKS)
-    told = reasons(state_of(before, ("a",), rack_aware=True), *[after] * 4)
-    assert told == [None, None, None, "the racks of replicas changed for a"]
+    reported = reasons(state_of(before, ("a",), rack_aware=True), *[after] * 4)
+    assert reported == [None, None, None, "the racks of replicas changed for a"]
 
 
 def test_racks_that_are_back_in_time_start_the_hold_down_anew() -> None:
@@ -199,5 +199,5 @@ def test_the_rack_rule_of_kafka_4_4(
 def test_many_topics_are_named_in_short() -> None:
     before = placed({t: [(1, (1, 2))] for t in "abcde"}, RACKS)
     after = placed({t: [(1, (1, 3))] for t in "abcde"}, RACKS)
-    told = reasons(state_of(before, tuple("abcde"), rack_aware=True), after, after, after, after)
-    assert told[-1] == "the racks of replicas changed for a, b, c and 2 more"
+    reported = reasons(state_of(before, tuple("abcde"), rack_aware=True), after, after, after, after)
+    assert reported[-1] == "the racks of replicas changed for a, b, c and 2 more"

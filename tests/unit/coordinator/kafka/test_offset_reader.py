@@ -77,18 +77,18 @@ def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> No
 
 
 @pytest.mark.parametrize(
-    ("groups", "said"),
+    ("groups", "message"),
     [
         (Groups(error=30), "committed offsets of app: GROUP_AUTHORIZATION_FAILED for input-0"),
         (Groups(trouble=TransportError(Failure.DISCONNECTED, "gone")), "committed offsets of app: gone"),
         (Groups(trouble=TimeoutError()), "committed offsets of app: no answer in time"),
     ],
 )
-def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, said: str) -> None:
+def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, message: str) -> None:
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap})
     reader = OffsetReader(cluster.admin, groups)
     found = run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
-    assert found.failure == said
+    assert found.failure == message
     reader.close()
     cluster.close()
 

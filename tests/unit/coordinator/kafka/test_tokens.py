@@ -121,12 +121,12 @@ class Endpoint:
             def do_POST(self) -> None:
                 form = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
                 outer.asked.append((self.headers["Authorization"] or "", urllib.parse.parse_qs(form)))
-                status, said = outer.answer
+                status, message = outer.answer
                 self.send_response(status)
                 if outer.elsewhere:
                     self.send_header("Location", outer.elsewhere)
                 self.end_headers()
-                self.wfile.write(said if isinstance(said, bytes) else json.dumps(said).encode())
+                self.wfile.write(message if isinstance(message, bytes) else json.dumps(message).encode())
 
             def do_GET(self) -> None:
                 self.do_POST()
@@ -176,16 +176,16 @@ def test_an_endpoint_is_asked_for_tokens(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [((401, {"error": SECRET}), "answered 401"), ((200, {"x": SECRET}), "access_token"), ((200, [SECRET]), "access")],
 )
 def test_an_endpoint_that_gives_no_token_is_one_sentence(
-    endpoint: Endpoint, answer: tuple[int, object], said: str
+    endpoint: Endpoint, answer: tuple[int, object], message: str
 ) -> None:
     endpoint.answer = answer
     with pytest.raises(TokenError) as error:
         tokens.keeper(endpoint.properties).token()
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert SECRET not in str(error.value)
 
 
@@ -281,16 +281,18 @@ def test_a_token_for_msk_is_a_url_signed_by_version_4(
     token = TokenKeeper(lambda: tokens.msk_token(*tokens.aws_login())).token()
     url = base64.urlsafe_b64decode(token.value + "=" * (-len(token.value) % 4)).decode()
     asked = urllib.parse.urlsplit(url)
-    said = dict(urllib.parse.parse_qsl(asked.query, strict_parsing=True))
+    message = dict(urllib.parse.parse_qsl(asked.query, strict_parsing=True))
     assert (asked.scheme, asked.netloc, asked.path) == ("https", "kafka.eu-central-1.amazonaws.com", "/")
-    assert (said["Action"], said["X-Amz-Expires"]) == ("kafka-cluster:Connect", "900")
-    assert said.get("X-Amz-Security-Token") == session_token
-    signature, at = said.pop("X-Amz-Signature"), said["X-Amz-Date"]
+    assert (message["Action"], message["X-Amz-Expires"]) == ("kafka-cluster:Connect", "900")
+    assert message.get("X-Amz-Security-Token") == session_token
+    signature, at = message.pop("X-Amz-Signature"), message["X-Amz-Date"]
     assert abs(datetime.strptime(at, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() - time.time()) < 60
-    assert said.pop("User-Agent") == "bellwether"
+    assert message.pop("User-Agent") == "bellwether"
     scope = f"{at[:8]}/eu-central-1/kafka-cluster/aws4_request"
-    assert said["X-Amz-Credential"] == f"AKIDEXAMPLE/{scope}"
-    quoted = sorted((urllib.parse.quote(k, safe="-_.~"), urllib.parse.quote(v, safe="-_.~")) for k, v in said.items())
+    assert message["X-Amz-Credential"] == f"AKIDEXAMPLE/{scope}"
+    quoted = sorted(
+        (urllib.parse.quote(k, safe="-_.~"), urllib.parse.quote(v, safe="-_.~")) for k, v in message.items()
+    )
     query = "&".join(f"{k}={v}" for k, v in quoted)
     canonical = f"GET\n/\n{query}\nhost:{asked.netloc}\n\nhost\n{hashlib.sha256(b'').hexdigest()}"
     text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"

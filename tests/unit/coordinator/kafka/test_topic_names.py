@@ -76,13 +76,13 @@ def test_one_impossible_name_spoils_no_other_topic(kind: type[ClusterReader]) ->
             assert is_topic_name(topic)
             return (topic, None, *metadata.distinct_placements([(1, (1,))]))
 
-    async def story() -> None:
+    async def scenario() -> None:
         reader = Recorded({"bootstrap.servers": "127.0.0.1:1"})
         view = await reader.snapshot([*NONSENSE[:-1], "orders"], 0)
         assert (view.topics, view.unreadable) == (("orders",), frozenset())
         reader.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_only_modules_that_check_names_put_topics_into_requests() -> None:

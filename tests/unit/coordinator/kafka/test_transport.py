@@ -64,7 +64,7 @@ def test_a_leave_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4, 5])
-def test_a_leave_answer_tells_the_members_error(version: int) -> None:
+def test_a_leave_answer_shows_the_members_error(version: int) -> None:
     entry = LeaveGroupResponse.MemberResponse(member_id="bw-1", group_instance_id=None, error_code=25)
     sent = LeaveGroupResponse(error_code=0, members=[entry])
     read = answer(LEAVE, LeaveGroupResponse.decode(sent.encode(version=version), version=version))
@@ -90,7 +90,7 @@ def test_a_coordinator_that_is_not_there_yet() -> None:
     assert answer(FindCoordinator(5, "orders", 1_000), received) == CoordinatorAnswer(5, 15)
 
 
-def test_a_description_tells_what_kind_of_group_it_is_not() -> None:
+def test_a_description_shows_what_kind_of_group_it_is_not() -> None:
     group = DescribeGroupsResponse.DescribedGroup(
         error_code=69, error_message="Group orders is not a classic group.", group_id="orders", group_state="Dead",
         protocol_type="", protocol_data="", members=[],
@@ -135,7 +135,7 @@ def test_nobody_listens() -> None:
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"
 
-    async def story() -> None:
+    async def scenario() -> None:
         transport = Transport({"bootstrap.servers": address})
         try:
             with pytest.raises(UnreachableError, match=rf"bootstrap.servers \({address}\)"):
@@ -146,7 +146,7 @@ def test_nobody_listens() -> None:
             await transport.close()
             await transport.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class Mute:
@@ -195,7 +195,7 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
     node = Node(1, *mute.address)
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
 
-    async def story() -> None:
+    async def scenario() -> None:
         transport = Transport(properties)
         await transport.start(1_000)
         parked = asyncio.create_task(transport.request(Join(1, node, "g", 60_000, "", None, (), "", 1, 1)))
@@ -213,14 +213,14 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
         other.cancel()
         await transport.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
     other = Mute()
     servers = f"127.0.0.1:{mute.address[1]},127.0.0.1:{other.address[1]}"
 
-    async def story() -> None:
+    async def scenario() -> None:
         transport = Transport({"bootstrap.servers": servers, "bellwether.api.version": "2.3"})
         try:
             await transport.start(500)
@@ -233,6 +233,6 @@ def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
             await transport.close()
 
     try:
-        asyncio.run(story())
+        asyncio.run(scenario())
     finally:
         other.close()

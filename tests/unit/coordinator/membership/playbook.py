@@ -39,7 +39,7 @@ class Play:
 
     # ---- what happens ----
 
-    def tell(self, event: e.Event) -> "Play":
+    def send(self, event: e.Event) -> "Play":
         self.last = self._take(self.machine.handle(event, self.now))
         return self
 
@@ -53,7 +53,7 @@ class Play:
         deadline = self.machine.deadline()
         assert deadline is not None, "nothing is due ever"
         self.now = max(self.now, deadline)
-        return self.tell(e.Wake())
+        return self.send(e.Wake())
 
     def run(self, seconds: float, heartbeats: int | None = 0) -> list[c.Command]:
         """Lives through this time, with every heartbeat answered by `heartbeats` (None: not at all)."""
@@ -70,7 +70,7 @@ class Play:
     def until_join(self, counts: list[int | None]) -> float:
         """Lives on until a Join comes and returns how long that took. Heartbeats are answered with 27, head counts with
         these numbers of members (the last one again and again), None for a broker that describes no groups."""
-        began, looks, todo = self.now, 0, list(self.last)
+        began, refreshes, todo = self.now, 0, list(self.last)
         for _ in range(500):
             match todo.pop(0) if todo else None:
                 case None:
@@ -80,8 +80,8 @@ class Play:
                 case c.Heartbeat():
                     self.heartbeat(27)
                 case c.Describe():
-                    count = counts[min(looks, len(counts) - 1)]
-                    looks += 1
+                    count = counts[min(refreshes, len(counts) - 1)]
+                    refreshes += 1
                     people = [seen(str(i)) for i in range(count or 0)]
                     self.described("PreparingRebalance", *people, error=69 if count is None else 0)
                 case _:
@@ -90,41 +90,41 @@ class Play:
         raise AssertionError("it never came back")
 
     def found(self, node: e.Node | None = NODE, error: int = 0) -> "Play":
-        return self.tell(e.CoordinatorAnswer(self.requests[c.FindCoordinator], error, node if not error else None))
+        return self.send(e.CoordinatorAnswer(self.requests[c.FindCoordinator], error, node if not error else None))
 
     def described(self, state: str = "Empty", *members: e.DescribedMember, **more: object) -> "Play":
         answer = {"error": 0, "protocol_type": "consumer" if members else "", **more}
-        return self.tell(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))
+        return self.send(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))
 
     def joined(self, *members: e.JoinedMember, generation: int = 1, leader: str = ME, **more: object) -> "Play":
         answer = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
-        return self.tell(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))
+        return self.send(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))
 
     def refused(self, error: int, **more: str) -> "Play":
-        return self.tell(e.JoinAnswer(self.requests[c.Join], error, **more))
+        return self.send(e.JoinAnswer(self.requests[c.Join], error, **more))
 
     def planned(
         self,
         generation: int = 1,
         *,
-        withheld: bool = False,
+        pending: bool = False,
         topics: tuple[str, ...] = ("t",),
         called_in_ms: int | None = None,
     ) -> "Play":
         plan = (("a", b"plan of a"), (ME, b"nothing"))
-        return self.tell(e.DecisionReady(generation, plan, withheld, topics, called_in_ms))
+        return self.send(e.DecisionReady(generation, plan, pending, topics, called_in_ms))
 
     def synced(self, error: int = 0) -> "Play":
-        return self.tell(e.SyncAnswer(self.requests[c.Sync], error))
+        return self.send(e.SyncAnswer(self.requests[c.Sync], error))
 
     def heartbeat(self, error: int = 0) -> "Play":
-        return self.tell(e.HeartbeatAnswer(self.requests[c.Heartbeat], error))
+        return self.send(e.HeartbeatAnswer(self.requests[c.Heartbeat], error))
 
     def left(self, error: int = 0) -> "Play":
-        return self.tell(e.LeaveAnswer(self.requests[c.Leave], error))
+        return self.send(e.LeaveAnswer(self.requests[c.Leave], error))
 
     def failed(self, kind: type[c.Request], failure: e.Failure = e.Failure.DISCONNECTED, reason: str = "x") -> "Play":
-        return self.tell(e.RequestFailed(self.requests[kind], failure, reason))
+        return self.send(e.RequestFailed(self.requests[kind], failure, reason))
 
     # ---- beginnings ----
 

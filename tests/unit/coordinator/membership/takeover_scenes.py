@@ -4,7 +4,7 @@ from itertools import islice
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.broker_order import spread_hash
 from bellwether_kafka.coordinator.membership.config import SizeLimit
 from tests.unit.coordinator.membership.playbook import Play, member
@@ -44,13 +44,13 @@ def seeing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GRO
     return stable(Play(adopt="take-over", **settings).found(), *members, protocol=protocol)
 
 
-def rehearsed(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
-    return seeing(protocol, members, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+def dry_run_done(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+    return seeing(protocol, members, **settings).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
 
 
 def gathering(**settings: object) -> Play:
     """One of four members comes before any new id in a table of 16 buckets: nine temporary members make 32 of it."""
-    return rehearsed(members=FOUR, size_limit=SizeLimit(1_000), **settings)
+    return dry_run_done(members=FOUR, size_limit=SizeLimit(1_000), **settings)
 
 
 def joins(play: Play) -> list[c.Join]:
@@ -61,14 +61,14 @@ def gathered(**settings: object) -> Play:
     """All temporary members have ids, "t-1" and so on."""
     play = gathering(**settings)
     for number, join in enumerate(joins(play), 1):
-        play.tell(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
+        play.send(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
     return play
 
 
 def growing(**settings: object) -> Play:
     """The temporary members are on their way into the rebalance, which Bellwether's own pending id holds open."""
     play = gathered(**settings)
-    return given(play, "barrier" if "instance_id" in settings else GOOD)
+    return given(play, "blocker" if "instance_id" in settings else GOOD)
 
 
 def in_order(*members: e.DescribedMember, buckets: int = 32) -> tuple[e.DescribedMember, ...]:
@@ -84,7 +84,7 @@ def shrinking(**settings: object) -> Play:
 
 
 def evicted(play: Play, error: int = 0) -> Play:
-    return play.tell(e.LeaveAnswer(play.requests[c.Evict], error))
+    return play.send(e.LeaveAnswer(play.requests[c.Evict], error))
 
 
 def given(play: Play, member_id: str) -> Play:
@@ -98,7 +98,7 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
 
 def dynamic_until_named(members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
     """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
-    return answered(given(rehearsed(members=members, **settings), GOOD), LEADER).synced()
+    return answered(given(dry_run_done(members=members, **settings), GOOD), LEADER).synced()
 
 
 def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
@@ -108,18 +108,18 @@ def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
 
 def parked(**settings: object) -> Play:
     """With a barrier, the first static id in the round of cooperative members, and an id to open the next with."""
-    play = rehearsed(COOPERATIVE, instance_id="bellwether", **settings)
+    play = dry_run_done(COOPERATIVE, instance_id="bellwether", **settings)
     assert play.sent(c.Join).instance_id is None
-    own, opener = (command for command in given(play, "barrier").last if isinstance(command, c.Join))
+    own, opener = (command for command in given(play, "blocker").last if isinstance(command, c.Join))
     assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
     given(play, "opener")
     play.requests[c.Join] = own.request_id  # the other one has been answered
     return play
 
 
-def with_us(member_id: str) -> tuple[e.DescribedMember, ...]:
-    us = client(member_id, "bw", "bellwether")
-    return (us, *GROUP) if member_id == GOOD else (*GROUP, us)
+def with_bellwether(member_id: str) -> tuple[e.DescribedMember, ...]:
+    bellwether = client(member_id, "bw", "bellwether")
+    return (bellwether, *GROUP) if member_id == GOOD else (*GROUP, bellwether)
 
 
 def waiting(play: Play) -> Play:
@@ -139,4 +139,4 @@ def has_waited(play: Play) -> Play:
 def before_removal(**settings: object) -> Play:
     """The leader is proven to be dead, and is to be removed once Bellwether is in front."""
     found = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
-    return stable(Play(**settings).found()).tell(e.DeathsProven(found, (LEADER,)))
+    return stable(Play(**settings).found()).send(e.DeathsProven(found, (LEADER,)))

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.broker_order import (
     HashOrder,
-    Table,
+    MemberTable,
     buckets_for,
     rivals,
     sorts_first,
@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     unavoidable,
 )
 
-JAVA16, SCALA16 = Table(HashOrder.JAVA, 16), Table(HashOrder.SCALA, 16)
+JAVA16, SCALA16 = MemberTable(HashOrder.JAVA, 16), MemberTable(HashOrder.SCALA, 16)
 
 
 def id_in(bucket: int, buckets: int, seed: int, *, negative: bool | None = None) -> str:
@@ -42,11 +42,11 @@ def test_tables_grow_at_three_quarters(members: int, java: int, scala: int) -> N
     assert buckets_for(members, HashOrder.SCALA) == scala
 
 
-def test_a_listing_tells_the_table() -> None:
+def test_a_listing_shows_the_table() -> None:
     draw = random.Random(1)
     ids = [f"m-{uuid.UUID(int=draw.getrandbits(128))}" for _ in range(40)]
     listing = sorted(ids, key=lambda m: spread_hash(m) & 63)
-    assert tables(listing) == (Table(HashOrder.JAVA, 64),)
+    assert tables(listing) == (MemberTable(HashOrder.JAVA, 64),)
     assert tables(ids) == ()
 
 
@@ -74,7 +74,7 @@ def test_who_comes_before_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("table", [JAVA16, SCALA16])
-def test_every_bucket_before_ours_comes_first_and_none_behind_it(table: Table) -> None:
+def test_every_bucket_before_bellwethers_comes_first_and_none_behind_it(table: MemberTable) -> None:
     each = [id_in(bucket, 16, bucket) for bucket in range(16)]
     for bucket, mine in enumerate(each):
         assert rivals(each, mine, table) == tuple(each[:bucket])

@@ -11,31 +11,31 @@ from bellwether_kafka.protocol.primitives.types import TopicPartition
 OWN = "bellwether-1"
 
 
-def said(topics: tuple[str, ...], rack: str | None = None, *, user_data: bytes = b"", generation: int = 5) -> bytes:
+def message(topics: tuple[str, ...], rack: str | None = None, *, user_data: bytes = b"", generation: int = 5) -> bytes:
     owned = (TopicPartition("t", generation),)
     return ConsumerProtocolSubscription(3, topics, user_data, owned, generation, rack).encode()
 
 
 PLANNED = (
-    JoinedMember(OWN, "bellwether", said(())),
-    JoinedMember("a-1", "a", said(("t", "u"), "az1")),
-    JoinedMember("b-1", None, said(("t",))),
+    JoinedMember(OWN, "bellwether", message(())),
+    JoinedMember("a-1", "a", message(("t", "u"), "az1")),
+    JoinedMember("b-1", None, message(("t",))),
 )
 
 
 def after(metadata: bytes, *, member_id: str = "a-2", instance_id: str | None = "a") -> str:
-    members = (DescribedMember(OWN, "bellwether", said(("x",))), DescribedMember(member_id, instance_id, metadata))
+    members = (DescribedMember(OWN, "bellwether", message(("x",))), DescribedMember(member_id, instance_id, metadata))
     return sentence(changed_members(PLANNED, ShownGroup("Stable", "range", members), OWN))
 
 
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (said(("t", "u", "v"), "az1"), "subscribes to v, too"),
-        (said(("t",), "az1"), "subscribes to u no more"),
-        (said(("t", "u"), "az2"), "is in rack 'az2' instead of 'az1'"),
-        (said(("t", "u")), "is in rack '' instead of 'az1'"),
-        (said(("t", "w"), "az1"), "subscribes to w, too, subscribes to u no more"),
+        (message(("t", "u", "v"), "az1"), "subscribes to v, too"),
+        (message(("t",), "az1"), "subscribes to u no more"),
+        (message(("t", "u"), "az2"), "is in rack 'az2' instead of 'az1'"),
+        (message(("t", "u")), "is in rack '' instead of 'az1'"),
+        (message(("t", "w"), "az1"), "subscribes to w, too, subscribes to u no more"),
     ],
 )
 def test_other_topics_or_another_rack_are_noticed(metadata: bytes, expected: str) -> None:
@@ -45,9 +45,9 @@ def test_other_topics_or_another_rack_are_noticed(metadata: bytes, expected: str
 @pytest.mark.parametrize(
     "metadata",
     [
-        said(("t", "u"), "az1"),
-        said(("u", "t"), "az1"),
-        said(("t", "u"), "az1", user_data=b"another", generation=-1),
+        message(("t", "u"), "az1"),
+        message(("u", "t"), "az1"),
+        message(("t", "u"), "az1", user_data=b"another", generation=-1),
         ConsumerProtocolSubscription(3, ("t", "u"), None, (), -1, "az1").encode(),
         b"",
         b"\x00",
@@ -58,6 +58,6 @@ def test_an_ordinary_restart_is_no_change(metadata: bytes) -> None:
 
 
 def test_only_static_members_change_without_a_rebalance() -> None:
-    assert after(said(("z",)), member_id="b-1", instance_id=None) == ""
+    assert after(message(("z",)), member_id="b-1", instance_id=None) == ""
     assert may_change(PLANNED, OWN)
     assert not may_change(PLANNED[:1] + PLANNED[2:], OWN)

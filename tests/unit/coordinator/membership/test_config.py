@@ -26,7 +26,7 @@ def test_timing_that_breaks_the_promise_is_named(settings: dict[str, object], na
         assert name in sentence
 
 
-def test_sidecars_that_stand_by_for_each_other_share_an_instance_id() -> None:
+def test_standby_instances_for_each_other_share_an_instance_id() -> None:
     sentence = check_timing(MembershipConfig("orders", standby=True))
     assert sentence is not None
     assert "instance_id" in sentence

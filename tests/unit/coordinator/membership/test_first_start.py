@@ -11,7 +11,7 @@ from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27
 MEMBER_REBALANCE_S = 300.0  # clients' default
-BEAT_S = 1.0
+HEARTBEAT_S = 1.0
 TRIP_S = 0.01
 
 # Seconds at which instances arrive, the first one at 0.
@@ -54,7 +54,7 @@ def waited(play: Play, arrivals: Sequence[float], phase_s: float) -> float:
     raise AssertionError("it never came back")
 
 
-def without_us(arrivals: Sequence[float], delay_s: float) -> float:
+def without_bellwether(arrivals: Sequence[float], delay_s: float) -> float:
     """How long the broker itself waits for the members of an empty group
     (docs/reference/broker-behaviour.md#states)."""
     over, left = delay_s, MEMBER_REBALANCE_S - delay_s
@@ -68,41 +68,41 @@ def without_us(arrivals: Sequence[float], delay_s: float) -> float:
 @pytest.mark.parametrize("phase_s", PHASES)
 @pytest.mark.parametrize("arrivals", STARTS.values(), ids=STARTS)
 @pytest.mark.parametrize("delay_s", [3.0, 1.5])
-def test_a_first_start_takes_no_longer_with_us_than_without(
+def test_a_first_start_takes_no_longer_with_bellwether_than_without(
     arrivals: Sequence[float], phase_s: float, delay_s: float
 ) -> None:
-    assert waited(alone(delay_s), arrivals, phase_s) <= without_us(arrivals, delay_s) + 0.1
+    assert waited(alone(delay_s), arrivals, phase_s) <= without_bellwether(arrivals, delay_s) + 0.1
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
-def test_where_the_broker_does_not_wait_neither_do_we_for_half_a_second(phase_s: float) -> None:
+def test_where_the_broker_does_not_wait_neither_does_bellwether_for_half_a_second(phase_s: float) -> None:
     assert waited(alone(0.01), ONE, phase_s) <= 0.25 + 0.2 + 0.05
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
-def test_many_members_that_come_one_after_the_other_still_are_one_round(phase_s: float) -> None:
+def test_many_members_that_come_one_after_the_other_still_are_one_rebalance(phase_s: float) -> None:
     for delay_s in (0.01, 1.5, 3.0):
         assert waited(alone(delay_s), THIRTY, phase_s) >= THIRTY[-1]
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
-def test_three_members_that_come_within_a_second_are_one_round(phase_s: float) -> None:
+def test_three_members_that_come_within_a_second_are_one_rebalance(phase_s: float) -> None:
     for delay_s in (1.5, 3.0):
         assert waited(alone(delay_s), THREE, phase_s) >= THREE[-1]
 
 
-def test_a_fifth_of_a_second_is_held_however_late_we_hear_of_it() -> None:
-    assert waited(alone(3.0, coalesce_ms=400), ONE, PHASES[0]) == pytest.approx(BEAT_S - PHASES[0] + 0.2, abs=0.04)
+def test_a_fifth_of_a_second_is_held_however_late_bellwether_hears_of_it() -> None:
+    assert waited(alone(3.0, coalesce_ms=400), ONE, PHASES[0]) == pytest.approx(HEARTBEAT_S - PHASES[0] + 0.2, abs=0.04)
 
 
-def test_the_brokers_wait_is_not_known_where_we_come_back_to_our_seat() -> None:
+def test_the_brokers_wait_is_not_known_where_bellwether_comes_back_to_the_same_place() -> None:
     """As after a restart of ours: the broker answers at once, whatever it does with an empty group."""
     back = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
     back.later(0.01).joined(member(ME), skip_assignment=True).synced()
     assert 2.0 <= waited(back, ONE, 0.5) <= 3.1
 
 
-def test_the_brokers_wait_is_not_known_where_somebody_else_was_in_the_round() -> None:
+def test_the_brokers_wait_is_not_known_where_another_was_in_the_rebalance() -> None:
     play = Play(instance_id="bw").joining().later(0.2).joined(member(ME), member("a")).planned().synced()
     play.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
     play.joined(member(ME), generation=3).synced()  # which lists the application's topics

@@ -1,7 +1,7 @@
 """Handing the lead back because members do not work: once in a day, and back only with a proof."""
 
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.commands import Decide, Join, Leave, NoteKind
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import DAY_S
@@ -16,7 +16,7 @@ def leading(**settings: object) -> Play:
 
 
 def handed_back(**settings: object) -> Play:
-    return leading(**settings).tell(HARM).left()
+    return leading(**settings).send(HARM).left()
 
 
 def rehearsing(play: Play) -> Play:
@@ -30,7 +30,7 @@ def rehearsing(play: Play) -> Play:
 
 
 def test_a_hand_back_leaves_the_group_with_an_alert_and_a_reason_of_its_own() -> None:
-    play = leading().tell(HARM)
+    play = leading().send(HARM)
     assert play.sent(Leave).reason == HARM.reason
     assert (NoteKind.ALERT, f"handed back: {HARM.reason}") in play.notes()
     play.left()
@@ -39,7 +39,7 @@ def test_a_hand_back_leaves_the_group_with_an_alert_and_a_reason_of_its_own() ->
 
 
 def test_members_that_all_ended_leave_an_empty_group_to_the_next_ones() -> None:
-    play = Play().stable_alone().tell(HARM)
+    play = Play().stable_alone().send(HARM)
     assert play.state is State.LEAVING
     play.left().wake().described("Empty")
     assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
@@ -48,7 +48,7 @@ def test_members_that_all_ended_leave_an_empty_group_to_the_next_ones() -> None:
 
 
 def test_with_the_setting_alert_it_only_raises_one() -> None:
-    play = leading(hand_back="alert").tell(HARM)
+    play = leading(hand_back="alert").send(HARM)
     assert play.state is State.STABLE
     assert (NoteKind.ALERT, f'{HARM.reason}; hand_back = "alert" keeps the lead') in play.notes()
 
@@ -64,29 +64,29 @@ def test_an_empty_group_is_not_joined_before_there_is_a_proof() -> None:
 
 def test_it_returns_when_its_own_plan_would_differ_no_more() -> None:
     play = rehearsing(handed_back())
-    play.tell(e.ComparisonFailed(REHEARSAL, "the application has another changelog"))
+    play.send(e.ComparisonFailed(DRY_RUN, "the application has another changelog"))
     assert "it stays out because the application has another changelog" in play.machine.role.detail
-    rehearsing(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=True, reason="3 tasks have no owner"))
+    rehearsing(play).send(e.ComparisonReady(DRY_RUN, worth_moving=True, reason="3 tasks have no owner"))
     assert play.machine.role.reason is NotLeading.HANDED_BACK
-    rehearsing(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    rehearsing(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.machine.role.reason is not NotLeading.HANDED_BACK
 
 
 def test_a_second_hand_back_within_a_day_is_an_alert_and_one_after_it_is_not() -> None:
     play = leading()
-    play.tell(e.HandBackRemembered(3600.0, "an earlier one", waits=False)).tell(HARM)
+    play.send(e.HandBackRemembered(3600.0, "an earlier one", waits=False)).send(HARM)
     assert play.state is State.STABLE
     assert any("once within 24 hours" in reason for kind, reason in play.notes() if kind is NoteKind.ALERT)
-    late = leading().tell(e.HandBackRemembered(DAY_S + 1, "an earlier one", waits=False)).tell(HARM)
+    late = leading().send(e.HandBackRemembered(DAY_S + 1, "an earlier one", waits=False)).send(HARM)
     assert late.state is State.LEAVING
 
 
 def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
-    play = Play().found().tell(e.HandBackRemembered(60.0, "an earlier one", waits=True))
+    play = Play().found().send(e.HandBackRemembered(60.0, "an earlier one", waits=True))
     play.described("Empty")
     assert play.state is State.WATCHING
     assert play.machine.role.reason is NotLeading.HANDED_BACK
-    other = Play().found().tell(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
+    other = Play().found().send(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
     assert any(isinstance(command, Join) for command in other.last)
 
 
@@ -95,7 +95,7 @@ EARLIER = e.HandBackRemembered(60.0, "an earlier one", waits=True)
 
 def test_a_process_that_came_in_before_it_read_the_memory_leaves_again() -> None:
     for play in (Play().stable_alone(), Play().deciding(), Play().deciding().planned(), Play().stable()):
-        assert play.tell(EARLIER).state is State.LEAVING
+        assert play.send(EARLIER).state is State.LEAVING
         play.left().wake().described("Empty")
         assert play.state is State.WATCHING
         assert play.machine.role.reason is NotLeading.HANDED_BACK
@@ -103,19 +103,19 @@ def test_a_process_that_came_in_before_it_read_the_memory_leaves_again() -> None
 
 
 def test_a_process_that_is_about_to_join_stops_on_the_way() -> None:
-    play = Play().joining().tell(EARLIER)
+    play = Play().joining().send(EARLIER)
     assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
 
 
 def test_what_was_read_while_leaving_counts_afterwards() -> None:
-    play = Play().stable().tell(e.OrdersStand("an operator says so", "")).tell(EARLIER).left()
+    play = Play().stable().send(e.OrdersInForce("an operator says so", "")).send(EARLIER).left()
     assert play.state is State.WATCHING
     assert play.machine.hands_over is False
     assert play.machine.handed_back == "an earlier one"
 
 
 def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> None:
-    play = Play(instance_id="bellwether").found().tell(EARLIER).described("Stable", seen("bw-0", "bellwether"))
+    play = Play(instance_id="bellwether").found().send(EARLIER).described("Stable", seen("bw-0", "bellwether"))
     assert play.state is State.JOINING, "its session would hold up every rebalance"
     play.joined(member(ME), member("a"), generation=4, skip_assignment=True)
     assert play.state is State.LEAVING
@@ -123,19 +123,19 @@ def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> No
 
 
 def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> None:
-    play = Play().found().tell(EARLIER)
-    play.later(30).tell(e.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
+    play = Play().found().send(EARLIER)
+    play.later(30).send(e.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
     assert any(isinstance(command, Join) for command in play.last)
 
 
 def test_an_older_hand_back_than_the_last_one_says_nothing() -> None:
-    play = handed_back().tell(e.HandBackRemembered(3600.0, "a former one", waits=False))
+    play = handed_back().send(e.HandBackRemembered(3600.0, "a former one", waits=False))
     assert play.machine.role.reason is NotLeading.HANDED_BACK
     assert play.machine.handed_back == HARM.reason
 
 
 def test_an_operator_ends_the_wait() -> None:
-    play = handed_back().tell(e.OrdersStand("an operator says so", "")).tell(e.OrdersStand("", ""))
+    play = handed_back().send(e.OrdersInForce("an operator says so", "")).send(e.OrdersInForce("", ""))
     for _ in range(20):
         if play.kinds() == ["Describe"]:
             play.described("Empty")
@@ -145,7 +145,7 @@ def test_an_operator_ends_the_wait() -> None:
     raise AssertionError("it stays out")
 
 
-def test_a_doubt_about_work_is_an_alert_and_nothing_else() -> None:
-    play = leading().tell(e.WorkDoubted("task 0_1 commits nothing"))
+def test_suspected_work_is_an_alert_and_nothing_else() -> None:
+    play = leading().send(e.WorkSuspected("task 0_1 commits nothing"))
     assert play.state is State.STABLE
     assert (NoteKind.ALERT, "task 0_1 commits nothing") in play.notes()

@@ -4,11 +4,11 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import (
     Decide,
-    Delivered,
     Describe,
     Join,
     Leave,
     NoteKind,
+    PlanDelivered,
     RebuildMemory,
     Sync,
 )
@@ -70,8 +70,8 @@ def test_it_decides_for_others_and_syncs_their_plan() -> None:
     sync = play.planned(7).sent(Sync)
     assert (sync.generation, sync.member_id, sync.protocol) == (7, ME, "range")
     assert dict(sync.assignments)["a"] == b"plan of a"
-    assert play.synced().kinds() == ["Delivered"]
-    assert play.sent(Delivered).generation == 7
+    assert play.synced().kinds() == ["PlanDelivered"]
+    assert play.sent(PlanDelivered).generation == 7
 
 
 def test_it_heartbeats_while_it_decides_and_in_stable() -> None:
@@ -112,7 +112,7 @@ def test_it_joins_where_its_instance_is_a_member_already() -> None:
 )
 def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[str, object], sentence: str) -> None:
     play = Play().found().described("Stable", seen("a"), **answer)
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
     (fatal, _) = play.last
     assert sentence in fatal.message
     assert fatal.message.startswith("Group 'orders'")
@@ -124,11 +124,11 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
     work = ConsumerProtocolAssignment(version=1, partitions=(TopicPartition("t", 0),)).encode()
     member = DescribedMember("pay-1-x", "pay-1", b"", work)
     play = Play(instance_id="pay-1").found().described("Stable", seen("a"), member, protocol="range")
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "belongs to the application's member pay-1-x; set another instance_id" in play.last[0].message
     for own in (empty_assignment(), b"", b"\x00"):
-        ours = DescribedMember("pay-1-x", "pay-1", b"", own)
-        returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), ours, protocol="range")
+        by_instance = DescribedMember("pay-1-x", "pay-1", b"", own)
+        returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), by_instance, protocol="range")
         assert returning.kinds() == ["Join"]
 
 
@@ -153,12 +153,12 @@ def test_a_member_of_the_application_that_has_no_work_keeps_its_instance_id(
 ) -> None:
     play = Play(instance_id="pay-1", client_id="bellwether").found()
     play.described("Stable", seen("a"), member, protocol="range")
-    assert play.kinds() == (["Fatal", "Stopped"] if refused else ["Join"])
+    assert play.kinds() == (["Fatal", "MembershipStopped"] if refused else ["Join"])
 
 
-def test_sidecars_of_one_set_may_have_client_ids_of_their_own() -> None:
+def test_instances_of_one_set_may_have_client_ids_of_their_own() -> None:
     play = Play(instance_id="pay-1", client_id="pod-2", standby=True).found()
-    play.tell(ActiveRoleChanged(ours=True, reason="it hands over")).described(
+    play.send(ActiveRoleChanged(active=True, reason="it hands over")).described(
         "Stable", seen("a"), static("pod-1", b""), protocol="range"
     )
     assert play.kinds() == ["Join"]
@@ -223,12 +223,12 @@ def test_a_returned_leader_rebuilds_its_memory_syncs_nothing_and_compares() -> N
 
 @pytest.mark.parametrize(("worth", "expected"), [(True, ["Join"]), (False, [])])
 def test_it_rebalances_after_a_return_only_if_a_move_is_worth_it(worth: bool, expected: list[str]) -> None:
-    play = returned().synced().tell(ComparisonReady(4, worth, topics=("t",)))
+    play = returned().synced().send(ComparisonReady(4, worth, topics=("t",)))
     assert play.kinds() == expected
 
 
 def test_a_comparison_of_an_old_generation_counts_for_nothing() -> None:
-    assert returned().synced().tell(ComparisonReady(3, worth_moving=True)).kinds() == []
+    assert returned().synced().send(ComparisonReady(3, worth_moving=True)).kinds() == []
 
 
 def test_a_leader_that_returns_to_nobody_compares_nothing() -> None:
@@ -238,7 +238,7 @@ def test_a_leader_that_returns_to_nobody_compares_nothing() -> None:
     assert play.synced().kinds() == []
 
 
-def test_an_old_broker_names_the_former_id_and_one_more_round_makes_it_the_leader() -> None:
+def test_an_old_broker_names_the_former_id_and_one_more_rebalance_makes_it_the_leader() -> None:
     play = Play(instance_id="bw").found().described("Stable", seen(f"bw-{UUID}", "bw"), protocol="range")
     play.joined(leader=f"bw-{UUID}")
     assert play.kinds() == ["Sync"]
@@ -247,6 +247,6 @@ def test_an_old_broker_names_the_former_id_and_one_more_round_makes_it_the_leade
     assert play.joined(member(ME), member("a"), generation=2).kinds() == ["Decide"]
 
 
-def test_a_leader_whose_id_only_looks_like_ours_is_a_stranger() -> None:
+def test_a_leader_whose_id_only_resembles_bellwethers_is_a_stranger() -> None:
     play = Play(instance_id="bw").joining().joined(leader="bw-other-" + UUID)
     assert play.kinds() == ["Leave"]

@@ -29,7 +29,7 @@ def test_no_plan_in_time_means_leaving() -> None:
 
 
 def test_a_refused_plan_means_leaving_with_its_reason() -> None:
-    play = Play().deciding().tell(DecisionFailed(1, "the guard said no"))
+    play = Play().deciding().send(DecisionFailed(1, "the guard said no"))
     assert play.kinds() == ["Leave"]
     assert (NoteKind.REFUSED, "the guard said no") in play.notes()
 
@@ -37,7 +37,7 @@ def test_a_refused_plan_means_leaving_with_its_reason() -> None:
 def test_a_plan_or_refusal_for_an_old_generation_counts_for_nothing() -> None:
     play = Play().deciding(5)
     assert play.planned(4).kinds() == []
-    assert play.tell(DecisionFailed(4, "old")).kinds() == []
+    assert play.send(DecisionFailed(4, "old")).kinds() == []
     assert play.state is State.DECIDING
 
 
@@ -48,13 +48,13 @@ def test_a_plan_that_comes_after_the_session_is_not_sent() -> None:
 
 def test_waking_after_the_session_it_comes_back_before_it_plans() -> None:
     play = Play().deciding().later(11)
-    assert play.tell(Wake()).sent(Join).member_id == ME
+    assert play.send(Wake()).sent(Join).member_id == ME
     assert play.state is State.JOINING
 
 
 def test_waking_after_the_session_in_stable_it_asks_before_it_disturbs_anybody() -> None:
     play = Play().stable().later(11)
-    assert play.tell(Wake()).kinds() == ["Heartbeat"]
+    assert play.send(Wake()).kinds() == ["Heartbeat"]
     assert play.heartbeat().state is State.STABLE
     assert play.later(11).wake().heartbeat(UNKNOWN_MEMBER_ID).state is State.WATCHING
 
@@ -71,7 +71,7 @@ def test_a_heartbeat_of_the_last_generation_says_nothing_about_this_one(error: i
 
 def test_a_short_pause_is_none() -> None:
     play = Play().stable().later(9)
-    assert "Join" not in play.tell(Wake()).kinds()
+    assert "Join" not in play.send(Wake()).kinds()
 
 
 # ---- rebalances ------------------------------------------------------------------------------------------------------
@@ -92,14 +92,14 @@ def test_in_a_running_group_it_can_wait_a_moment() -> None:
     assert play.now == pytest.approx(began + 0.2)
 
 
-def test_a_rebalance_while_it_decides_voids_the_plan() -> None:
+def test_a_rebalance_while_it_decides_invalidates_the_plan() -> None:
     play = Play().deciding().wake().heartbeat(REBALANCE_IN_PROGRESS)
     assert play.kinds() == ["Join"]
     assert play.planned(1).kinds() == []
     assert "Leave" not in [type(command).__name__ for command in play.run(5)], "no deadline is left over"
 
 
-def test_a_rebalance_while_it_syncs_is_told_by_the_sync() -> None:
+def test_a_rebalance_while_it_syncs_is_reported_by_the_sync() -> None:
     play = Play().deciding().wake().planned().heartbeat(REBALANCE_IN_PROGRESS)
     assert play.kinds() == []
     assert play.synced(REBALANCE_IN_PROGRESS).kinds() == ["Join"]
@@ -141,45 +141,45 @@ def test_heartbeats_go_on_while_the_join_is_parked() -> None:
 
 def test_wishes_are_granted_in_stable_and_rarely() -> None:
     play = Play(rebalance_interval_ms_min=10_000).stable()
-    assert play.tell(RebalanceWanted("a topic grew")).sent(Join).reason == "a topic grew"
+    assert play.send(RebalanceWanted("a topic grew")).sent(Join).reason == "a topic grew"
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
-    assert play.tell(RebalanceWanted("another grew")).kinds() == [], "too soon"
+    assert play.send(RebalanceWanted("another grew")).kinds() == [], "too soon"
     out = play.run(10.1)
     assert [command.reason for command in out if isinstance(command, Join)] == ["another grew"]
 
 
 def test_a_wish_while_a_plan_is_on_its_way_waits_for_stable() -> None:
-    play = Play().deciding().tell(RebalanceWanted("a topic grew"))
+    play = Play().deciding().send(RebalanceWanted("a topic grew"))
     assert play.kinds() == []
     play.planned()
     assert "Join" in play.synced().kinds()
 
 
 def test_a_wish_before_the_plan_is_served_by_it() -> None:
-    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).tell(RebalanceWanted("a topic grew"))
+    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).send(RebalanceWanted("a topic grew"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
-    assert play.kinds() == ["Delivered"]
+    assert play.kinds() == ["PlanDelivered"]
 
 
 def test_a_wish_while_watching_or_alone_is_nobodys() -> None:
-    assert Play().found().tell(RebalanceWanted("x")).kinds() == []
-    assert Play().stable_alone().tell(RebalanceWanted("x")).kinds() == []
+    assert Play().found().send(RebalanceWanted("x")).kinds() == []
+    assert Play().stable_alone().send(RebalanceWanted("x")).kinds() == []
 
 
-def test_rounds_that_others_start_do_not_put_off_what_we_want() -> None:
+def test_rebalances_that_others_start_do_not_put_off_what_bellwether_wants() -> None:
     """A member joins, then the warm-ups made for it have caught up: nothing was repeated, so nothing has to wait."""
     play = Play(rebalance_interval_ms_min=10_000).stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
     play.joined(member(ME), member("a"), member("b"), generation=2).planned(2).synced()
-    assert play.tell(RebalanceWanted("probe")).kinds() == ["Join"]
+    assert play.send(RebalanceWanted("probe")).kinds() == ["Join"]
     play.joined(member(ME), member("a"), member("b"), generation=3).planned(3).synced()
-    assert play.tell(RebalanceWanted("probe")).kinds() == []
+    assert play.send(RebalanceWanted("probe")).kinds() == []
 
 
-def test_withheld_partitions_force_a_second_round_later_each_time() -> None:
+def test_pending_partitions_force_a_second_rebalance_later_each_time() -> None:
     play = Play(followup_ms=3_000, followup_ms_max=10_000).deciding()
     waits = []
     for generation in range(1, 5):
-        play.planned(generation, withheld=True).synced()
+        play.planned(generation, pending=True).synced()
         began = play.now
         while not [command for command in play.wake().last if isinstance(command, Join)]:
             play.heartbeat()
@@ -191,9 +191,9 @@ def test_withheld_partitions_force_a_second_round_later_each_time() -> None:
     assert [command for command in play.run(60) if isinstance(command, Join)] == []
 
 
-def test_the_second_round_is_not_noticed_a_heartbeat_late() -> None:
+def test_the_second_rebalance_is_not_noticed_a_heartbeat_late() -> None:
     """Members rejoin as soon as they have let go; what is withheld has no owner until the leader has come too."""
-    play = Play(heartbeat_interval_ms=1_000, followup_ms=3_000).deciding().planned(withheld=True).synced()
+    play = Play(heartbeat_interval_ms=1_000, followup_ms=3_000).deciding().planned(pending=True).synced()
     began = play.now
     while not [command for command in play.last if isinstance(command, Join)]:
         play.heartbeat(REBALANCE_IN_PROGRESS if play.now - began >= 0.2 else 0)
@@ -202,7 +202,7 @@ def test_the_second_round_is_not_noticed_a_heartbeat_late() -> None:
     assert play.now - began < 0.4
 
 
-def test_a_round_that_members_are_told_to_begin_is_not_noticed_a_heartbeat_late() -> None:
+def test_a_rebalance_that_members_are_called_to_is_not_noticed_a_heartbeat_late() -> None:
     """Under exactly-once nothing is committed while members wait for the leader."""
     play = Play(heartbeat_interval_ms=1_000).deciding().planned(called_in_ms=600).synced()
     assert not any(isinstance(command, Join) for command in play.heartbeat().run(0.65, heartbeats=0))
@@ -210,7 +210,7 @@ def test_a_round_that_members_are_told_to_begin_is_not_noticed_a_heartbeat_late(
 
 
 @pytest.mark.parametrize("called_in_ms", [600, 45_000])
-def test_it_looks_out_for_it_for_a_second_and_no_more(called_in_ms: int) -> None:
+def test_it_waits_for_it_for_a_second_and_no_more(called_in_ms: int) -> None:
     play = Play(heartbeat_interval_ms=1_000).deciding().planned(called_in_ms=called_in_ms).synced().heartbeat()
     before, around, after = (
         [command for command in play.run(seconds, heartbeats=0) if isinstance(command, Heartbeat)]
@@ -221,16 +221,16 @@ def test_it_looks_out_for_it_for_a_second_and_no_more(called_in_ms: int) -> None
     assert len(after) <= 11
 
 
-def test_a_second_round_that_does_not_come_is_waited_for_at_the_usual_pace() -> None:
-    play = Play(heartbeat_interval_ms=1_000).deciding().planned(withheld=True).synced()
+def test_a_second_rebalance_that_does_not_come_is_waited_for_at_the_usual_pace() -> None:
+    play = Play(heartbeat_interval_ms=1_000).deciding().planned(pending=True).synced()
     quick = [command for command in [*play.last, *play.heartbeat().run(2.9)] if isinstance(command, Heartbeat)]
     assert len(quick) > 20
-    play.wake().joined(member(ME), member("a"), generation=2).planned(2, withheld=True).synced()
+    play.wake().joined(member(ME), member("a"), generation=2).planned(2, pending=True).synced()
     slow = [command for command in play.run(2.9) if isinstance(command, Heartbeat)]
     assert len(slow) <= 4
 
 
-def test_a_generation_that_starts_by_itself_replaces_the_second_round() -> None:
-    play = Play().deciding().planned(withheld=True).synced().wake().heartbeat(REBALANCE_IN_PROGRESS)
+def test_a_generation_that_starts_by_itself_replaces_the_second_rebalance() -> None:
+    play = Play().deciding().planned(pending=True).synced().wake().heartbeat(REBALANCE_IN_PROGRESS)
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
     assert [command for command in play.run(60) if isinstance(command, Join)] == []

@@ -50,7 +50,7 @@ def test_where_groups_cannot_be_described_it_holds_on_for_the_quiet_time() -> No
     assert cold_start([None]) == pytest.approx(0.6)
 
 
-def test_alone_for_too_long_it_leaves_and_waits_until_somebody_has_been_there() -> None:
+def test_alone_for_too_long_it_leaves_and_waits_until_a_member_has_been_there() -> None:
     play = Play(adopt="when-empty", linger_ms=60_000).stable_alone()
     out = play.run(60.1)
     assert len([command for command in out if isinstance(command, Leave)]) == 1
@@ -78,13 +78,13 @@ def test_company_ends_the_lingering() -> None:
     assert not [command for command in play.run(300) if isinstance(command, Leave)]
 
 
-def test_left_alone_it_lists_the_applications_topics_and_stops_when_somebody_comes() -> None:
+def test_left_alone_it_lists_the_applications_topics_and_stops_when_a_member_comes() -> None:
     play = Play(topics=("control",), coalesce_ms=0).deciding().planned(topics=("orders", "clicks")).synced()
     assert subscription(play.wake().heartbeat(REBALANCE_IN_PROGRESS).sent(Join)).topics == ("control",)
     play.joined(member(ME), generation=2).synced()
     assert subscription(play.sent(Join)).topics == ("clicks", "orders")
     play.joined(member(ME), generation=3)
-    assert play.synced().kinds() == ["Delivered"], "once is enough"
+    assert play.synced().kinds() == ["PlanDelivered"], "once is enough"
     assert subscription(play.wake().heartbeat(REBALANCE_IN_PROGRESS).sent(Join)).topics == ("control",)
 
 
@@ -92,69 +92,69 @@ def test_left_alone_it_lists_the_applications_topics_and_stops_when_somebody_com
 
 
 def test_stopping_while_watching_is_silent() -> None:
-    assert Play().found().tell(StopRequested()).kinds() == ["Stopped"]
+    assert Play().found().send(StopRequested()).kinds() == ["MembershipStopped"]
 
 
-def test_stopping_in_stable_leaves_where_it_is_told_to() -> None:
-    play = Play(instance_id="bw", leave_on_stop=True).stable().tell(StopRequested())
+def test_stopping_in_stable_leaves_where_it_is_asked_to() -> None:
+    play = Play(instance_id="bw", leave_on_stop=True).stable().send(StopRequested())
     assert play.kinds() == ["Leave"]
-    assert play.left().kinds() == ["Stopped"]
-    assert play.tell(DecisionReady(1, ())).kinds() == [], "nothing happens any more"
+    assert play.left().kinds() == ["MembershipStopped"]
+    assert play.send(DecisionReady(1, ())).kinds() == [], "nothing happens any more"
     assert play.machine.deadline() is None
 
 
 def test_a_static_leader_stops_silently() -> None:
     """Its seat waits for the next process, and no member notices a restart."""
-    assert Play(instance_id="bw").stable().tell(StopRequested()).kinds() == ["Stopped"]
+    assert Play(instance_id="bw").stable().send(StopRequested()).kinds() == ["MembershipStopped"]
 
 
 def test_a_dynamic_leader_never_stops_silently() -> None:
-    assert Play(leave_on_stop=False).stable().tell(StopRequested()).kinds() == ["Leave"]
+    assert Play(leave_on_stop=False).stable().send(StopRequested()).kinds() == ["Leave"]
 
 
 def test_stopping_without_a_plan_leaves() -> None:
-    assert Play(instance_id="bw", leave_on_stop=False).deciding().tell(StopRequested()).kinds() == ["Leave"]
+    assert Play(instance_id="bw", leave_on_stop=False).deciding().send(StopRequested()).kinds() == ["Leave"]
 
 
 def test_stopping_while_the_sync_is_under_way_waits_for_it() -> None:
-    play = Play().deciding().planned().tell(StopRequested())
+    play = Play().deciding().planned().send(StopRequested())
     assert play.kinds() == []
-    assert play.synced().kinds() == ["Delivered", "Leave"]
+    assert play.synced().kinds() == ["PlanDelivered", "Leave"]
 
 
 def test_stopping_ends_where_the_answer_to_the_sync_never_comes() -> None:
     """It was still SYNCING a minute after it was told to stop."""
-    play = Play().deciding().planned().tell(StopRequested())
+    play = Play().deciding().planned().send(StopRequested())
     out = play.run(8, heartbeats=None)
     assert [type(command).__name__ for command in out if not isinstance(command, (Heartbeat, Note))] == [
         "Abandon",
         "Leave",
-        "Stopped",
+        "MembershipStopped",
     ]
 
 
 def test_stopping_while_the_sync_fails_leaves() -> None:
-    assert Play().deciding().planned().tell(StopRequested()).synced(REBALANCE_IN_PROGRESS).kinds() == ["Leave"]
+    assert Play().deciding().planned().send(StopRequested()).synced(REBALANCE_IN_PROGRESS).kinds() == ["Leave"]
 
 
-def test_stopping_while_a_round_is_held_open_leaves() -> None:
-    play = Play().stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS).tell(StopRequested())
+def test_stopping_while_a_rebalance_is_held_open_leaves() -> None:
+    play = Play().stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS).send(StopRequested())
     assert play.kinds() == ["Leave"]
 
 
 def test_stopping_while_the_first_join_is_parked() -> None:
-    assert Play().joining().tell(StopRequested()).kinds() == ["Abandon", "Stopped"]
-    play = Play(instance_id="bw").joining().tell(StopRequested())
+    assert Play().joining().send(StopRequested()).kinds() == ["Abandon", "MembershipStopped"]
+    play = Play(instance_id="bw").joining().send(StopRequested())
     assert play.kinds() == ["Abandon", "Leave"]
     assert (play.sent(Leave).member_id, play.sent(Leave).instance_id) == ("", "bw")
     taken = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
-    assert taken.tell(StopRequested()).kinds() == ["Abandon", "Stopped"], "that slot may be another process's"
+    assert taken.send(StopRequested()).kinds() == ["Abandon", "MembershipStopped"], "that slot may be another process's"
 
 
 def test_stopping_twice_is_stopping_once() -> None:
-    play = Play().stable().tell(StopRequested()).tell(StopRequested())
+    play = Play().stable().send(StopRequested()).send(StopRequested())
     assert play.kinds() == []
-    assert play.left().kinds() == ["Stopped"]
+    assert play.left().kinds() == ["MembershipStopped"]
 
 
 def test_nothing_is_due_for_ever_in_any_state() -> None:

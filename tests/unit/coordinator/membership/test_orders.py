@@ -7,11 +7,11 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
-LEAVE = e.OrdersStand("eve has ordered leave", "")
-PAUSE = e.OrdersStand("", "eve has ordered pause")
-NOTHING = e.OrdersStand("", "")
-TURN = e.ActiveRoleChanged(ours=True, reason="the beat of a has stopped")
-NOT_OURS = e.ActiveRoleChanged(ours=False, reason="b leads it")
+LEAVE = e.OrdersInForce("eve has ordered leave", "")
+PAUSE = e.OrdersInForce("", "eve has ordered pause")
+NOTHING = e.OrdersInForce("", "")
+TURN = e.ActiveRoleChanged(active=True, reason="the heartbeat of a has stopped")
+NOT_ACTIVE = e.ActiveRoleChanged(active=False, reason="b leads it")
 FENCED = 82
 
 
@@ -19,61 +19,61 @@ def standby(**settings: object) -> Play:
     return Play(instance_id="bellwether", standby=True, **settings)
 
 
-def test_an_order_to_leave_is_obeyed_and_remembered() -> None:
-    play = Play(instance_id="bellwether").stable().tell(LEAVE)
+def test_an_order_to_leave_is_carried_out_and_remembered() -> None:
+    play = Play(instance_id="bellwether").stable().send(LEAVE)
     assert play.sent(c.Leave).reason == "eve has ordered leave"
     play.left()
     assert play.state is State.WATCHING
     play.run(60)
     play.described("Empty")
     assert play.state is State.WATCHING, "the group is empty, and we stay out"
-    play.tell(NOTHING)
+    play.send(NOTHING)
     play.described("Empty")
     assert play.state is State.JOINING
 
 
 def test_the_same_order_twice_is_one_order() -> None:
-    play = Play(instance_id="bellwether").stable().tell(LEAVE)
-    play.tell(LEAVE)
+    play = Play(instance_id="bellwether").stable().send(LEAVE)
+    play.send(LEAVE)
     assert play.kinds() == []
 
 
 @pytest.mark.parametrize("state", [State.JOINING, State.DECIDING, State.SYNCING])
-def test_an_order_to_leave_is_obeyed_at_any_moment(state: State) -> None:
+def test_an_order_to_leave_is_carried_out_at_any_moment(state: State) -> None:
     play = Play(instance_id="bellwether").joining()
     if state is not State.JOINING:
         play.joined(member(ME), member("a"))
     if state is State.SYNCING:
         play.planned()
     assert play.state is state
-    play.tell(LEAVE)
+    play.send(LEAVE)
     assert play.sent(c.Leave)
     play.left()
     assert play.state is State.WATCHING
 
 
-def test_while_paused_we_begin_no_round_and_afterwards_the_one_that_was_wanted() -> None:
-    play = Play(instance_id="bellwether").stable().tell(PAUSE)
-    play.tell(e.RebalanceWanted("a topic has grown"))
+def test_while_paused_bellwether_begins_no_rebalance_and_afterwards_the_one_that_was_wanted() -> None:
+    play = Play(instance_id="bellwether").stable().send(PAUSE)
+    play.send(e.RebalanceWanted("a topic has grown"))
     play.run(120)
     assert play.state is State.STABLE
-    play.tell(NOTHING)
+    play.send(NOTHING)
     assert play.sent(c.Join).reason == "a topic has grown"
 
 
-def test_a_round_that_was_due_soon_is_paused_too() -> None:
-    play = Play(instance_id="bellwether").stable().tell(e.RebalanceWanted("first"))
+def test_a_rebalance_that_was_due_soon_is_paused_too() -> None:
+    play = Play(instance_id="bellwether").stable().send(e.RebalanceWanted("first"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
-    play.tell(e.RebalanceWanted("second"))
+    play.send(e.RebalanceWanted("second"))
     assert play.state is State.STABLE, "never in quick repetition"
-    play.tell(PAUSE)
+    play.send(PAUSE)
     play.run(60)
     assert play.state is State.STABLE
 
 
-def test_while_paused_rounds_of_members_are_answered_and_orders_obeyed() -> None:
-    play = Play(instance_id="bellwether").stable().tell(PAUSE)
-    play.tell(e.RoundOrdered("eve has ordered rebalance"))
+def test_while_paused_rebalances_of_members_are_answered_and_orders_carried_out() -> None:
+    play = Play(instance_id="bellwether").stable().send(PAUSE)
+    play.send(e.RebalanceOrdered("eve has ordered rebalance"))
     assert play.sent(c.Join).reason == "eve has ordered rebalance"
     play.joined(member(ME), member("a"), generation=2)
     assert play.state is State.DECIDING
@@ -85,16 +85,16 @@ def test_a_standby_watches_until_it_is_its_turn() -> None:
     play.run(60)
     play.described("Empty")
     assert play.state is State.WATCHING, "even an empty group is for the active sidecar"
-    play.tell(TURN)
+    play.send(TURN)
     play.described("Stable", seen("x", "bellwether"), seen("a"), protocol="range")
     assert play.sent(c.Join).instance_id == "bellwether"
 
 
-def test_a_fenced_sidecar_of_a_set_becomes_an_observer() -> None:
-    play = standby().found().described("Empty").tell(TURN)
+def test_a_fenced_instance_of_a_set_becomes_an_observer() -> None:
+    play = standby().found().described("Empty").send(TURN)
     play.described("Empty").joined(member(ME), member("a")).planned().synced()
     assert play.state is State.STABLE
-    play.tell(NOT_OURS)
+    play.send(NOT_ACTIVE)
     assert play.state is State.STABLE, "it leads until somebody else does"
     play.run(1, heartbeats=FENCED)
     assert play.state is State.WATCHING
@@ -103,14 +103,14 @@ def test_a_fenced_sidecar_of_a_set_becomes_an_observer() -> None:
 
 
 def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back() -> None:
-    play = standby(readopt_ms=5_000).found().described("Empty").tell(TURN).described("Empty")
+    play = standby(readopt_ms=5_000).found().described("Empty").send(TURN).described("Empty")
     waits = []
     for generation in range(1, 4):
         play.joined(member(ME), member("a"), generation=generation).planned(generation).synced()
         play.run(1, heartbeats=FENCED)
         assert play.state is State.WATCHING
         fenced_at = play.now
-        play.tell(TURN)  # nobody else says that it leads
+        play.send(TURN)  # nobody else says that it leads
         while play.state is State.WATCHING:
             if any(isinstance(command, c.Describe) for command in play.last):
                 play.described("Stable", seen("x", "bellwether"), seen("a"), protocol="range")
@@ -122,15 +122,15 @@ def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back
     assert waits[2] == pytest.approx(4 * waits[0], abs=2)
 
 
-def test_a_fenced_sidecar_that_stops_ends_well() -> None:
-    play = standby().found().described("Empty").tell(TURN)
+def test_a_fenced_instance_that_stops_ends_well() -> None:
+    play = standby().found().described("Empty").send(TURN)
     play.described("Empty").joined(member(ME), member("a")).planned().synced()
-    play.tell(NOT_OURS).run(1, heartbeats=FENCED)
-    play.tell(e.StopRequested())
-    assert play.kinds() == ["Stopped"]
+    play.send(NOT_ACTIVE).run(1, heartbeats=FENCED)
+    play.send(e.StopRequested())
+    assert play.kinds() == ["MembershipStopped"]
 
 
-def test_without_a_set_a_fenced_sidecar_ends_with_its_own_code() -> None:
+def test_without_a_set_a_fenced_instance_ends_with_its_own_code() -> None:
     play = Play(instance_id="bellwether").stable()
     play.run(1, heartbeats=FENCED)
     (fatal,) = [command for command in play.seen if isinstance(command, c.Fatal)]
@@ -144,56 +144,56 @@ def test_a_standby_without_an_instance_id_is_refused() -> None:
     assert "standby needs an instance_id" in (check_timing(MembershipConfig("orders", standby=True)) or "")
 
 
-def test_a_round_ordered_while_a_plan_is_made_follows_that_plan() -> None:
-    play = Play().deciding().tell(e.RoundOrdered("an operator wants it"))
+def test_a_rebalance_ordered_while_a_plan_is_made_follows_that_plan() -> None:
+    play = Play().deciding().send(e.RebalanceOrdered("an operator wants it"))
     assert play.kinds() == []
     play.planned().synced()
     joins = [x for x in (*play.last, *play.run(30)) if isinstance(x, c.Join)]
     assert joins, "the round that was ordered never began"
 
 
-def test_a_round_ordered_by_nobodys_leader_is_no_round() -> None:
+def test_a_rebalance_ordered_by_nobodys_leader_is_no_rebalance() -> None:
     play = Play().found()
     before = play.state
-    play.tell(e.RoundOrdered("an operator wants it"))
+    play.send(e.RebalanceOrdered("an operator wants it"))
     assert (play.state, play.kinds()) == (before, [])
 
 
-def test_the_same_turn_told_twice_changes_nothing() -> None:
-    play = Play().stable().tell(e.ActiveRoleChanged(ours=True, reason=""))
+def test_the_same_turn_reported_twice_changes_nothing() -> None:
+    play = Play().stable().send(e.ActiveRoleChanged(active=True, reason=""))
     assert (play.state, play.kinds()) == (State.STABLE, [])
 
 
-def test_a_turn_that_comes_while_we_lead_already_starts_nothing() -> None:
-    play = Play().stable().tell(e.ActiveRoleChanged(ours=False, reason="another leads"))
-    play.tell(e.ActiveRoleChanged(ours=True, reason=""))
+def test_a_turn_that_comes_while_bellwether_leads_already_starts_nothing() -> None:
+    play = Play().stable().send(e.ActiveRoleChanged(active=False, reason="another leads"))
+    play.send(e.ActiveRoleChanged(active=True, reason=""))
     assert "FindCoordinator" not in play.kinds()
 
 
 def test_kept_out_before_it_is_a_member_it_waits_without_a_leave_group() -> None:
     play = Play().joining()
     assert play.state is State.JOINING
-    play.tell(e.OrdersStand("an operator says so", ""))
+    play.send(e.OrdersInForce("an operator says so", ""))
     assert play.state is State.WATCHING
     assert "Leave" not in play.kinds()
-    play.tell(e.OrdersStand("", ""))
+    play.send(e.OrdersInForce("", ""))
     assert play.kinds() == ["Describe"], "let in again, it looks for its group"
 
 
 def test_kept_out_while_it_leaves_it_leaves_once() -> None:
-    play = Play().stable().tell(e.OrdersStand("an operator says so", ""))
+    play = Play().stable().send(e.OrdersInForce("an operator says so", ""))
     assert play.state is State.LEAVING
-    play.tell(e.OrdersStand("an operator says it again", ""))
+    play.send(e.OrdersInForce("an operator says it again", ""))
     assert "Leave" not in play.kinds()
 
 
 def test_let_in_while_it_still_leaves_it_comes_back_afterwards() -> None:
-    play = Play().stable().tell(e.OrdersStand("an operator says so", "")).tell(e.OrdersStand("", ""))
+    play = Play().stable().send(e.OrdersInForce("an operator says so", "")).send(e.OrdersInForce("", ""))
     assert (play.state, play.kinds()) == (State.LEAVING, [])
     assert play.left().state is State.WATCHING
 
 
 def test_let_in_while_it_leads_it_leads_on() -> None:
-    play = Play().stable().tell(e.OrdersStand("", "pause"))
-    assert play.tell(e.OrdersStand("", "")).state is State.STABLE
+    play = Play().stable().send(e.OrdersInForce("", "pause"))
+    assert play.send(e.OrdersInForce("", "")).state is State.STABLE
     assert play.kinds() == []

@@ -56,7 +56,7 @@ def test_it_asks_again_for_the_node_with_growing_pauses(error: int) -> None:
 
 def test_no_permission_for_the_group_is_fatal_at_once() -> None:
     play = Play().found(error=30)
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "ACL READ on Group 'orders'" in fatal_of(play).message
 
 
@@ -125,7 +125,7 @@ def test_in_stable_a_moved_coordinator_costs_no_rebalance() -> None:
     assert play.state is State.STABLE
 
 
-def test_a_coordinator_node_that_is_away_for_longer_than_our_session_costs_no_rebalance() -> None:
+def test_a_coordinator_node_that_is_away_for_longer_than_bellwethers_session_costs_no_rebalance() -> None:
     """A broker that dies is fenced after nine seconds; the next one gives every member a new session as it loads."""
     play = Play().stable().wake().failed(Heartbeat)
     lost_at = play.now
@@ -185,8 +185,8 @@ def test_an_unknown_member_watches_instead_of_becoming_a_worker(where: str) -> N
 
 
 def test_being_expelled_while_stopping_is_the_end() -> None:
-    play = Play().deciding().planned().tell(StopRequested()).synced(UNKNOWN_MEMBER)
-    assert play.kinds() == ["Stopped"]
+    play = Play().deciding().planned().send(StopRequested()).synced(UNKNOWN_MEMBER)
+    assert play.kinds() == ["MembershipStopped"]
 
 
 @pytest.mark.parametrize("where", ["join", "sync", "heartbeat"])
@@ -198,7 +198,7 @@ def test_a_fenced_instance_stops_with_a_code_of_its_own_and_leaves_the_other_alo
         play.deciding().planned().synced(82)
     else:
         play.stable().wake().heartbeat(82)
-    assert play.kinds()[-2:] == ["Fatal", "Stopped"]
+    assert play.kinds()[-2:] == ["Fatal", "MembershipStopped"]
     assert "Leave" not in play.kinds()
     assert fatal_of(play).exit_code == 3
     assert "'bw'" in fatal_of(play).message
@@ -207,7 +207,7 @@ def test_a_fenced_instance_stops_with_a_code_of_its_own_and_leaves_the_other_alo
 @pytest.mark.parametrize("error", FATAL)
 def test_what_can_never_work_stops_with_one_sentence(error: int) -> None:
     play = Play(instance_id="bw").joining().refused(error)
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
     fatal = fatal_of(play)
     assert fatal.exit_code == 2
     assert fatal.message.startswith("Group 'orders'")
@@ -218,7 +218,7 @@ def test_what_can_never_work_stops_with_one_sentence(error: int) -> None:
 def test_a_member_that_must_stop_leaves_first() -> None:
     play = Play().stable().wake().heartbeat(30)
     assert play.kinds() == ["Leave"]
-    assert play.left().kinds() == ["Fatal", "Stopped"]
+    assert play.left().kinds() == ["Fatal", "MembershipStopped"]
 
 
 # ---- no answer at all ------------------------------------------------------------------------------------------------
@@ -226,31 +226,31 @@ def test_a_member_that_must_stop_leaves_first() -> None:
 
 def test_a_refused_login_is_fatal_only_before_anything_has_worked() -> None:
     play = Play().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "SASL said no" in fatal_of(play).message
     later = Play().stable().wake().failed(Heartbeat, Failure.AUTHENTICATION)
     assert (later.kinds(), later.state) == ([], State.STABLE)
 
 
-def test_a_login_that_is_refused_while_we_lead_is_told_once_and_again_after_one_that_worked() -> None:
+def test_a_login_that_is_refused_while_bellwether_leads_is_reported_once_and_again_after_one_that_worked() -> None:
     """The group went to a member without a word: the client library's own log is off."""
     play = Play().stable().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
-    (told,) = alerts(play)
-    assert "SASL said no" in told
-    assert "sasl.*" in told
+    (reported,) = alerts(play)
+    assert "SASL said no" in reported
+    assert "sasl.*" in reported
     play.wake().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
-    assert alerts(play) == [told]
+    assert alerts(play) == [reported]
     play.wake().found().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
-    assert alerts(play) == [told, told]
+    assert alerts(play) == [reported, reported]
 
 
 def alerts(play: Play) -> list[str]:
     return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
 
 
-def test_a_broker_without_a_request_that_we_need_is_fatal() -> None:
+def test_a_broker_without_a_request_that_bellwether_needs_is_fatal() -> None:
     play = Play().failed(FindCoordinator, Failure.UNSUPPORTED)
-    assert play.kinds() == ["Fatal", "Stopped"]
+    assert play.kinds() == ["Fatal", "MembershipStopped"]
 
 
 def test_an_unreadable_join_answer_gives_the_group_back() -> None:
@@ -263,8 +263,8 @@ def test_an_unreadable_join_answer_gives_the_group_back() -> None:
 def test_answers_that_nobody_waits_for_are_ignored() -> None:
     play = Play().stable()
     for event in (JoinAnswer(3, 0, 9, leader=ME), SyncAnswer(4, 25), HeartbeatAnswer(1, 25)):
-        assert play.tell(event).kinds() == []
-    assert play.tell(RequestFailed(3, Failure.DISCONNECTED)).kinds() == []
+        assert play.send(event).kinds() == []
+    assert play.send(RequestFailed(3, Failure.DISCONNECTED)).kinds() == []
     assert play.state is State.STABLE
 
 
@@ -288,7 +288,7 @@ def test_a_lost_connection_while_watching_goes_on_watching() -> None:
 
 @pytest.mark.parametrize("error", [UNKNOWN_SERVER_ERROR, NEVER_HEARD_OF])
 def test_an_unexplained_join_error_is_borne_for_a_while_then_it_leaves(error: int) -> None:
-    play = Play(doubt_ms_max=10_000).joining().refused(79, member_id=ME)
+    play = Play(unclear_ms_max=10_000).joining().refused(79, member_id=ME)
     began = play.now
     while play.state is State.JOINING:
         play.refused(error)
@@ -300,14 +300,14 @@ def test_an_unexplained_join_error_is_borne_for_a_while_then_it_leaves(error: in
 
 
 def test_without_an_id_there_is_nothing_to_leave() -> None:
-    play = Play(doubt_ms_max=0).joining().refused(UNKNOWN_SERVER_ERROR)
+    play = Play(unclear_ms_max=0).joining().refused(UNKNOWN_SERVER_ERROR)
     assert (play.kinds(), play.state) == ([], State.WATCHING)
 
 
-def test_an_unexplained_sync_error_does_not_begin_again_with_every_round() -> None:
+def test_an_unexplained_sync_error_does_not_begin_again_with_every_rebalance() -> None:
     """A group record over the broker's limit lets every join succeed and every sync fail
     (docs/reference/broker-behaviour.md#limits)."""
-    play = Play(doubt_ms_max=5_000).deciding()
+    play = Play(unclear_ms_max=5_000).deciding()
     began, generation = play.now, 1
     while play.state is not State.LEAVING:
         play.planned(generation).synced(UNKNOWN_SERVER_ERROR)
@@ -323,7 +323,7 @@ def test_an_unexplained_sync_error_does_not_begin_again_with_every_round() -> No
 
 
 def test_a_strange_heartbeat_error_now_and_then_is_forgiven() -> None:
-    play = Play(doubt_ms_max=2_000).stable()
+    play = Play(unclear_ms_max=2_000).stable()
     for _ in range(10):
         play.run(30)
         while "Heartbeat" not in play.wake().kinds():
@@ -333,19 +333,19 @@ def test_a_strange_heartbeat_error_now_and_then_is_forgiven() -> None:
 
 
 def test_strange_heartbeat_errors_without_end_give_the_group_back() -> None:
-    play = Play(doubt_ms_max=3_000).stable()
+    play = Play(unclear_ms_max=3_000).stable()
     assert [command for command in play.run(8, heartbeats=UNKNOWN_SERVER_ERROR) if isinstance(command, Leave)]
 
 
 def test_watching_bears_everything() -> None:
-    play = Play(doubt_ms_max=0).found()
+    play = Play(unclear_ms_max=0).found()
     for _ in range(5):
         assert play.described(error=UNKNOWN_SERVER_ERROR).kinds() == []
         assert play.wake().kinds() == ["Describe"]
 
 
 def test_who_is_not_sure_of_its_broker_says_since_when() -> None:
-    assert Play().stable().machine.doubt_since is None
+    assert Play().stable().machine.unclear_since is None
 
 
 # ---- leaving ---------------------------------------------------------------------------------------------------------
@@ -353,18 +353,18 @@ def test_who_is_not_sure_of_its_broker_says_since_when() -> None:
 
 @pytest.mark.parametrize("error", [UNKNOWN_MEMBER, 82, 30])
 def test_a_leave_that_is_refused_for_good_is_a_leave(error: int) -> None:
-    assert Play().stable().tell(StopRequested()).left(error).kinds() == ["Stopped"]
+    assert Play().stable().send(StopRequested()).left(error).kinds() == ["MembershipStopped"]
 
 
 def test_a_leave_follows_a_moved_coordinator() -> None:
-    play = Play().stable().tell(StopRequested()).left(NOT_COORDINATOR).wake()
+    play = Play().stable().send(StopRequested()).left(NOT_COORDINATOR).wake()
     assert play.kinds() == ["FindCoordinator"]
     assert play.found(OTHER_NODE).sent(Leave).node == OTHER_NODE
-    assert play.left().kinds() == ["Stopped"]
+    assert play.left().kinds() == ["MembershipStopped"]
 
 
 def test_a_leave_without_an_answer_ends_by_itself() -> None:
-    play = Play(leave_ms_max=2_000).stable().tell(StopRequested())
+    play = Play(leave_ms_max=2_000).stable().send(StopRequested())
     began = play.now
     while play.state is not State.STOPPED:
         play.wake()
@@ -373,7 +373,7 @@ def test_a_leave_without_an_answer_ends_by_itself() -> None:
 
 
 def test_heartbeats_that_come_while_leaving_change_nothing() -> None:
-    play = Play().deciding().wake().tell(StopRequested())
+    play = Play().deciding().wake().send(StopRequested())
     assert play.heartbeat(UNKNOWN_MEMBER).kinds() == []
     assert play.state is State.LEAVING
 

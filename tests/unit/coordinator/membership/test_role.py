@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
 from tests.paths import ROOT
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
@@ -14,8 +14,8 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     OTHER,
     answered,
     before_removal,
+    dry_run_done,
     given,
-    rehearsed,
     seeing,
     stable,
 )
@@ -29,14 +29,14 @@ def reason(play: Play) -> NotLeading | None:
     return play.machine.role.reason
 
 
-def beat(play: Play, error: int) -> Play:
+def heartbeat(play: Play, error: int) -> Play:
     while not any(isinstance(command, c.Heartbeat) for command in play.last):
         play.wake()
     return play.heartbeat(error)
 
 
 def given_back() -> Play:
-    play = Play(adopt="when-empty").deciding().tell(e.DecisionFailed(1, "no topology")).left()
+    play = Play(adopt="when-empty").deciding().send(e.DecisionFailed(1, "no topology")).left()
     return play.wake().described("Stable", seen("a"))
 
 
@@ -50,35 +50,35 @@ def given_back() -> Play:
         (Play().deciding(), None),
         (Play().deciding().planned(), None),
         (Play().stable(), None),
-        (beat(Play().stable(), 27), None),
+        (heartbeat(Play().stable(), 27), None),
         (Play().joining().joined(member(ME)).synced(), R.EMPTY),
-        (beat(Play().joining().joined(member(ME)).synced(), 27), None),
+        (heartbeat(Play().joining().joined(member(ME)).synced(), 27), None),
         (Play().found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
         (Play().found().described(error=69).joined(member(ME)).synced(), R.UNKNOWN_GROUP),
-        (Play(adopt="when-empty").found().described("Stable", seen("a")), R.LEADER_STAYS),
-        (Play(adopt="succeed").found().described("Stable", seen("a")), R.LEADER_STAYS),
+        (Play(adopt="when-empty").found().described("Stable", seen("a")), R.MEMBER_LEADS),
+        (Play(adopt="succeed").found().described("Stable", seen("a")), R.MEMBER_LEADS),
         (Play(adopt="take-over").found().described("PreparingRebalance", seen("a")), R.REBALANCING),
-        (seeing(takeover_guard=Obstacle(R.UNDECLARED, "stores is not declared")), R.UNDECLARED),
-        (stable(Play(adopt="take-over", takeover_guard=Obstacle(R.BLOCKED, "old brokers")).found()), R.BLOCKED),
+        (seeing(takeover_obstacle=Obstacle(R.UNDECLARED, "stores is not declared")), R.UNDECLARED),
+        (stable(Play(adopt="take-over", takeover_obstacle=Obstacle(R.BLOCKED, "old brokers")).found()), R.BLOCKED),
         (seeing(), R.TAKING_OVER),
-        (rehearsed(), R.TAKING_OVER),
-        (seeing().tell(e.ComparisonFailed(REHEARSAL, "its topology is not known")), R.NO_PLAN),
-        (Play().deciding().tell(e.DecisionFailed(1, "no topology")), R.LEAVING),
-        (Play().deciding().tell(e.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
+        (dry_run_done(), R.TAKING_OVER),
+        (seeing().send(e.ComparisonFailed(DRY_RUN, "its topology is not known")), R.NO_PLAN),
+        (Play().deciding().send(e.DecisionFailed(1, "no topology")), R.LEAVING),
+        (Play().deciding().send(e.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
         (given_back(), R.NO_PLAN),
         (
-            Play().stable().tell(e.StepAsideWanted("no good")).left().wake().described("Stable", seen("a")),
+            Play().stable().send(e.StepAsideWanted("no good")).left().wake().described("Stable", seen("a")),
             R.HANDED_BACK,
         ),
-        (beat(Play().stable(), UNKNOWN), R.SET_BACK),
-        (Play().stable().tell(e.OrdersStand("an operator says so", "")), R.LEAVING),
-        (Play().stable().tell(e.OrdersStand("an operator says so", "")).left(), R.ORDERED_OUT),
+        (heartbeat(Play().stable(), UNKNOWN), R.SET_BACK),
+        (Play().stable().send(e.OrdersInForce("an operator says so", "")), R.LEAVING),
+        (Play().stable().send(e.OrdersInForce("an operator says so", "")).left(), R.ORDERED_OUT),
         (Play(standby=True, instance_id="bw"), R.STANDBY),
-        (beat(Play().stable(), FENCED), R.FENCED),
-        (beat(Play().stable(), DENIED).left(), R.DENIED),
+        (heartbeat(Play().stable(), FENCED), R.FENCED),
+        (heartbeat(Play().stable(), DENIED).left(), R.DENIED),
         (Play().found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
         (Play().found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
-        (Play().stable().tell(e.StopRequested()).left(), R.STOPPED),
+        (Play().stable().send(e.StopRequested()).left(), R.STOPPED),
     ],
 )
 def test_the_role_follows_from_the_latest_answers(play: Play, expected: NotLeading | None) -> None:
@@ -121,7 +121,7 @@ def test_the_role_begins_when_its_reason_changes_and_not_when_its_words_do() -> 
 
 
 def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due() -> None:
-    play = Play(adopt="when-empty").deciding().tell(e.DecisionFailed(1, "no topology")).left()
+    play = Play(adopt="when-empty").deciding().send(e.DecisionFailed(1, "no topology")).left()
     role = play.machine.role
     assert role.detail == "no topology"
     assert role.next_attempt is not None
@@ -129,7 +129,7 @@ def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due()
 
 
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
-def test_a_group_that_others_lead_says_when_it_is_looked_at_again(adopt: str) -> None:
+def test_a_group_that_others_lead_says_when_it_is_refreshed_again(adopt: str) -> None:
     play = Play(adopt=adopt, watch_interval_ms=5_000).found().described("PreparingRebalance", seen("a"))
     next_attempt = play.machine.role.next_attempt
     assert next_attempt is not None
@@ -141,16 +141,16 @@ def test_a_group_that_is_watched_after_it_was_given_back_still_says_why() -> Non
     play = given_back()
     for _ in range(8):
         play.wake().described("Stable", seen("a"))
-    assert reason(play) is R.LEADER_STAYS
+    assert reason(play) is R.MEMBER_LEADS
     assert "no topology" in play.machine.role.detail
 
 
-@pytest.mark.parametrize("settings", [{"adopt": "succeed"}, {"takeover_guard": Obstacle(R.LEADER_STAYS, "once")}])
+@pytest.mark.parametrize("settings", [{"adopt": "succeed"}, {"takeover_obstacle": Obstacle(R.MEMBER_LEADS, "once")}])
 def test_a_leader_that_an_answer_has_named_is_named_until_it_goes(settings: dict[str, object]) -> None:
     play = answered(given(before_removal(**settings), GOOD), OTHER)
     play.left()
     stable(play.wake())
-    assert reason(play) is R.LEADER_STAYS
+    assert reason(play) is R.MEMBER_LEADS
     assert play.machine.role.detail.endswith(f"; {OTHER} leads")
     stable(play.wake(), *(member for member in GROUP if member.member_id != OTHER))
     assert OTHER not in play.machine.role.detail
@@ -159,7 +159,7 @@ def test_a_leader_that_an_answer_has_named_is_named_until_it_goes(settings: dict
 def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one() -> None:
     play = Play().found().described("Dead").joined(member(ME), member("a")).planned().synced()
     assert reason(play) is None
-    beat(play, 27).wake()
+    heartbeat(play, 27).wake()
     play.joined(member(ME), generation=2).synced()
     assert reason(play) is R.EMPTY
 
@@ -168,20 +168,20 @@ def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one
     "alone_again",
     [Play(instance_id="bw").found().described("Stable", seen(ME, "bw")), Play().found().described("Dead")],
 )
-def test_offsets_tell_that_somebody_was_in_the_group_before_we_started(alone_again: Play) -> None:
+def test_offsets_show_that_a_member_was_in_the_group_before_bellwether_started(alone_again: Play) -> None:
     """A restart in a group whose application was scaled to zero was told as an unknown group."""
     play = alone_again.joined(member(ME, alone_again.config.instance_id)).synced()
     assert reason(play) is R.UNKNOWN_GROUP
-    play.tell(e.OffsetsFound())
+    play.send(e.OffsetsFound())
     assert reason(play) is R.EMPTY
 
 
 def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() -> None:
-    assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.LEADER_STAYS
+    assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.MEMBER_LEADS
 
 
 def test_the_reference_has_a_row_for_each_reason_with_its_remedy() -> None:
     page = (ROOT / "docs" / "reference" / "not-led.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
-    told = {row[0].strip("`"): row[2] for row in rows if len(row) == 4}
-    assert {reason.value: told.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}
+    reported = {row[0].strip("`"): row[2] for row in rows if len(row) == 4}
+    assert {reason.value: reported.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}

@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
-    is_sidecar,
+    is_bellwether,
     subscription,
     with_own,
 )
@@ -17,13 +17,13 @@ from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.unit.coordinator.membership.playbook import ME
 
 
-def test_our_own_empty_assignment_can_be_read_by_those_it_is_for() -> None:
+def test_bellwethers_own_empty_assignment_can_be_read_by_those_it_is_for() -> None:
     assert ConsumerProtocolAssignment.decode(empty_assignment()).user_data is None
     assert ConsumerProtocolAssignment.decode(empty_assignment(streams=True)).user_data
 
 
 @pytest.mark.parametrize(("conversion", "marked"), [("allow", False), ("block", True)])
-def test_only_where_conversion_is_blocked_our_assignment_carries_a_mark(conversion: str, marked: bool) -> None:
+def test_only_where_conversion_is_blocked_bellwethers_assignment_carries_a_mark(conversion: str, marked: bool) -> None:
     config = MembershipConfig("orders", online_conversion=conversion)  # type: ignore[arg-type]  # one of its literals
     plan = dict(with_own((("a", b"plan"), (ME, b"nothing")), ME, config))
     assert plan["a"] == b"plan"
@@ -31,18 +31,18 @@ def test_only_where_conversion_is_blocked_our_assignment_carries_a_mark(conversi
     assert data == (NOT_TO_BE_CONVERTED if marked else b"nothing")
 
 
-def test_a_sidecar_is_no_thread_of_an_application_and_what_cannot_be_read_may_be_one() -> None:
+def test_an_instance_is_no_thread_of_an_application_and_what_cannot_be_read_may_be_one() -> None:
     thread = SubscriptionInfo(process_id=ProcessId(1, 2)).encode()
     people = (
         e.DescribedMember("us", None, subscription(("t",), streams=True)),
         e.DescribedMember("thread", None, ConsumerProtocolSubscription(3, ("t",), thread).encode()),
         e.DescribedMember("odd", None, b"\x00"),
     )
-    left = [m for m in people if not is_sidecar(m, MembershipConfig("shop"))]
+    left = [m for m in people if not is_bellwether(m, MembershipConfig("shop"))]
     assert [m.member_id for m in left] == ["thread", "odd"]
 
 
-def test_among_consumers_a_sidecar_is_known_by_its_instance_id_and_by_having_no_work() -> None:
+def test_among_consumers_an_instance_is_known_by_its_instance_id_and_by_having_no_work() -> None:
     config = MembershipConfig("orders", instance_id="bellwether")
     work = ConsumerProtocolAssignment(partitions=(TopicPartition("t", 0),)).encode()
     theirs = ConsumerProtocolSubscription(3, ("t",)).encode()
@@ -53,4 +53,4 @@ def test_among_consumers_a_sidecar_is_known_by_its_instance_id_and_by_having_no_
         e.DescribedMember("idle", None, subscription(("t",))),
         e.DescribedMember("stranger", "bellwether", theirs, work),
     )
-    assert [m.member_id for m in people if is_sidecar(m, config)] == ["led", "rebalancing"]
+    assert [m.member_id for m in people if is_bellwether(m, config)] == ["led", "rebalancing"]

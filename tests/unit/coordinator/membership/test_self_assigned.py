@@ -12,8 +12,8 @@ from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27
 RELEASED = "ada has ordered release of 'orders'"
-RELEASE = e.OrdersStand("", "", RELEASED)
-NONE = e.OrdersStand("", "")
+RELEASE = e.OrdersInForce("", "", RELEASED)
+NONE = e.OrdersInForce("", "")
 
 
 def play(**settings: object) -> Play:
@@ -21,32 +21,32 @@ def play(**settings: object) -> Play:
     return Play(subscribes=False, coalesce_ms=0, **settings)
 
 
-def watched(story: Play, state: str, *members: e.DescribedMember, **more: object) -> Play:
+def watched(scenario: Play, state: str, *members: e.DescribedMember, **more: object) -> Play:
     """On to the next description, which says this."""
-    while not any(isinstance(command, c.Describe) for command in story.last):
-        story.wake()
-    return story.described(state, *members, **more)
+    while not any(isinstance(command, c.Describe) for command in scenario.last):
+        scenario.wake()
+    return scenario.described(state, *members, **more)
 
 
 def led(**settings: object) -> Play:
     """A group whose members have all gone for a moment while Bellwether watched it, and came back."""
-    story = watched(play(adopt="when-empty", **settings).found(), "Stable", seen("a"))
-    watched(story, "Empty")
-    return story.joined(member(ME), member("a")).planned(topics=()).synced()
+    scenario = watched(play(adopt="when-empty", **settings).found(), "Stable", seen("a"))
+    watched(scenario, "Empty")
+    return scenario.joined(member(ME), member("a")).planned(topics=()).synced()
 
 
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 @pytest.mark.parametrize("state", ["Empty", "Dead"])
 def test_an_empty_group_in_which_no_member_was_seen_is_not_joined(adopt: str, state: str) -> None:
-    story = play(adopt=adopt).found()
+    scenario = play(adopt=adopt).found()
     for _ in range(100):
-        assert not [command for command in watched(story, state).last if isinstance(command, c.Join)]
+        assert not [command for command in watched(scenario, state).last if isinstance(command, c.Join)]
 
 
 def test_committed_offsets_are_no_proof_that_members_subscribe() -> None:
-    story = watched(play().tell(e.OffsetsFound()).found(), "Empty", protocol_type="consumer")
-    assert story.kinds() == []
-    assert story.machine.role.reason is R.NO_SUBSCRIBERS
+    scenario = watched(play().send(e.OffsetsFound()).found(), "Empty", protocol_type="consumer")
+    assert scenario.kinds() == []
+    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_the_setting_says_that_members_subscribe() -> None:
@@ -55,79 +55,79 @@ def test_the_setting_says_that_members_subscribe() -> None:
 
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 def test_an_empty_group_in_which_members_were_seen_is_joined(adopt: str) -> None:
-    story = watched(play(adopt=adopt).found(), "PreparingRebalance", seen("a"))
-    assert watched(story, "Empty").kinds() == ["Join"]
+    scenario = watched(play(adopt=adopt).found(), "PreparingRebalance", seen("a"))
+    assert watched(scenario, "Empty").kinds() == ["Join"]
 
 
 @pytest.mark.parametrize("subscribes", [True, False])
 @pytest.mark.parametrize(
-    "kept_out", [e.ActiveRoleChanged(False, "another leads"), e.OrdersStand("ada has ordered leave", "")]
+    "kept_out", [e.ActiveRoleChanged(False, "another leads"), e.OrdersInForce("ada has ordered leave", "")]
 )
 def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_out: e.Event, subscribes: bool) -> None:
     """Its members may have gone for good, and consumers that assign themselves may commit since."""
     standby = isinstance(kept_out, e.ActiveRoleChanged)
     instance = {"instance_id": "bellwether", "standby": True} if standby else {}
-    story = Play(subscribes=subscribes, adopt="when-empty", **instance).tell(kept_out).found()
-    watched(watched(story, "Stable", seen("a")), "Empty")
+    scenario = Play(subscribes=subscribes, adopt="when-empty", **instance).send(kept_out).found()
+    watched(watched(scenario, "Stable", seen("a")), "Empty")
     allowed = e.ActiveRoleChanged(True, "it has gone") if standby else NONE
-    story.tell(allowed)
-    assert watched(story, "Empty").kinds() == ["Join"] * subscribes
+    scenario.send(allowed)
+    assert watched(scenario, "Empty").kinds() == ["Join"] * subscribes
     if not subscribes:
-        assert watched(watched(story, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
+        assert watched(watched(scenario, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
 
 
 def test_a_former_process_of_bellwether_is_no_member_that_subscribed() -> None:
     former = e.DescribedMember("bellwether-1", None, client_id="bellwether")
-    story = watched(play(adopt="when-empty").found(), "Stable", former)
-    assert watched(story, "Empty").kinds() == []
+    scenario = watched(play(adopt="when-empty").found(), "Stable", former)
+    assert watched(scenario, "Empty").kinds() == []
 
 
 def test_alone_in_the_answer_to_its_join_it_leaves_at_once() -> None:
-    story = watched(watched(play(adopt="when-empty").found(), "Stable", seen("a")), "Empty")
-    assert story.joined(member(ME)).kinds() == ["Leave"]
-    story.left()
+    scenario = watched(watched(play(adopt="when-empty").found(), "Stable", seen("a")), "Empty")
+    assert scenario.joined(member(ME)).kinds() == ["Leave"]
+    scenario.left()
     for _ in range(50):
-        assert watched(story, "Empty").kinds() == [], "a member has to come first"
-    assert story.machine.role.reason is R.EMPTY
+        assert watched(scenario, "Empty").kinds() == [], "a member has to come first"
+    assert scenario.machine.role.reason is R.EMPTY
 
 
 def test_when_the_last_member_goes_it_leaves_at_once() -> None:
-    story = led().wake().heartbeat(REBALANCE_IN_PROGRESS)
-    assert story.joined(member(ME), generation=2).kinds() == ["Leave"]
-    assert story.left().state is State.WATCHING
+    scenario = led().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert scenario.joined(member(ME), generation=2).kinds() == ["Leave"]
+    assert scenario.left().state is State.WATCHING
 
 
 def test_a_restarted_process_leaves_the_group_in_which_it_is_alone() -> None:
-    story = play(instance_id="bw").found().described("Stable", seen(ME, "bw"))
-    story.joined(member(ME, "bw"), skip_assignment=True)
-    assert story.synced().kinds()[-1] == "Leave"
-    assert watched(story.left(), "Empty").kinds() == []
-    assert story.machine.role.reason is R.NO_SUBSCRIBERS
+    scenario = play(instance_id="bw").found().described("Stable", seen(ME, "bw"))
+    scenario.joined(member(ME, "bw"), skip_assignment=True)
+    assert scenario.synced().kinds()[-1] == "Leave"
+    assert watched(scenario.left(), "Empty").kinds() == []
+    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_after_a_take_over_it_waits_for_the_member_that_it_removed() -> None:
-    story = led()
-    story.machine._core.leadership.removed = ("a",)
-    story.machine._core.now = story.now
-    story.wake().heartbeat(REBALANCE_IN_PROGRESS)
-    assert story.joined(member(ME), generation=2).kinds() == ["Sync"]
-    story.synced()
-    assert not [command for command in story.run(REMOVED_BACK_MS_MAX / 1000 - 1) if isinstance(command, c.Leave)]
-    assert [command for command in story.run(2) if isinstance(command, c.Leave)]
+    scenario = led()
+    scenario.machine._core.leadership.removed = ("a",)
+    scenario.machine._core.now = scenario.now
+    scenario.wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert scenario.joined(member(ME), generation=2).kinds() == ["Sync"]
+    scenario.synced()
+    assert not [command for command in scenario.run(REMOVED_BACK_MS_MAX / 1000 - 1) if isinstance(command, c.Leave)]
+    assert [command for command in scenario.run(2) if isinstance(command, c.Leave)]
 
 
 def test_the_member_that_came_back_ends_the_wait() -> None:
-    story = led()
-    story.machine._core.leadership.removed = ("a",)
-    story.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
-    story.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3).planned(3).synced()
-    assert not [command for command in story.run(60) if isinstance(command, c.Leave)]
+    scenario = led()
+    scenario.machine._core.leadership.removed = ("a",)
+    scenario.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
+    scenario.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3).planned(3).synced()
+    assert not [command for command in scenario.run(60) if isinstance(command, c.Leave)]
 
 
 def test_an_operator_may_have_it_linger_for_members_that_were_seen() -> None:
-    story = led(linger_ms=60_000).wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
-    assert not [command for command in story.run(59) if isinstance(command, c.Leave)]
-    assert [command for command in story.run(2) if isinstance(command, c.Leave)]
+    scenario = led(linger_ms=60_000).wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
+    assert not [command for command in scenario.run(59) if isinstance(command, c.Leave)]
+    assert [command for command in scenario.run(2) if isinstance(command, c.Leave)]
 
 
 def test_it_says_why_it_stays_out() -> None:
@@ -143,13 +143,13 @@ def test_it_says_why_it_stays_out() -> None:
 
 def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
     """An attestation never overrides what is seen."""
-    story = Play(adopt="when-empty").found().described("Stable", seen("a")).tell(e.OffsetsMoved())
-    assert watched(story, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
-    story = watched(Play(adopt="when-empty").tell(e.OffsetsMoved()).found(), "Empty")
-    assert story.kinds() == []
-    assert story.machine.role.reason is R.NO_SUBSCRIBERS
-    assert "offsets are committed while no member is there" in story.machine.role.detail
-    assert watched(watched(story, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
+    scenario = Play(adopt="when-empty").found().described("Stable", seen("a")).send(e.OffsetsMoved())
+    assert watched(scenario, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
+    scenario = watched(Play(adopt="when-empty").send(e.OffsetsMoved()).found(), "Empty")
+    assert scenario.kinds() == []
+    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+    assert "offsets are committed while no member is there" in scenario.machine.role.detail
+    assert watched(watched(scenario, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
 
 
 # ---- release -------------------------------------------------------------------------------------------------------
@@ -157,49 +157,49 @@ def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
 
 @pytest.mark.parametrize("protocols", [("range",), ("stream",)])
 def test_a_group_held_empty_is_released(protocols: tuple[str, ...]) -> None:
-    story = Play(protocols=protocols).joining().joined(member(ME), protocol=protocols[0]).synced()
-    assert story.tell(RELEASE).kinds() == ["Leave"]
-    story.left()
+    scenario = Play(protocols=protocols).joining().joined(member(ME), protocol=protocols[0]).synced()
+    assert scenario.send(RELEASE).kinds() == ["Leave"]
+    scenario.left()
     for _ in range(100):
-        assert watched(story, "Empty").kinds() == []
-    assert story.machine.role.reason is R.ORDERED_OUT
-    assert RELEASED in story.machine.role.detail
+        assert watched(scenario, "Empty").kinds() == []
+    assert scenario.machine.role.reason is R.ORDERED_OUT
+    assert RELEASED in scenario.machine.role.detail
 
 
 def test_a_first_join_under_way_is_released() -> None:
-    story = Play(instance_id="bw").joining().tell(RELEASE)
-    assert story.kinds() == ["Abandon", "Leave"]
-    story = Play().joining().tell(RELEASE)
-    assert story.state is State.WATCHING
+    scenario = Play(instance_id="bw").joining().send(RELEASE)
+    assert scenario.kinds() == ["Abandon", "Leave"]
+    scenario = Play().joining().send(RELEASE)
+    assert scenario.state is State.WATCHING
 
 
 def test_a_plan_under_way_to_itself_alone_is_released_after_it() -> None:
-    story = Play().joining().joined(member(ME)).tell(RELEASE)
-    assert story.synced().kinds()[-1] == "Leave"
+    scenario = Play().joining().joined(member(ME)).send(RELEASE)
+    assert scenario.synced().kinds()[-1] == "Leave"
 
 
 def test_a_release_leaves_members_alone() -> None:
-    story = Play().stable().tell(RELEASE)
-    assert story.kinds() == []
-    assert story.machine.role.leading
-    assert story.machine.has_members
+    scenario = Play().stable().send(RELEASE)
+    assert scenario.kinds() == []
+    assert scenario.machine.role.leading
+    assert scenario.machine.has_members
 
 
 def test_a_release_without_members_holds_through_a_restart() -> None:
-    story = Play().tell(RELEASE).found()
-    assert watched(story, "Empty").kinds() == []
+    scenario = Play().send(RELEASE).found()
+    assert watched(scenario, "Empty").kinds() == []
 
 
 def test_a_resume_takes_the_group_back() -> None:
-    story = watched(Play().tell(RELEASE).found(), "Empty")
-    assert story.tell(NONE).kinds() == ["Describe"]
-    assert story.described("Empty").kinds() == ["Join"]
-    assert watched(play().tell(RELEASE).found(), "Empty").tell(NONE).described("Empty").kinds() == []
+    scenario = watched(Play().send(RELEASE).found(), "Empty")
+    assert scenario.send(NONE).kinds() == ["Describe"]
+    assert scenario.described("Empty").kinds() == ["Join"]
+    assert watched(play().send(RELEASE).found(), "Empty").send(NONE).described("Empty").kinds() == []
 
 
 def test_members_that_come_after_a_release_are_watched_and_led_as_usual() -> None:
-    story = watched(Play(adopt="when-empty").tell(RELEASE).found(), "Empty")
-    assert watched(story, "Stable", seen("a")).machine.role.reason is R.LEADER_STAYS
-    assert story.machine.has_members
-    story.tell(NONE)
-    assert watched(story, "Empty").kinds() == ["Join"]
+    scenario = watched(Play(adopt="when-empty").send(RELEASE).found(), "Empty")
+    assert watched(scenario, "Stable", seen("a")).machine.role.reason is R.MEMBER_LEADS
+    assert scenario.machine.has_members
+    scenario.send(NONE)
+    assert watched(scenario, "Empty").kinds() == ["Join"]

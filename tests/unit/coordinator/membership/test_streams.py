@@ -27,22 +27,22 @@ def test_it_offers_stream_alone_with_bytes_that_a_java_leader_can_read() -> None
 
 
 def test_alone_its_own_assignment_has_user_data() -> None:
-    story = play().joining().joined(member(ME), protocol="stream")
-    ((_, blob),) = story.sent(Sync).assignments
+    scenario = play().joining().joined(member(ME), protocol="stream")
+    ((_, blob),) = scenario.sent(Sync).assignments
     assignment = ConsumerProtocolAssignment.decode(blob)
     assert assignment.partitions == ()
     assert AssignmentInfo.decode(assignment.user_data or b"") == AssignmentInfo()
 
 
 def test_a_group_of_plain_consumers_is_left_alone_with_a_sentence() -> None:
-    story = play().found().described("Stable", seen("a"), protocol="range")
-    (fatal, _) = story.last
+    scenario = play().found().described("Stable", seen("a"), protocol="range")
+    (fatal, _) = scenario.last
     assert "so it is no Kafka Streams application" in fatal.message
 
 
 def test_another_leader_is_left_at_once() -> None:
-    story = play().joining().joined(leader="a", protocol="stream")
-    assert story.kinds() == ["Leave"]
+    scenario = play().joining().joined(leader="a", protocol="stream")
+    assert scenario.kinds() == ["Leave"]
 
 
 def leading() -> Play:
@@ -50,29 +50,29 @@ def leading() -> Play:
 
 
 def test_it_steps_aside_from_a_group_at_rest_and_waits_before_it_returns() -> None:
-    story = leading().tell(StepAsideWanted("task 1_0 does not progress"))
-    assert story.sent(Leave).reason == "task 1_0 does not progress"
-    assert (NoteKind.REFUSED, "task 1_0 does not progress") in story.notes()
-    story.left()
+    scenario = leading().send(StepAsideWanted("task 1_0 does not progress"))
+    assert scenario.sent(Leave).reason == "task 1_0 does not progress"
+    assert (NoteKind.REFUSED, "task 1_0 does not progress") in scenario.notes()
+    scenario.left()
     for _ in range(20):
-        story.wake()
-        if story.kinds() == ["Describe"]:
-            story.described("Empty")
-        assert not any(isinstance(command, Join) for command in story.last), "it came back without a proof"
+        scenario.wake()
+        if scenario.kinds() == ["Describe"]:
+            scenario.described("Empty")
+        assert not any(isinstance(command, Join) for command in scenario.last), "it came back without a proof"
 
 
 @pytest.mark.parametrize("wish", [StepAsideWanted("no use"), RebalanceWanted("probe")])
 def test_wishes_while_a_plan_is_made_do_not_disturb_it(wish: StepAsideWanted | RebalanceWanted) -> None:
-    story = play().joining().joined(member(ME), member("a"), protocol="stream")
-    assert isinstance(story.last[-1], Decide)
-    assert story.tell(wish).kinds() == []
-    assert story.state is State.DECIDING
+    scenario = play().joining().joined(member(ME), member("a"), protocol="stream")
+    assert isinstance(scenario.last[-1], Decide)
+    assert scenario.send(wish).kinds() == []
+    assert scenario.state is State.DECIDING
 
 
 def test_without_a_topology_file_an_empty_group_is_left_to_java() -> None:
-    story = play(adopt_empty=False).found().described("Empty")
-    assert story.state is State.WATCHING
-    story.wake().described("Stable", seen("a"), protocol="stream")
-    assert story.wake().described("Empty").kinds() == []
+    scenario = play(adopt_empty=False).found().described("Empty")
+    assert scenario.state is State.WATCHING
+    scenario.wake().described("Stable", seen("a"), protocol="stream")
+    assert scenario.wake().described("Empty").kinds() == []
     mine = play(adopt_empty=False, instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="stream")
     assert mine.kinds() == ["Join"]

@@ -20,11 +20,11 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     ids,
     stable,
     waiting,
-    with_us,
+    with_bellwether,
 )
 
 
-def test_a_round_that_waits_for_somebody_is_joined_and_another_leader_left_at_once() -> None:
+def test_a_rebalance_that_waits_for_a_member_is_joined_and_another_leader_left_at_once() -> None:
     play = Play(adopt="succeed").found()
     began = play.now
     has_waited(play)
@@ -34,7 +34,7 @@ def test_a_round_that_waits_for_somebody_is_joined_and_another_leader_left_at_on
     assert play.kinds() == ["Leave"]
 
 
-def test_whose_leader_had_gone_we_lead() -> None:
+def test_whose_leader_had_gone_bellwether_leads() -> None:
     play = has_waited(Play(adopt="succeed").found())
     answered(given(play, GOOD), GOOD)
     assert play.state is State.DECIDING
@@ -63,19 +63,19 @@ def test_heartbeats_end_with_the_decision_deadline() -> None:
 
 # ---- before dead members are removed ---------------------------------------------------------------------------------
 
-GUARDED = Obstacle(NotLeading.LEADER_STAYS, "the application is exactly once")
+GUARDED = Obstacle(NotLeading.MEMBER_LEADS, "the application is exactly once")
 BACK = client(ids(13, 1)[0], "leader")
 
 
 def proven(play: Play, *dead: str, members: tuple[e.DescribedMember, ...] = (*GROUP, BACK), state: str = "") -> Play:
     """The leader's process is back under another id, in a rebalance that waits for the one before."""
     answer = e.DescribeAnswer(0, 0, state or "PreparingRebalance", "consumer", "", members)
-    return play.tell(e.DeathsProven(answer, dead))
+    return play.send(e.DeathsProven(answer, dead))
 
 
 def watching(**settings: object) -> Play:
     """A group that may not be taken over, at rest under another leader."""
-    return stable(Play(takeover_guard=GUARDED, **settings).found())
+    return stable(Play(takeover_obstacle=GUARDED, **settings).found())
 
 
 def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> None:
@@ -93,9 +93,9 @@ def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> N
 
 def test_with_an_instance_id_it_is_in_front_once_the_group_lists_it() -> None:
     play = proven(watching(instance_id="bellwether"), LEADER)
-    given(play, "barrier")
+    given(play, "blocker")
     assert play.machine.in_front == ""
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
     assert play.machine.in_front == GOOD
 
 
@@ -134,7 +134,7 @@ def test_no_rebalance_is_opened_beside_one_that_has_just_ended(state: str) -> No
 
 
 def test_it_keeps_out_while_an_operator_says_so_and_after_a_setback() -> None:
-    ordered = watching().tell(e.OrdersStand("ann has ordered leave", ""))
+    ordered = watching().send(e.OrdersInForce("ann has ordered leave", ""))
     assert proven(ordered, LEADER).state is State.WATCHING
     set_back = watching()
     set_back.machine._core.policy.set_back(set_back.now, Obstacle(NotLeading.NO_PLAN, "no topology"))

@@ -10,7 +10,7 @@ import pytest
 from bellwether_kafka.coordinator.membership.broker_order import (
     BUCKETS_MIN,
     HashOrder,
-    Table,
+    MemberTable,
     buckets_for,
     chance,
     on_the_way,
@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.membership.table_growth import (
 )
 
 SIZE_MAX = 2**31 - 1
-JAVA16 = Table(HashOrder.JAVA, 16)
+JAVA16 = MemberTable(HashOrder.JAVA, 16)
 
 
 def drawn(seed: int, size: int, buckets: int = 0) -> list[str]:
@@ -155,12 +155,12 @@ def test_a_leader_that_has_gone_is_not_known() -> None:
 
 def test_first_slots_are_named_for_each_size() -> None:
     ids = drawn(3, 30, buckets=64)
-    slots = forecast(ids, [Table(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
+    slots = forecast(ids, [MemberTable(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
     assert list(slots) == [64, 128, 256]
     for size, first in slots.items():
         assert first == tuple(m for m in ids if spread_hash(m) & (size - 1) == 0)
 
 
 def test_a_table_that_may_not_have_grown_is_one_of_those_on_the_way() -> None:
-    found = on_the_way([JAVA16], [Table(HashOrder.JAVA, 128)])
+    found = on_the_way([JAVA16], [MemberTable(HashOrder.JAVA, 128)])
     assert [table.buckets for table in found] == [BUCKETS_MIN, 32, 64, 128]

@@ -14,16 +14,16 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     OTHER,
     answered,
     client,
+    dry_run_done,
     dynamic_until_named,
     evicted,
     parked,
-    rehearsed,
     stable,
-    with_us,
+    with_bellwether,
 )
 
 
-def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
+def test_the_leader_is_removed_once_and_bellwether_comes_back_when_it_has() -> None:
     play = dynamic_until_named()
     assert play.sent(c.Evict).member_ids == (LEADER,)
     assert evicted(play).kinds() == ["Describe"]
@@ -65,52 +65,52 @@ def test_another_leader_again_is_left_at_once() -> None:
     assert play.left().state is State.WATCHING
 
 
-def test_answers_about_the_barrier_may_come_at_any_time() -> None:
+def test_answers_about_the_blocker_may_come_at_any_time() -> None:
     play = parked()
     own = play.requests[c.Join]
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
     came = play.requests[c.Join]
     opened, released = (command.request_id for command in play.last if isinstance(command, c.Evict))
-    play.tell(e.JoinAnswer(own, 0, generation=5, protocol=COOPERATIVE, leader=LEADER, member_id=GOOD))
-    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="opener"))
+    play.send(e.JoinAnswer(own, 0, generation=5, protocol=COOPERATIVE, leader=LEADER, member_id=GOOD))
+    play.send(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="opener"))
     assert play.kinds() == []
     assert play.wake().sent(c.Evict).member_ids == (LEADER,)
     leader = play.requests[c.Evict]
-    assert play.tell(e.LeaveAnswer(opened, 0)).kinds() == []
-    assert play.tell(e.LeaveAnswer(released, 0)).kinds() == []
-    assert play.tell(e.LeaveAnswer(leader, 0)).kinds() == ["Describe"]
+    assert play.send(e.LeaveAnswer(opened, 0)).kinds() == []
+    assert play.send(e.LeaveAnswer(released, 0)).kinds() == []
+    assert play.send(e.LeaveAnswer(leader, 0)).kinds() == ["Describe"]
 
 
-def test_who_leads_already_when_the_round_ends_goes_on_from_there() -> None:
+def test_who_leads_already_when_the_rebalance_ends_goes_on_from_there() -> None:
     play = parked()
     own = play.requests[c.Join]
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
     came, play.requests[c.Join] = play.requests[c.Join], own
     assert answered(play, GOOD).state is State.DECIDING
-    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="opener"))
+    play.send(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="opener"))
     assert play.machine.member_id == GOOD, "the opener is not us, and leaves by itself"
     assert play.state is State.DECIDING
 
 
-@pytest.mark.parametrize("story", ["stopped", "unreachable"])
-def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
+@pytest.mark.parametrize("scenario", ["stopped", "unreachable"])
+def test_whatever_ends_it_leaves_nothing_behind(scenario: str) -> None:
     play = parked()
-    if story == "stopped":
-        play.tell(e.StopRequested())
+    if scenario == "stopped":
+        play.send(e.StopRequested())
     else:
         play.failed(c.Join)
     assert "Evict" in play.kinds()
-    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
+    assert play.sent(c.Evict).member_ids == ("blocker", "opener")
     assert play.sent(c.Leave).instance_id == "bellwether"
-    assert play.left().state is (State.STOPPED if story == "stopped" else State.WATCHING)
+    assert play.left().state is (State.STOPPED if scenario == "stopped" else State.WATCHING)
 
 
 def test_an_order_to_leave_ends_the_attempt_and_leaves_nothing_behind() -> None:
-    play = parked().tell(e.OrdersStand("an operator says so", ""))
-    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
+    play = parked().send(e.OrdersInForce("an operator says so", ""))
+    assert play.sent(c.Evict).member_ids == ("blocker", "opener")
     assert play.sent(c.Leave).instance_id == "bellwether"
     assert play.left().state is State.WATCHING
-    assert play.tell(e.OrdersStand("", "")).kinds() == ["Describe"]
+    assert play.send(e.OrdersInForce("", "")).kinds() == ["Describe"]
     stable(play)
     assert play.wake().kinds() == ["Describe"], "it goes on watching"
 
@@ -121,13 +121,13 @@ def test_a_description_that_comes_after_the_lead_says_nothing() -> None:
     play.wake()
     play.requests[c.Join] = own
     assert answered(play, GOOD).state is State.DECIDING
-    play.described("CompletingRebalance", *with_us(GOOD))
+    play.described("CompletingRebalance", *with_bellwether(GOOD))
     assert (play.state, play.kinds()) == (State.DECIDING, [])
 
 
 def test_a_request_that_nobody_waits_for_any_more_may_fail_during_a_takeover() -> None:
-    play = rehearsed()
-    play.tell(e.RequestFailed(9_999, e.Failure.DISCONNECTED, "an old one"))
+    play = dry_run_done()
+    play.send(e.RequestFailed(9_999, e.Failure.DISCONNECTED, "an old one"))
     assert play.state is State.APPROACHING
 
 

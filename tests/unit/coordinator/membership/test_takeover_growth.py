@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.config import SizeLimit
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -23,6 +23,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     UNKNOWN,
     answered,
     client,
+    dry_run_done,
     evicted,
     evictions,
     gathered,
@@ -31,7 +32,6 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     growing,
     in_order,
     joins,
-    rehearsed,
     seeing,
     shrinking,
     stable,
@@ -52,13 +52,13 @@ def test_temporary_members_reserve_ids_at_rest_each_on_a_connection_of_its_own()
 
 
 def test_a_group_in_which_an_id_sorts_first_needs_no_temporary_member() -> None:
-    assert len(joins(rehearsed(size_limit=SizeLimit(1_000)))) == 1
+    assert len(joins(dry_run_done(size_limit=SizeLimit(1_000)))) == 1
 
 
 def test_temporary_members_come_only_when_the_rebalance_is_held_open_and_leave_before_bellwether_comes() -> None:
     play = gathered(instance_id="bellwether")
     assert [join.lane for join in joins(play)] == [1], "the barrier"
-    came = joins(given(play, "barrier"))
+    came = joins(given(play, "blocker"))
     assert [join.member_id for join in came] == list(TEMPORARY)
     assert len({join.lane for join in came}) == 9
     play.wake().described("PreparingRebalance", *in_order(*FOUR, client("t-1", "bw")))
@@ -89,7 +89,7 @@ def test_a_table_that_the_broker_lists_in_another_order_than_it_should_ends_the_
 def test_an_attempt_that_ends_early_gives_all_temporary_members_back(when: str, instance_id: str | None) -> None:
     settings = {} if instance_id is None else {"instance_id": instance_id}
     play = {"gathering": gathered, "growing": growing, "shrinking": shrinking}[when](**settings)
-    play.tell(e.OrdersStand("an operator says so", ""))
+    play.send(e.OrdersInForce("an operator says so", ""))
     assert {*TEMPORARY} <= {member_id for ids, _ in evictions(play) for member_id in ids}
     assert "Abandon" in play.kinds()
     assert play.state is State.WATCHING
@@ -97,7 +97,7 @@ def test_an_attempt_that_ends_early_gives_all_temporary_members_back(when: str, 
 
 def test_ids_that_do_not_come_in_time_end_the_attempt_before_any_member_notices() -> None:
     play = gathering()
-    play.tell(e.JoinAnswer(joins(play)[0].request_id, REQUIRED, member_id="t-1"))
+    play.send(e.JoinAnswer(joins(play)[0].request_id, REQUIRED, member_id="t-1"))
     assert play.wake().state is State.WATCHING
     assert evictions(play) == [(("t-1",), None)]
 
@@ -107,9 +107,9 @@ def test_answers_to_temporary_members_that_leave_say_nothing_before_and_after_th
     play = growing()
     early, late, *_ = joins(play)
     play.wake().described("PreparingRebalance", *in_order(*FOUR, *(client(m, "bw") for m in TEMPORARY)))
-    assert play.tell(e.JoinAnswer(early.request_id, UNKNOWN)).kinds() == []
+    assert play.send(e.JoinAnswer(early.request_id, UNKNOWN)).kinds() == []
     assert evicted(play).sent(c.Join).member_id == GOOD
-    assert play.tell(e.JoinAnswer(late.request_id, UNKNOWN)).kinds() == []
+    assert play.send(e.JoinAnswer(late.request_id, UNKNOWN)).kinds() == []
     assert play.state is State.APPROACHING
 
 
@@ -120,7 +120,7 @@ def test_answers_to_temporary_members_that_leave_say_nothing_before_and_after_th
 def test_a_group_never_becomes_so_full_that_the_broker_would_refuse_its_members(
     size_max: int | None, *, grows: bool
 ) -> None:
-    play = rehearsed(members=FOUR, size_limit=SizeLimit(size_max))
+    play = dry_run_done(members=FOUR, size_limit=SizeLimit(size_max))
     assert len(joins(play)) == (9 if grows else 0)
 
 
@@ -138,20 +138,20 @@ def test_a_take_over_is_considered_again_when_the_limit_becomes_known() -> None:
     """In a trial the brokers were busy at the start, and the group stayed blocked for as long as Bellwether ran."""
     play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
     assert play.kinds() == []
-    play.tell(e.SizeLimitRead(SizeLimit(1_000)))
+    play.send(e.SizeLimitRead(SizeLimit(1_000)))
     stable(play.wake(), *FOUR)
-    assert len(joins(play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)))) == 9
+    assert len(joins(play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)))) == 9
 
 
 def test_a_limit_that_stays_unknown_has_the_reason_of_the_last_answer() -> None:
     play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
-    play.tell(e.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
+    play.send(e.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
     assert "a right is missing" in stable(play.wake(), *FOUR).machine.role.detail
 
 
 def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
     play = growing()
-    play.tell(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
     assert evictions(play) == [(TEMPORARY, None)]
     evicted(play)
     assert play.state is State.WATCHING, "not fatal: Bellwether itself had room"
@@ -162,11 +162,11 @@ def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
 
 def test_after_a_refusal_the_attempt_goes_on_where_the_table_as_it_is_will_do() -> None:
     """Five members, of which one comes before any new id in 16 buckets: it is removed with the leader."""
-    play = rehearsed(members=(client(FRONT, "front"), *FIVE), size_limit=SizeLimit(1_000))
+    play = dry_run_done(members=(client(FRONT, "front"), *FIVE), size_limit=SizeLimit(1_000))
     for number, join in enumerate(joins(play), 1):
-        play.tell(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
+        play.send(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
     given(play, GOOD)
-    play.tell(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
     evicted(play)
     assert answered(play, LEADER).synced().sent(c.Evict).member_ids == (LEADER, FRONT)
 
@@ -176,7 +176,7 @@ def test_after_a_refusal_the_attempt_goes_on_where_the_table_as_it_is_will_do() 
 
 def in_front(**settings: object) -> Play:
     """Six members, of which one comes before any new id in every table."""
-    return given(rehearsed(members=(ALWAYS, *FIVE), **settings), GOOD)
+    return given(dry_run_done(members=(ALWAYS, *FIVE), **settings), GOOD)
 
 
 def test_who_would_lead_next_is_removed_with_the_leader_in_one_request() -> None:
@@ -193,7 +193,7 @@ def test_who_would_lead_next_is_removed_with_the_leader_in_one_request() -> None
 
 def test_two_of_one_client_are_both_waited_for() -> None:
     twins = (client(ALWAYS_FRONT, "leader"), *FIVE)
-    play = answered(given(rehearsed(members=twins), GOOD), LEADER).synced()
+    play = answered(given(dry_run_done(members=twins), GOOD), LEADER).synced()
     evicted(play).described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"))
     assert play.kinds() == []
     play.wake().described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"), client("m-newer", "leader"))
@@ -215,7 +215,7 @@ def test_never_half_of_the_group_is_removed_so_nothing_begins(size: int) -> None
 
 
 def test_a_single_member_is_the_leader_wherever_it_is() -> None:
-    play = given(rehearsed(members=(ALWAYS,)), GOOD)
+    play = given(dry_run_done(members=(ALWAYS,)), GOOD)
     assert answered(play, ALWAYS_FRONT).synced().sent(c.Evict).member_ids == (ALWAYS_FRONT,)
 
 
@@ -238,7 +238,7 @@ def test_a_streams_leader_is_removed_with_another_only_when_its_assignment_is_in
 
 
 def test_cooperative_members_are_removed_together_in_the_second_rebalance() -> None:
-    play = given(rehearsed(COOPERATIVE, members=(ALWAYS, *FIVE)), GOOD).later(0.7)
+    play = given(dry_run_done(COOPERATIVE, members=(ALWAYS, *FIVE)), GOOD).later(0.7)
     answered(play, LEADER, protocol=COOPERATIVE)
-    given(play, "barrier")
+    given(play, "blocker")
     assert play.wake().sent(c.Evict).member_ids == (LEADER, ALWAYS_FRONT)

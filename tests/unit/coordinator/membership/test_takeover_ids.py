@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
@@ -22,30 +22,30 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     WORSE,
     answered,
     client,
+    dry_run_done,
     evicted,
     evictions,
     given,
     ids,
     in_order,
     parked,
-    rehearsed,
     stable,
-    with_us,
+    with_bellwether,
 )
 
 # ---- without an instance id ------------------------------------------------------------------------------------------
 
 
 def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
-    play = rehearsed()
+    play = dry_run_done()
     assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
     assert given(play, BAD).sent(c.Join).member_id == ""
     assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
     assert evicted(play).sent(c.Join).member_id == GOOD
 
 
-def test_ids_that_are_to_spare_hold_the_round_of_cooperative_members_and_open_the_next() -> None:
-    play = rehearsed(COOPERATIVE)
+def test_ids_that_are_to_spare_hold_the_rebalance_of_cooperative_members_and_open_the_next() -> None:
+    play = dry_run_done(COOPERATIVE)
     for bad in (BAD, ALSO_BAD, WORSE):
         assert given(play, bad).sent(c.Join).member_id == ""
     assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
@@ -54,32 +54,32 @@ def test_ids_that_are_to_spare_hold_the_round_of_cooperative_members_and_open_th
     assert evictions(play) == [((WORSE,), 1), ((ALSO_BAD,), None)], "the last one held the round open until then"
 
 
-def test_an_id_that_is_to_spare_opens_the_second_round() -> None:
-    play = given(given(rehearsed(COOPERATIVE), BAD), GOOD)
+def test_an_id_that_is_to_spare_opens_the_second_rebalance() -> None:
+    play = given(given(dry_run_done(COOPERATIVE), BAD), GOOD)
     own, spare = (command for command in play.last if isinstance(command, c.Join))
     assert (own.member_id, spare.member_id) == (GOOD, BAD)
     assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((BAD,), spare.lane)
     assert spare.lane != own.lane
 
 
-def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None:
+def test_an_id_must_sort_first_in_the_table_that_bellwethers_coming_makes_grow() -> None:
     """Twelve members fill a table of sixteen buckets; the thirteenth doubles it, and bucket 0 becomes two."""
     crowd = tuple(client(member_id, member_id) for bucket in range(3, 15) for member_id in ids(bucket, 1))
     late = ids(16, 1, prefix="late")[0]
-    play = stable(Play(adopt="take-over").found(), *crowd).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    play = stable(Play(adopt="take-over").found(), *crowd).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
     assert evicted(given(play, GOOD)).sent(c.Join).member_id == GOOD
 
 
 def test_only_unsuitable_ids_until_time_is_up_end_the_attempt() -> None:
-    play = rehearsed(roll_ms_max=100)
+    play = dry_run_done(roll_ms_max=100)
     play.later(1.0)
     given(play, "zzz-no-good")
     assert play.state is not State.APPROACHING or "Evict" in play.kinds()
 
 
 def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
-    play = rehearsed()
+    play = dry_run_done()
     for bad in ids(15, BATCH, prefix="no-good"):
         given(play, bad)
     assert len(play.sent(c.Evict).member_ids) == BATCH
@@ -94,33 +94,33 @@ def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
 def test_after_a_while_an_id_will_do_behind_a_member_that_may_be_removed(waited_s: float, *, will_do: bool) -> None:
     """The group waits for the id, and in large ones an id that sorts first is rare."""
     second = ids(6, 1, prefix="bellwether")[0]
-    play = given(rehearsed(members=FIVE, instance_id="bellwether"), "barrier").later(waited_s)
-    us = client(second, "bw", "bellwether")
-    play.wake().described("PreparingRebalance", *in_order(*FIVE, us, buckets=16))
+    play = given(dry_run_done(members=FIVE, instance_id="bellwether"), "blocker").later(waited_s)
+    bellwether = client(second, "bw", "bellwether")
+    play.wake().described("PreparingRebalance", *in_order(*FIVE, bellwether, buckets=16))
     assert play.kinds() == (["Evict"] if will_do else ["Join"])
     if will_do:
         answered(play, OTHER, member_id=second).synced()
         assert play.sent(c.Evict).member_ids == (OTHER, LEADER)
 
 
-def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
+def test_a_static_id_is_replaced_in_the_rebalance_until_it_sorts_first() -> None:
     play = parked()
     first = play.requests[c.Join]
     play.wake().described("PreparingRebalance", *GROUP)
-    play.wake().described("PreparingRebalance", *with_us(BAD))
+    play.wake().described("PreparingRebalance", *with_bellwether(BAD))
     assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
     again = play.sent(c.Join)
-    play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
+    play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
     assert play.kinds() == ["Describe"]
-    play.described("PreparingRebalance", *with_us(GOOD))
+    play.described("PreparingRebalance", *with_bellwether(GOOD))
     comes = play.sent(c.Join)
     assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
-    assert evictions(play) == [(("opener",), 0), (("barrier",), None)], "the first one is read when the round has ended"
+    assert evictions(play) == [(("opener",), 0), (("blocker",), None)], "the first one is read when the round has ended"
     play.requests[c.Join] = again.request_id
     assert answered(play, LEADER, protocol=COOPERATIVE).kinds() == [], "the opener opens the second round"
     play.wake()
     assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
-    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
+    evicted(play).described("PreparingRebalance", *with_bellwether(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
     join = play.sent(c.Join)
     assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
     assert answered(play, GOOD).state is State.DECIDING
@@ -133,50 +133,50 @@ def test_a_static_id_is_replaced_on_the_two_lanes_in_turn() -> None:
     for bad in (BAD, ALSO_BAD, WORSE):
         if play.kinds() != ["Describe"]:
             play.wake()
-        play.described("PreparingRebalance", *with_us(bad))
+        play.described("PreparingRebalance", *with_bellwether(bad))
         lanes.append(play.sent(c.Join).lane)
-        play.tell(e.JoinAnswer(before, FENCED, member_id=bad))
+        play.send(e.JoinAnswer(before, FENCED, member_id=bad))
         before = play.requests[c.Join]
     assert lanes == [1, 0, 1]
 
 
-def test_the_round_is_held_until_there_is_an_opener() -> None:
-    play = rehearsed(COOPERATIVE, instance_id="bellwether")
-    given(play, "barrier")
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+def test_the_rebalance_is_held_until_there_is_an_opener() -> None:
+    play = dry_run_done(COOPERATIVE, instance_id="bellwether")
+    given(play, "blocker")
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
     assert play.kinds() == []
     given(play, "opener")
-    assert evictions(play) == [(("opener",), 1), (("barrier",), None)]
+    assert evictions(play) == [(("opener",), 1), (("blocker",), None)]
 
 
-def test_a_group_without_room_for_a_barrier_is_given_up_with_the_brokers_reason() -> None:
+def test_a_group_without_room_for_a_blocker_is_given_up_with_the_brokers_reason() -> None:
     """It was waited for in vain, for ever."""
-    play = rehearsed(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
+    play = dry_run_done(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
     assert "group.max.size" in play.sent(c.Fatal).message
 
 
-def test_where_there_is_no_room_for_an_opener_the_barrier_opens_the_second_round() -> None:
-    play = rehearsed(COOPERATIVE, instance_id="bellwether")
-    opener = next(j for j in given(play, "barrier").last if isinstance(j, c.Join) and j.instance_id is None)
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
-    play.tell(e.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
-    assert play.sent(c.Join).member_id == "barrier"
-    assert evictions(play) == [(("barrier",), 1)]
+def test_where_there_is_no_room_for_an_opener_the_blocker_opens_the_second_rebalance() -> None:
+    play = dry_run_done(COOPERATIVE, instance_id="bellwether")
+    opener = next(j for j in given(play, "blocker").last if isinstance(j, c.Join) and j.instance_id is None)
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
+    play.send(e.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
+    assert play.sent(c.Join).member_id == "blocker"
+    assert evictions(play) == [(("blocker",), 1)]
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
     play = parked()
-    play.later(3).wake().described("PreparingRebalance", *with_us(BAD))
-    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
+    play.later(3).wake().described("PreparingRebalance", *with_bellwether(BAD))
+    assert play.sent(c.Evict).member_ids == ("blocker", "opener")
     leave = play.sent(c.Leave)
     assert (leave.member_id, leave.instance_id) == ("", "bellwether")
     assert play.left().state is State.WATCHING
 
 
-def test_an_order_that_no_broker_of_ours_has_ends_the_attempt_while_all_can_go_on() -> None:
+def test_an_order_that_no_broker_of_bellwethers_has_ends_the_attempt_while_all_can_go_on() -> None:
     play = parked()
-    us = client(BAD, "bw", "bellwether")
-    play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], us, GROUP[1])
+    bellwether = client(BAD, "bw", "bellwether")
+    play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], bellwether, GROUP[1])
     assert play.state is not State.APPROACHING
     assert any("in an unknown order" in reason for _, reason in play.notes())
-    assert "barrier" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"
+    assert "blocker" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"

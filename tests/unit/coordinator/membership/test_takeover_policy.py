@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
@@ -25,11 +25,11 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     THIRD,
     answered,
     client,
+    dry_run_done,
     dynamic_until_named,
     evicted,
     ids,
     in_order,
-    rehearsed,
     seeing,
     stable,
 )
@@ -41,7 +41,7 @@ def test_nothing_is_joined_when_empty_is_waited_for() -> None:
     assert stable(Play(adopt="when-empty").found()).kinds() == []
 
 
-def test_a_group_that_a_member_leads_is_taken_over_unless_told_otherwise() -> None:
+def test_a_group_that_a_member_leads_is_taken_over_unless_configured_otherwise() -> None:
     """After an absence that was longer than our session, the lead comes back without anybody's doing."""
     assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
 
@@ -49,7 +49,7 @@ def test_a_group_that_a_member_leads_is_taken_over_unless_told_otherwise() -> No
 def test_a_plan_that_could_not_be_made_is_tried_again_within_a_minute_however_often_it_failed() -> None:
     play = seeing()
     for _ in range(10):
-        play.tell(e.ComparisonFailed(REHEARSAL, "an internal topic is missing"))
+        play.send(e.ComparisonFailed(DRY_RUN, "an internal topic is missing"))
         began = play.now
         while "Decide" not in play.kinds():
             stable(play.wake())
@@ -57,7 +57,7 @@ def test_a_plan_that_could_not_be_made_is_tried_again_within_a_minute_however_of
 
 
 def test_a_guard_keeps_it_away_and_says_so_once() -> None:
-    play = seeing(takeover_guard=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
+    play = seeing(takeover_obstacle=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
     assert play.kinds() == []
     stable(play.wake())
     assert play.notes() == [(NoteKind.WATCHING, "not taken over: stores are not declared")]
@@ -66,7 +66,7 @@ def test_a_guard_keeps_it_away_and_says_so_once() -> None:
 @pytest.mark.parametrize(("version", "allowed"), [((4, 3), True), ((3, 9), True), ((3, 8), False), ((), False)])
 def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ...], allowed: bool) -> None:
     config = MembershipConfig("orders", adopt="take-over")
-    assert (proven(config, version).takeover_guard is None) == allowed
+    assert (proven(config, version).takeover_obstacle is None) == allowed
     waiting = MembershipConfig("orders", adopt="when-empty")
     assert proven(waiting, version) == waiting
 
@@ -78,7 +78,7 @@ def test_an_unknown_order_keeps_it_away() -> None:
     assert "in an unknown order" in play.notes()[0][1]
 
 
-def test_another_sidecar_is_left_its_group() -> None:
+def test_another_instance_is_left_its_group() -> None:
     """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
     rival = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
     play = stable(Play(adopt="take-over").found(), *GROUP, rival)
@@ -116,7 +116,7 @@ def test_a_leader_that_would_die_of_a_member_without_topics_is_left_alone(
 def test_attempts_are_bounded() -> None:
     play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).found()
     for _ in range(2):
-        stable(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+        stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
         play.refused(15)
         play.left().wake() if play.state is State.LEAVING else play.wake()
     stable(play)
@@ -131,12 +131,12 @@ def test_attempts_are_bounded() -> None:
 def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those_before() -> None:
     """Found by an hour of soak: whoever has Bellwether leave and resume four times an hour does so on purpose."""
     play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).found()
-    stable(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     play.refused(15)
     play.left().wake() if play.state is State.LEAVING else play.wake()
     assert stable(play).kinds() == [], "once within the hour is enough"
-    play.tell(e.OrdersStand("ann has ordered leave", ""))
-    play.tell(e.OrdersStand("", ""))
+    play.send(e.OrdersInForce("ann has ordered leave", ""))
+    play.send(e.OrdersInForce("", ""))
     while "Decide" not in play.kinds():
         stable(play.wake())
 
@@ -154,7 +154,7 @@ def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.
             play.found()
         if any(isinstance(x, c.Describe) for x in play.last):
             stable(play, *people)
-    assert play.sent(c.Decide).generation == REHEARSAL
+    assert play.sent(c.Decide).generation == DRY_RUN
 
 
 # ---- nobody is disturbed twice ---------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def in_vain() -> Play:
     return play.left()
 
 
-def looks(play: Play, *members: e.DescribedMember) -> Play:
+def refreshes(play: Play, *members: e.DescribedMember) -> Play:
     """Until a plan is rehearsed, which begins an attempt, or a while has passed."""
     for _ in range(20):
         if any(isinstance(x, c.FindCoordinator) for x in play.last):
@@ -192,7 +192,7 @@ def begins(play: Play) -> bool:
 
 def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again() -> None:
     """In a trial two of four groups ended blocked after their members had been disturbed twice."""
-    play = looks(in_vain(), *GROUP[1:], BACK)
+    play = refreshes(in_vain(), *GROUP[1:], BACK)
     assert not begins(play)
     role = play.machine.role
     assert role.reason is NotLeading.BLOCKED
@@ -201,8 +201,8 @@ def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again()
 
 
 def test_a_removed_leader_that_is_back_late_is_no_other_member() -> None:
-    play = looks(in_vain(), *GROUP[1:])
-    assert not begins(looks(play, *GROUP[1:], BACK))
+    play = refreshes(in_vain(), *GROUP[1:])
+    assert not begins(refreshes(play, *GROUP[1:], BACK))
 
 
 @pytest.mark.parametrize(
@@ -211,44 +211,44 @@ def test_a_removed_leader_that_is_back_late_is_no_other_member() -> None:
     ids=["one has gone", "one has been restarted", "another has come"],
 )
 def test_other_members_may_be_disturbed(members: tuple[e.DescribedMember, ...]) -> None:
-    assert begins(looks(looks(in_vain(), *GROUP[1:], BACK), *members))
+    assert begins(refreshes(refreshes(in_vain(), *GROUP[1:], BACK), *members))
 
 
 def test_an_operator_may_ask_for_another_attempt() -> None:
-    play = looks(in_vain(), *GROUP[1:], BACK)
-    play.tell(e.OrdersStand("ann has ordered leave", ""))
-    play.tell(e.OrdersStand("", ""))
-    assert begins(looks(play, *GROUP[1:], BACK))
+    play = refreshes(in_vain(), *GROUP[1:], BACK)
+    play.send(e.OrdersInForce("ann has ordered leave", ""))
+    play.send(e.OrdersInForce("", ""))
+    assert begins(refreshes(play, *GROUP[1:], BACK))
 
 
 # ---- the rehearsal ---------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_rehearsed_before_anybody_is_disturbed() -> None:
+def test_a_plan_is_made_in_a_dry_run_before_anybody_is_disturbed() -> None:
     play = seeing()
     decide = play.sent(c.Decide)
-    assert (decide.dry, decide.generation, decide.own_member_id) == (True, REHEARSAL, "")
+    assert (decide.dry, decide.generation, decide.own_member_id) == (True, DRY_RUN, "")
     assert [m.member_id for m in decide.members] == [LEADER, OTHER, THIRD]
-    play.tell(e.ComparisonFailed(REHEARSAL, "its topology is not known"))
+    play.send(e.ComparisonFailed(DRY_RUN, "its topology is not known"))
     assert play.state is State.WATCHING
     assert (NoteKind.WATCHING, "not taken over: its topology is not known") in play.notes()
 
 
-def test_a_rehearsal_that_ends_after_the_group_was_left_alone_begins_nothing() -> None:
-    play = seeing().tell(e.OrdersStand("an operator says so", ""))
-    play.tell(e.StopRequested())
-    assert play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)).kinds() == []
+def test_a_dry_run_that_ends_after_the_group_was_left_alone_begins_nothing() -> None:
+    play = seeing().send(e.OrdersInForce("an operator says so", ""))
+    play.send(e.StopRequested())
+    assert play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
 
 
 def test_a_comparison_that_nobody_asked_for_begins_nothing() -> None:
     play = Play(adopt="take-over").found()
-    assert play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)).kinds() == []
+    assert play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
     assert play.state is State.WATCHING
 
 
-def test_a_rehearsal_that_ends_after_the_node_was_lost_begins_nothing() -> None:
+def test_a_dry_run_that_ends_after_the_node_was_lost_begins_nothing() -> None:
     play = seeing().wake()
-    play.failed(c.Describe).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    play.failed(c.Describe).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.state is State.WATCHING
     assert play.wake().kinds() == ["FindCoordinator"]
     assert play.found().kinds() == ["Describe"]
@@ -258,7 +258,7 @@ def test_a_rehearsal_that_ends_after_the_node_was_lost_begins_nothing() -> None:
 
 
 def test_what_the_group_uses_is_offered_first() -> None:
-    join = rehearsed(protocols=("cooperative-sticky",)).sent(c.Join)
+    join = dry_run_done(protocols=("cooperative-sticky",)).sent(c.Join)
     assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
 
 

@@ -14,52 +14,52 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     UNKNOWN,
     answered,
     client,
+    dry_run_done,
     evicted,
     evictions,
     given,
     parked,
-    rehearsed,
-    with_us,
+    with_bellwether,
 )
 
 
 def test_eager_members_are_not_called_back_before_they_have_worked() -> None:
-    play = rehearsed(instance_id="bellwether")
-    given(play, "barrier")
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
-    assert evictions(play) == [(("barrier",), None)]
+    play = dry_run_done(instance_id="bellwether")
+    given(play, "blocker")
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
+    assert evictions(play) == [(("blocker",), None)]
     assert answered(evicted(play), LEADER).synced().sent(c.Evict).member_ids == (LEADER,)
-    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
+    evicted(play).described("PreparingRebalance", *with_bellwether(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
     assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == (GOOD, "bellwether")
     assert answered(play, GOOD).state is State.DECIDING
 
 
-def test_an_eager_leaders_assignment_stands_before_it_is_removed() -> None:
-    play = answered(given(rehearsed(), GOOD), LEADER)
+def test_an_eager_leaders_assignment_is_in_force_before_it_is_removed() -> None:
+    play = answered(given(dry_run_done(), GOOD), LEADER)
     assert play.kinds() == ["Sync"]
     assert play.sent(c.Sync).assignments == ()
     assert play.synced(IN_PROGRESS).sent(c.Evict).member_ids == (LEADER,), "somebody else has opened a round"
 
 
 def test_a_follower_whose_sync_is_refused_gives_up() -> None:
-    assert answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN).kinds() == ["Leave"]
+    assert answered(given(dry_run_done(), GOOD), LEADER).synced(UNKNOWN).kinds() == ["Leave"]
 
 
 def test_an_eager_leader_that_plans_for_ever_is_removed_all_the_same() -> None:
-    play = answered(given(rehearsed(), GOOD), LEADER).wake()
+    play = answered(given(dry_run_done(), GOOD), LEADER).wake()
     assert play.kinds() == ["Abandon", "Evict"]
     assert play.sent(c.Evict).member_ids == (LEADER,)
 
 
 def test_a_leader_of_streams_is_removed_before_it_has_planned() -> None:
-    play = answered(given(rehearsed(), GOOD), LEADER, protocol="stream")
+    play = answered(given(dry_run_done(), GOOD), LEADER, protocol="stream")
     assert play.sent(c.Evict).member_ids == (LEADER,)
 
 
-def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_first_round() -> None:
+def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_first_rebalance() -> None:
     play = parked()
     own = play.requests[c.Join]
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
     play.requests[c.Join] = own
     answered(play.later(0.7), LEADER, protocol="cooperative-sticky")
     assert play.kinds() == []
@@ -70,37 +70,37 @@ def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_f
 
 def cooperative() -> Play:
     """In the second round, after a first one for which members needed 0.7 s; the first id was good: none is spare."""
-    return answered(given(rehearsed(COOPERATIVE), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
+    return answered(given(dry_run_done(COOPERATIVE), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
 
 
-def test_a_second_round_without_a_spare_id_is_opened_by_a_changed_list_and_held_by_a_barrier() -> None:
+def test_a_second_rebalance_without_a_spare_id_is_opened_by_a_changed_list_and_held_by_a_blocker() -> None:
     play = cooperative()
-    again, barrier = (command for command in play.last if isinstance(command, c.Join))
-    assert (again.member_id, again.lane, barrier.member_id, barrier.lane) == (GOOD, 0, "", 1)
+    again, blocker = (command for command in play.last if isinstance(command, c.Join))
+    assert (again.member_id, again.lane, blocker.member_id, blocker.lane) == (GOOD, 0, "", 1)
     names = [name for name, _ in again.protocols]
-    assert names[:-1] == [name for name, _ in barrier.protocols], "one name more opens the round"
+    assert names[:-1] == [name for name, _ in blocker.protocols], "one name more opens the round"
     began = play.now
     given(play, "barrier-2")
     assert play.kinds() == [], "nobody is removed before the others are back"
     assert play.wake().sent(c.Evict).member_ids == (LEADER,)
     assert 0.6 < play.now - began < 0.9, "as long as the first round took"
-    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[2:], client("m-new", "leader"))
+    evicted(play).described("PreparingRebalance", *with_bellwether(GOOD)[:1], *GROUP[2:], client("m-new", "leader"))
     assert play.sent(c.Evict).member_ids == ("barrier-2",)
     release, play.requests[c.Join] = play.requests[c.Evict], again.request_id
     assert answered(play, GOOD, generation=6, protocol="cooperative-sticky").state is State.DECIDING
-    play.tell(e.LeaveAnswer(release, 0))
+    play.send(e.LeaveAnswer(release, 0))
     assert play.state is State.DECIDING, "the answer about the barrier is not about us"
 
 
-def test_nobody_is_removed_before_the_second_round_is_held_open() -> None:
+def test_nobody_is_removed_before_the_second_rebalance_is_held_open() -> None:
     play = cooperative()
-    barrier = play.requests[c.Join]
+    blocker = play.requests[c.Join]
     assert play.wake().kinds() == []
-    play.tell(e.JoinAnswer(barrier, REQUIRED, member_id="barrier-2"))
+    play.send(e.JoinAnswer(blocker, REQUIRED, member_id="barrier-2"))
     assert play.wake().sent(c.Evict).member_ids == (LEADER,)
 
 
-def test_a_second_round_that_ends_too_soon_is_followed_by_a_third() -> None:
+def test_a_second_rebalance_that_ends_too_soon_is_followed_by_a_third() -> None:
     play = cooperative()
     (again, _) = (command for command in play.last if isinstance(command, c.Join))
     given(play, "barrier-2")
@@ -109,7 +109,7 @@ def test_a_second_round_that_ends_too_soon_is_followed_by_a_third() -> None:
     assert [name for name, _ in play.sent(c.Join).protocols] != [name for name, _ in again.protocols]
 
 
-def test_a_barrier_is_given_back_when_the_lead_has_come_early() -> None:
+def test_a_blocker_is_given_back_when_the_lead_has_come_early() -> None:
     play = cooperative()
     (again, _) = (command for command in play.last if isinstance(command, c.Join))
     given(play, "barrier-2")

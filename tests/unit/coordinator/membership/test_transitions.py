@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
@@ -34,6 +34,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     answered,
     before_removal,
     client,
+    dry_run_done,
     dynamic_until_named,
     evicted,
     gathered,
@@ -44,23 +45,22 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     ids,
     joins,
     parked,
-    rehearsed,
     shrinking,
     stable,
-    with_us,
+    with_bellwether,
 )
 
 DENIED, LOADING, NOT_COORDINATOR, REBALANCE, STRANGE = 30, 14, 16, 27, 99
 UNSUPPORTED, MALFORMED = e.Failure.UNSUPPORTED, e.Failure.MALFORMED
 STOP, LEAVE, PAUSE, NOTHING = (
     e.StopRequested(),
-    e.OrdersStand("an operator says so", ""),
-    e.OrdersStand("", "paused"),
-    e.OrdersStand("", ""),
+    e.OrdersInForce("an operator says so", ""),
+    e.OrdersInForce("", "paused"),
+    e.OrdersInForce("", ""),
 )
 HANDED_BACK = e.HandBackRemembered(60.0, "an earlier one", waits=True)
 STATIC: dict[str, Any] = {"instance_id": "bellwether"}
-IMPATIENT: dict[str, Any] = {"doubt_ms_max": 0}
+IMPATIENT: dict[str, Any] = {"unclear_ms_max": 0}
 QUIET: dict[str, Any] = {**STATIC, "leave_on_stop": False}
 Begin = Callable[..., Play]
 
@@ -70,7 +70,7 @@ Begin = Callable[..., Play]
 
 def standby(**settings: object) -> Play:
     """One of several sidecars, and the one that is to lead."""
-    return Play(standby=True, **STATIC, **settings).tell(e.ActiveRoleChanged(ours=True, reason=""))
+    return Play(standby=True, **STATIC, **settings).send(e.ActiveRoleChanged(active=True, reason=""))
 
 
 def until(play: Play, kind: type[c.Command]) -> Play:
@@ -81,7 +81,7 @@ def until(play: Play, kind: type[c.Command]) -> Play:
     raise AssertionError(f"no {kind.__name__}")
 
 
-def beat(play: Play, error: int) -> Play:
+def heartbeat(play: Play, error: int) -> Play:
     return until(play, c.Heartbeat).heartbeat(error)
 
 
@@ -100,11 +100,11 @@ def syncing(play: Play) -> Play:
 
 def rejoining(play: Play) -> Play:
     """JOINING, with a seat that heartbeats keep."""
-    return play.stable().tell(e.RoundOrdered("an operator wants it"))
+    return play.stable().send(e.RebalanceOrdered("an operator wants it"))
 
 
 def coalescing(play: Play) -> Play:
-    return beat(play.stable_alone(), REBALANCE)
+    return heartbeat(play.stable_alone(), REBALANCE)
 
 
 def stopping_while_deciding() -> Play:
@@ -113,7 +113,7 @@ def stopping_while_deciding() -> Play:
 
 
 def stopping_while_joining() -> Play:
-    return until(syncing(Play()).tell(STOP).synced(LOADING), c.Join)
+    return until(syncing(Play()).send(STOP).synced(LOADING), c.Join)
 
 
 def stopping_while_deciding_late() -> Play:
@@ -121,13 +121,13 @@ def stopping_while_deciding_late() -> Play:
 
 
 def leaving(play: Play) -> Play:
-    return play.stable().tell(LEAVE)
+    return play.stable().send(LEAVE)
 
 
 def follower(play: Play) -> Play:
     """A take-over under an instance id, in a round that named the old leader."""
-    stable(play.found()).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    given(play, "barrier").wake().described("PreparingRebalance", *with_us(GOOD))
+    stable(play.found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    given(play, "blocker").wake().described("PreparingRebalance", *with_bellwether(GOOD))
     return answered(evicted(play), LEADER)
 
 
@@ -139,16 +139,16 @@ def replacing() -> tuple[Play, int]:
     """With the number of the JoinGroup that is being replaced."""
     play = parked()
     first = play.requests[c.Join]
-    return play.wake().described("PreparingRebalance", *with_us(BAD)), first
+    return play.wake().described("PreparingRebalance", *with_bellwether(BAD)), first
 
 
 def replaced() -> Play:
     play, first = replacing()
-    return play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
+    return play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
 
 
 def a_bad_batch() -> Play:
-    play = rehearsed()
+    play = dry_run_done()
     for bad in ids(15, BATCH, prefix="no-good"):
         given(play, bad)
     return evicted(play)
@@ -156,14 +156,14 @@ def a_bad_batch() -> Play:
 
 def refused_temporary() -> Play:
     play = growing()
-    return play.tell(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    return play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
 
 
 def reopening(**settings: object) -> Play:
     """In a second round that a barrier holds open."""
-    play = answered(given(rehearsed(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
+    play = answered(given(dry_run_done(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
     again = next(command for command in play.last if isinstance(command, c.Join))
-    given(play, "barrier")
+    given(play, "blocker")
     play.requests[c.Join] = again.request_id
     return play
 
@@ -178,7 +178,7 @@ def returning() -> Play:
     return play.described("PreparingRebalance", client(GOOD, "bw"), *back)
 
 
-def sidecar_takeover() -> Play:
+def instance_takeover() -> Play:
     return standby(adopt="take-over")
 
 
@@ -186,11 +186,11 @@ def search_denied(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
     return searching(play, lost).found(error=DENIED)
 
 
-def beats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
+def heartbeats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
     return {
-        State.LEAVING: lambda: beat(begin(Play(**IMPATIENT)), STRANGE),
-        State.WATCHING: lambda: beat(begin(Play()), UNKNOWN),
-        State.STOPPED: lambda: beat(begin(Play()), FENCED),
+        State.LEAVING: lambda: heartbeat(begin(Play(**IMPATIENT)), STRANGE),
+        State.WATCHING: lambda: heartbeat(begin(Play()), UNKNOWN),
+        State.STOPPED: lambda: heartbeat(begin(Play()), FENCED),
     }
 
 
@@ -205,7 +205,7 @@ def named(begin: Begin, **settings: object) -> dict[Step, Callable[[], Play]]:
 
 # ---- the stories -----------------------------------------------------------------------------------------------------
 
-STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
+SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     State.WATCHING: {
         e.CoordinatorAnswer: {State.STOPPED: lambda: Play().found(error=DENIED)},
         e.DescribeAnswer: {
@@ -214,43 +214,46 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.WATCHING: lambda: Play().found().described(error=UNKNOWN),
             State.STOPPED: lambda: Play().found().described(error=DENIED),
         },
-        e.ComparisonReady: {State.APPROACHING: rehearsed},
+        e.ComparisonReady: {State.APPROACHING: dry_run_done},
         e.DeathsProven: {State.APPROACHING: before_removal},
         e.RequestFailed: {State.STOPPED: lambda: Play().failed(c.FindCoordinator, UNSUPPORTED)},
-        e.StopRequested: {State.STOPPED: lambda: Play().tell(STOP)},
+        e.StopRequested: {State.STOPPED: lambda: Play().send(STOP)},
     },
     State.APPROACHING: {
         e.JoinAnswer: {
-            State.JOINING: lambda: answered(given(rehearsed(), GOOD), GOOD),
-            State.LEAVING: lambda: given(rehearsed(), GOOD).refused(UNKNOWN),
-            State.WATCHING: lambda: rehearsed().refused(LOADING),
-            State.STOPPED: lambda: rehearsed().refused(DENIED),
+            State.JOINING: lambda: answered(given(dry_run_done(), GOOD), GOOD),
+            State.LEAVING: lambda: given(dry_run_done(), GOOD).refused(UNKNOWN),
+            State.WATCHING: lambda: dry_run_done().refused(LOADING),
+            State.STOPPED: lambda: dry_run_done().refused(DENIED),
         },
         e.SyncAnswer: {
-            State.LEAVING: lambda: answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN),
-            State.WATCHING: lambda: follower(sidecar_takeover()).synced(FENCED),
-            State.STOPPED: lambda: answered(given(rehearsed(), GOOD), LEADER).synced(FENCED),
+            State.LEAVING: lambda: answered(given(dry_run_done(), GOOD), LEADER).synced(UNKNOWN),
+            State.WATCHING: lambda: follower(instance_takeover()).synced(FENCED),
+            State.STOPPED: lambda: answered(given(dry_run_done(), GOOD), LEADER).synced(FENCED),
         },
         e.LeaveAnswer: {
             State.LEAVING: lambda: evicted(dynamic_until_named(), STRANGE),
-            State.WATCHING: lambda: evicted(follower(sidecar_takeover()).synced(), FENCED),
+            State.WATCHING: lambda: evicted(follower(instance_takeover()).synced(), FENCED),
             State.STOPPED: lambda: evicted(dynamic_until_named(), FENCED),
         },
         e.DescribeAnswer: {
             State.LEAVING: lambda: evicted(dynamic_until_named()).described("", error=NOT_COORDINATOR),
-            State.WATCHING: lambda: removing(sidecar_takeover()).described("", error=FENCED),
+            State.WATCHING: lambda: removing(instance_takeover()).described("", error=FENCED),
             State.STOPPED: lambda: evicted(dynamic_until_named()).described("", error=FENCED),
         },
         e.RequestFailed: {
-            State.LEAVING: lambda: given(rehearsed(), GOOD).failed(c.Join),
-            State.WATCHING: lambda: rehearsed().failed(c.Join),
+            State.LEAVING: lambda: given(dry_run_done(), GOOD).failed(c.Join),
+            State.WATCHING: lambda: dry_run_done().failed(c.Join),
         },
-        e.OrdersStand: {State.LEAVING: lambda: parked().tell(LEAVE), State.WATCHING: lambda: rehearsed().tell(LEAVE)},
+        e.OrdersInForce: {
+            State.LEAVING: lambda: parked().send(LEAVE),
+            State.WATCHING: lambda: dry_run_done().send(LEAVE),
+        },
         e.HandBackRemembered: {
-            State.LEAVING: lambda: parked().tell(HANDED_BACK),
-            State.WATCHING: lambda: rehearsed().tell(HANDED_BACK),
+            State.LEAVING: lambda: parked().send(HANDED_BACK),
+            State.WATCHING: lambda: dry_run_done().send(HANDED_BACK),
         },
-        e.StopRequested: {State.LEAVING: lambda: parked().tell(STOP), State.STOPPED: lambda: rehearsed().tell(STOP)},
+        e.StopRequested: {State.LEAVING: lambda: parked().send(STOP), State.STOPPED: lambda: dry_run_done().send(STOP)},
         Timer.TAKEOVER: {State.WATCHING: lambda: gathering().wake()},
     },
     State.JOINING: {
@@ -266,24 +269,24 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.WATCHING: lambda: Play().joining().refused(UNKNOWN),
             State.STOPPED: lambda: Play().joining().refused(DENIED),
         },
-        e.HeartbeatAnswer: beats(rejoining),
+        e.HeartbeatAnswer: heartbeats(rejoining),
         e.RequestFailed: {
             State.LEAVING: lambda: rejoining(Play()).failed(c.Join, MALFORMED),
             State.WATCHING: lambda: Play().joining().failed(c.Join, MALFORMED),
             State.STOPPED: lambda: Play().joining().failed(c.Join, UNSUPPORTED),
         },
-        e.OrdersStand: {
-            State.LEAVING: lambda: Play(**STATIC).joining().tell(LEAVE),
-            State.WATCHING: lambda: Play().joining().tell(LEAVE),
+        e.OrdersInForce: {
+            State.LEAVING: lambda: Play(**STATIC).joining().send(LEAVE),
+            State.WATCHING: lambda: Play().joining().send(LEAVE),
         },
         e.HandBackRemembered: {
-            State.LEAVING: lambda: Play(**STATIC).joining().tell(HANDED_BACK),
-            State.WATCHING: lambda: Play().joining().tell(HANDED_BACK),
+            State.LEAVING: lambda: Play(**STATIC).joining().send(HANDED_BACK),
+            State.WATCHING: lambda: Play().joining().send(HANDED_BACK),
         },
         Timer.LEAVE: {State.LEAVING: lambda: until(stopping_while_joining(), c.Leave)},
         e.StopRequested: {
-            State.LEAVING: lambda: Play(**STATIC).joining().tell(STOP),
-            State.STOPPED: lambda: Play().joining().tell(STOP),
+            State.LEAVING: lambda: Play(**STATIC).joining().send(STOP),
+            State.STOPPED: lambda: Play().joining().send(STOP),
         },
     },
     State.DECIDING: {
@@ -292,7 +295,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: Play().deciding().later(11).planned(),
             State.LEAVING: lambda: stopping_while_deciding().later(11).planned(generation=2),
         },
-        e.DecisionFailed: {State.LEAVING: lambda: Play().deciding().tell(e.DecisionFailed(1, "no"))},
+        e.DecisionFailed: {State.LEAVING: lambda: Play().deciding().send(e.DecisionFailed(1, "no"))},
         Timer.DECISION: {State.LEAVING: lambda: until(Play().deciding(), c.Leave)},
         Timer.LEAVE: {State.LEAVING: lambda: until(stopping_while_deciding_late(), c.Leave)},
         e.Wake: {
@@ -301,14 +304,14 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().deciding())},
         e.HeartbeatAnswer: {
-            **beats(Play.deciding),
-            State.JOINING: lambda: beat(Play().deciding(), REBALANCE),
-            State.COALESCING: lambda: beat(Play(coalesce_running_ms=500).deciding(), REBALANCE),
+            **heartbeats(Play.deciding),
+            State.JOINING: lambda: heartbeat(Play().deciding(), REBALANCE),
+            State.COALESCING: lambda: heartbeat(Play(coalesce_running_ms=500).deciding(), REBALANCE),
         },
         e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().deciding())},
-        e.OrdersStand: {State.LEAVING: lambda: Play().deciding().tell(LEAVE)},
-        e.HandBackRemembered: {State.LEAVING: lambda: Play().deciding().tell(HANDED_BACK)},
-        e.StopRequested: {State.LEAVING: lambda: Play().deciding().tell(STOP)},
+        e.OrdersInForce: {State.LEAVING: lambda: Play().deciding().send(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: Play().deciding().send(HANDED_BACK)},
+        e.StopRequested: {State.LEAVING: lambda: Play().deciding().send(STOP)},
     },
     State.SYNCING: {
         e.SyncAnswer: {
@@ -322,87 +325,87 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.LEAVING: lambda: search_denied(syncing(Play())),
             State.JOINING: lambda: searching(syncing(Play())).found(OTHER_NODE),
         },
-        e.HeartbeatAnswer: beats(syncing),
+        e.HeartbeatAnswer: heartbeats(syncing),
         e.RequestFailed: {
             State.JOINING: lambda: syncing(Play()).failed(c.Sync),
             State.LEAVING: lambda: syncing(Play()).failed(c.Sync, UNSUPPORTED),
         },
-        Timer.LEAVE: {State.LEAVING: lambda: until(syncing(Play()).tell(STOP), c.Leave)},
-        e.OrdersStand: {State.LEAVING: lambda: syncing(Play()).tell(LEAVE)},
-        e.HandBackRemembered: {State.LEAVING: lambda: syncing(Play()).tell(HANDED_BACK)},
+        Timer.LEAVE: {State.LEAVING: lambda: until(syncing(Play()).send(STOP), c.Leave)},
+        e.OrdersInForce: {State.LEAVING: lambda: syncing(Play()).send(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: syncing(Play()).send(HANDED_BACK)},
     },
     State.STABLE: {
         e.SyncAnswer: {
-            State.JOINING: lambda: syncing(Play()).tell(e.RoundOrdered("an operator wants it")).synced(),
-            State.LEAVING: lambda: syncing(Play()).tell(STOP).synced(),
-            State.STOPPED: lambda: syncing(Play(**QUIET)).tell(STOP).synced(),
+            State.JOINING: lambda: syncing(Play()).send(e.RebalanceOrdered("an operator wants it")).synced(),
+            State.LEAVING: lambda: syncing(Play()).send(STOP).synced(),
+            State.STOPPED: lambda: syncing(Play(**QUIET)).send(STOP).synced(),
         },
         e.HeartbeatAnswer: {
-            **beats(Play.stable),
-            State.JOINING: lambda: beat(Play().stable(), REBALANCE),
+            **heartbeats(Play.stable),
+            State.JOINING: lambda: heartbeat(Play().stable(), REBALANCE),
             State.COALESCING: lambda: coalescing(Play()),
         },
         e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().stable())},
         e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().stable())},
-        e.RebalanceWanted: {State.JOINING: lambda: Play().stable().tell(e.RebalanceWanted("a topic"))},
-        e.ComparisonReady: {State.JOINING: lambda: Play().stable().tell(e.ComparisonReady(1, worth_moving=True))},
+        e.RebalanceWanted: {State.JOINING: lambda: Play().stable().send(e.RebalanceWanted("a topic"))},
+        e.ComparisonReady: {State.JOINING: lambda: Play().stable().send(e.ComparisonReady(1, worth_moving=True))},
         Timer.REBALANCE: {
             State.JOINING: lambda: until(
                 Play()
                 .stable()
-                .tell(e.RebalanceWanted("a topic"))
+                .send(e.RebalanceWanted("a topic"))
                 .joined(member(ME), member("a"), generation=2)
                 .planned(generation=2)
                 .synced()
-                .tell(e.RebalanceWanted("another topic")),
+                .send(e.RebalanceWanted("another topic")),
                 c.Join,
             )
         },
-        Timer.FOLLOWUP: {State.JOINING: lambda: until(Play().deciding().planned(withheld=True).synced(), c.Join)},
+        Timer.FOLLOWUP: {State.JOINING: lambda: until(Play().deciding().planned(pending=True).synced(), c.Join)},
         Timer.LINGER: {State.LEAVING: lambda: until(Play(linger_ms=1_000).stable_alone(), c.Leave)},
-        e.RoundOrdered: {State.JOINING: lambda: rejoining(Play())},
-        e.HandBackRemembered: {State.LEAVING: lambda: Play().stable().tell(HANDED_BACK)},
-        e.OrdersStand: {
-            State.JOINING: lambda: Play().stable().tell(PAUSE).tell(e.RebalanceWanted("a topic")).tell(NOTHING),
+        e.RebalanceOrdered: {State.JOINING: lambda: rejoining(Play())},
+        e.HandBackRemembered: {State.LEAVING: lambda: Play().stable().send(HANDED_BACK)},
+        e.OrdersInForce: {
+            State.JOINING: lambda: Play().stable().send(PAUSE).send(e.RebalanceWanted("a topic")).send(NOTHING),
             State.LEAVING: lambda: leaving(Play()),
         },
-        e.StepAsideWanted: {State.LEAVING: lambda: Play().stable().tell(e.StepAsideWanted("no good"))},
+        e.StepAsideWanted: {State.LEAVING: lambda: Play().stable().send(e.StepAsideWanted("no good"))},
         e.StopRequested: {
-            State.LEAVING: lambda: Play().stable().tell(STOP),
-            State.STOPPED: lambda: Play(**QUIET).stable().tell(STOP),
+            State.LEAVING: lambda: Play().stable().send(STOP),
+            State.STOPPED: lambda: Play(**QUIET).stable().send(STOP),
         },
     },
     State.COALESCING: {
         Timer.COALESCE: {
-            State.JOINING: lambda: until(beat(Play(coalesce_running_ms=500).stable(), REBALANCE), c.Join),
+            State.JOINING: lambda: until(heartbeat(Play(coalesce_running_ms=500).stable(), REBALANCE), c.Join),
         },
         e.DescribeAnswer: {State.JOINING: lambda: coalescing(Play()).described(error=NOT_COORDINATOR)},
         e.Wake: {State.JOINING: lambda: coalescing(Play()).later(11).wake()},
         e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(coalescing(Play()))},
-        e.HeartbeatAnswer: beats(coalescing),
+        e.HeartbeatAnswer: heartbeats(coalescing),
         e.RequestFailed: {
             State.JOINING: lambda: coalescing(Play()).failed(c.Describe),
             State.LEAVING: lambda: coalescing(Play()).failed(c.Describe, UNSUPPORTED),
         },
-        e.OrdersStand: {State.LEAVING: lambda: coalescing(Play()).tell(LEAVE)},
-        e.HandBackRemembered: {State.LEAVING: lambda: coalescing(Play()).tell(HANDED_BACK)},
-        e.StopRequested: {State.LEAVING: lambda: coalescing(Play()).tell(STOP)},
+        e.OrdersInForce: {State.LEAVING: lambda: coalescing(Play()).send(LEAVE)},
+        e.HandBackRemembered: {State.LEAVING: lambda: coalescing(Play()).send(HANDED_BACK)},
+        e.StopRequested: {State.LEAVING: lambda: coalescing(Play()).send(STOP)},
     },
     State.LEAVING: {
         e.LeaveAnswer: {
             State.WATCHING: lambda: leaving(Play()).left(),
-            State.STOPPED: lambda: Play().stable().tell(STOP).left(),
+            State.STOPPED: lambda: Play().stable().send(STOP).left(),
             State.LEAVING: lambda: leaving(Play(**IMPATIENT)).left(STRANGE),
         },
         Timer.LEAVE: {
             State.WATCHING: lambda: leaving(Play()).wake(),
-            State.STOPPED: lambda: Play().stable().tell(STOP).wake(),
+            State.STOPPED: lambda: Play().stable().send(STOP).wake(),
         },
         e.CoordinatorAnswer: {State.STOPPED: lambda: search_denied(leaving(Play()), c.Leave)},
         e.RequestFailed: {State.STOPPED: lambda: leaving(Play()).failed(c.Leave, UNSUPPORTED)},
-        e.OrdersStand: {
-            State.WATCHING: lambda: Play(**STATIC).joining().tell(LEAVE).tell(e.OrdersStand("again", "")),
-            State.STOPPED: lambda: Play(**STATIC).joining().tell(STOP).tell(LEAVE),
+        e.OrdersInForce: {
+            State.WATCHING: lambda: Play(**STATIC).joining().send(LEAVE).send(e.OrdersInForce("again", "")),
+            State.STOPPED: lambda: Play(**STATIC).joining().send(STOP).send(LEAVE),
         },
     },
     Step.GATHERING: {
@@ -421,31 +424,31 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     Step.ROLLING: {
         e.JoinAnswer: {
             Step.GROWING: growing,
-            Step.CLEARING: lambda: given(given(rehearsed(), BAD), GOOD),
-            Step.PARKED: lambda: given(rehearsed(), GOOD),
-            **named(rehearsed),
+            Step.CLEARING: lambda: given(given(dry_run_done(), BAD), GOOD),
+            Step.PARKED: lambda: given(dry_run_done(), GOOD),
+            **named(dry_run_done),
         },
     },
     Step.CLEARING: {
         e.LeaveAnswer: {
             Step.GROWING: lambda: evicted(given(given(gathered(), BAD), GOOD)),
-            Step.PARKED: lambda: evicted(given(given(rehearsed(), BAD), GOOD)),
+            Step.PARKED: lambda: evicted(given(given(dry_run_done(), BAD), GOOD)),
             Step.ROLLING: a_bad_batch,
         },
     },
     Step.BARRING: {e.JoinAnswer: {Step.PARKING: parked, Step.GROWING: lambda: growing(**STATIC)}},
     Step.PARKING: {
         e.DescribeAnswer: {
-            Step.PARKED: lambda: parked().wake().described("PreparingRebalance", *with_us(GOOD)),
+            Step.PARKED: lambda: parked().wake().described("PreparingRebalance", *with_bellwether(GOOD)),
             Step.REPLACING: lambda: replacing()[0],
         },
         e.JoinAnswer: named(parked),
     },
     Step.REPLACING: {e.JoinAnswer: {Step.PARKING: replaced, **named(lambda: replacing()[0])}},
-    Step.PARKED: {e.JoinAnswer: named(lambda: given(rehearsed(), GOOD))},
+    Step.PARKED: {e.JoinAnswer: named(lambda: given(dry_run_done(), GOOD))},
     Step.WORKING: {
         e.SyncAnswer: {Step.HOLDING: dynamic_until_named},
-        Timer.TAKEOVER: {Step.HOLDING: lambda: answered(given(rehearsed(), GOOD), LEADER).wake()},
+        Timer.TAKEOVER: {Step.HOLDING: lambda: answered(given(dry_run_done(), GOOD), LEADER).wake()},
     },
     Step.REOPENING: {
         Timer.TAKEOVER: {Step.HOLDING: holding},
@@ -466,21 +469,21 @@ def name(edge: Edge[Any]) -> str:
 
 
 @pytest.mark.parametrize("edge", DECLARED, ids=name)
-def test_every_declared_edge_is_taken_by_a_story(edge: Edge[Any]) -> None:
-    assert edge in STORIES[edge.state][edge.on][edge.to]().edges
+def test_every_declared_edge_is_taken_by_a_scenario(edge: Edge[Any]) -> None:
+    assert edge in SCENARIOS[edge.state][edge.on][edge.to]().edges
 
 
 @pytest.mark.parametrize("edge", DECLARED, ids=name)
 def test_why_it_refuses_or_leaves_is_one_of_few_words(edge: Edge[Any]) -> None:
     """For labels of metrics: the sentence may name members."""
-    notes = [command for command in STORIES[edge.state][edge.on][edge.to]().seen if isinstance(command, c.Note)]
+    notes = [command for command in SCENARIOS[edge.state][edge.on][edge.to]().seen if isinstance(command, c.Note)]
     codes = {note.code for note in notes if note.kind in (c.NoteKind.REFUSED, c.NoteKind.LEFT)}
     assert codes <= set(NotLeading)
     assert {note.code for note in notes if note.kind not in (c.NoteKind.REFUSED, c.NoteKind.LEFT)} <= {""}
 
 
-def test_no_story_is_told_of_an_edge_that_is_not_declared() -> None:
-    assert set(edges(STORIES)) == set(DECLARED)
+def test_no_scenario_takes_an_edge_that_is_not_declared() -> None:
+    assert set(edges(SCENARIOS)) == set(DECLARED)
 
 
 # ---- an edge that is not declared ------------------------------------------------------------------------------------
@@ -532,8 +535,8 @@ def test_an_undeclared_edge_is_an_alert_and_gives_the_group_back(state: State) -
 def test_an_undeclared_edge_of_a_takeover_ends_it_and_leaves_nothing_behind() -> None:
     play = parked().wake()
     play.machine._approach._takeover._state.position._transitions = {}
-    answer = e.DescribeAnswer(play.requests[c.Describe], 0, "PreparingRebalance", members=with_us(GOOD))
+    answer = e.DescribeAnswer(play.requests[c.Describe], 0, "PreparingRebalance", members=with_bellwether(GOOD))
     commands = play.machine.handle(answer, play.now)
     assert "in PARKING does not lead to PARKED" in alert(commands)
-    assert [x.member_ids for x in commands if isinstance(x, c.Evict)] == [("barrier", "opener")]
+    assert [x.member_ids for x in commands if isinstance(x, c.Evict)] == [("blocker", "opener")]
     assert [x.instance_id for x in commands if isinstance(x, c.Leave)] == ["bellwether"]

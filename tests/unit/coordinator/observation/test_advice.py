@@ -12,7 +12,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.registry import POLICIES
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine
+from bellwether_kafka.coordinator.observation.doctor import Check, CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.runtime.selection import policies_of
@@ -33,7 +33,7 @@ def loaded(entry: Entry) -> Settings:
     return settings
 
 
-def under(entry: Entry, facts: Facts) -> Facts:
+def under(entry: Entry, facts: DoctorFacts) -> DoctorFacts:
     """The facts with these settings of the group."""
     settings = loaded(entry)
     (group,) = settings.groups
@@ -67,19 +67,21 @@ def _followed(entry: Entry, advice: str) -> Iterator[Entry]:
         yield kept | {name: json.loads(text) for name, text in chosen}
 
 
-def members(protocol: str, *of: ObservedMember) -> Facts:
+def members(protocol: str, *of: ObservedMember) -> DoctorFacts:
     seen = Observation("g", "classic", STABLE, protocol, 0, of)
-    return Facts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
+    return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
 
 
-def within(facts: Facts, low: int, high: int) -> Facts:
+def within(facts: DoctorFacts, low: int, high: int) -> DoctorFacts:
     return replace(facts, limits={"group.min.session.timeout.ms": low, "group.max.session.timeout.ms": high})
 
 
-EMPTY = Facts(Observation("g", "classic", "Empty", "", 0, ()), MembershipConfig("g"), "lead", 25, ("az1",), LIMITS)
+EMPTY = DoctorFacts(
+    Observation("g", "classic", "Empty", "", 0, ()), MembershipConfig("g"), "lead", 25, ("az1",), LIMITS
+)
 NAMED = replace(thread("m", 1), client_id="billing")
 
-CASES: dict[str, tuple[str, Entry, Facts]] = {
+CASES: dict[str, tuple[str, Entry, DoctorFacts]] = {
     "a protocol that nobody knows": ("protocols", {"mode": "lead"}, members("roundrobin_v2")),
     "a protocol with quotes": ("protocols", {"mode": "lead"}, members("a\"b'c")),
     "a protocol that is not offered": ("protocols", {"mode": "lead", "protocols": ["range"]}, members("sticky")),
@@ -108,7 +110,7 @@ CASES: dict[str, tuple[str, Entry, Facts]] = {
 }
 
 
-def checked(facts: Facts, name: str) -> Check | None:
+def checked(facts: DoctorFacts, name: str) -> Check | None:
     return next((one for one in examine(facts) if one.name == name), None)
 
 
@@ -117,13 +119,13 @@ def test_what_doctor_advises_can_be_loaded_and_helps(case: str) -> None:
     name, entry, facts = CASES[case]
     before = checked(under(entry, facts), name)
     assert before is not None
-    assert before.verdict in (Verdict.WARN, Verdict.FAIL), before
-    advice = f"{before.said} {before.remedy}" if name == "take-over" else before.remedy
+    assert before.verdict in (CheckVerdict.WARN, CheckVerdict.FAIL), before
+    advice = f"{before.message} {before.remedy}" if name == "take-over" else before.remedy
     ways = [way for way in followed(entry, advice) if way != entry]
     assert ways, before.remedy
     for way in ways:
         after = checked(under(way, facts), name)
-        assert after is None or after.verdict is Verdict.PASS, (way, after)
+        assert after is None or after.verdict is CheckVerdict.PASS, (way, after)
 
 
 def test_every_setting_that_doctor_names_is_in_a_case() -> None:
@@ -144,7 +146,7 @@ def test_a_protocol_that_run_refuses_is_not_passed_by_doctor() -> None:
     facts = members("roundrobin_v2")
     found = checked(replace(facts, config=replace(facts.config, protocols=("roundrobin_v2",))), "protocols")
     assert found is not None
-    assert found.verdict is Verdict.FAIL
+    assert found.verdict is CheckVerdict.FAIL
     assert 'policy = "sticky-min-churn" or "rack-first"' in found.remedy
 
 
@@ -165,7 +167,7 @@ def test_a_session_that_only_the_brokers_can_allow_is_theirs_to_change() -> None
 
 
 @pytest.mark.parametrize("facts", [members("range"), members(STREAMS_PROTOCOL), members(STATEFUL_PROTOCOL)])
-def test_the_step_to_a_lead_can_be_loaded(facts: Facts) -> None:
+def test_the_step_to_a_lead_can_be_loaded(facts: DoctorFacts) -> None:
     seen = replace(facts.seen, group_id='a"b', state=STABLE)
     facts = replace(facts, mode="observe", seen=seen)
     (step,) = (step for step in next_steps(facts, []) if step.startswith("Have it led"))
@@ -181,7 +183,7 @@ OF_STREAMS = re.compile(
 )
 
 
-def _consumer_facts() -> Iterator[Facts]:
+def _consumer_facts() -> Iterator[DoctorFacts]:
     for case, (_, entry, facts) in CASES.items():
         if (
             facts.seen.protocol not in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
@@ -195,16 +197,16 @@ def _consumer_facts() -> Iterator[Facts]:
             yield replace(facts, seen=seen, heartbeat_error=30, limits={}, broker_racks=(None,), broker_version=())
 
 
-def test_no_sentence_for_streams_is_said_of_consumers() -> None:
-    said = {
+def test_no_sentence_for_streams_is_reported_of_consumers() -> None:
+    message = {
         sentence
         for facts in _consumer_facts()
         for checks in [examine(facts)]
         for check in checks
-        for sentence in (check.said, check.remedy, *next_steps(facts, checks))
+        for sentence in (check.message, check.remedy, *next_steps(facts, checks))
     }
-    assert len(said) > 30
-    assert not [sentence for sentence in said if OF_STREAMS.search(sentence)]
+    assert len(message) > 30
+    assert not [sentence for sentence in message if OF_STREAMS.search(sentence)]
 
 
 def test_newer_consumers_get_their_share_and_newer_streams_keep_what_they_have() -> None:

@@ -13,8 +13,8 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.membership.rules import is_sidecar, subscription
-from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.membership.rules import is_bellwether, subscription
+from bellwether_kafka.coordinator.observation.doctor import Check, CheckVerdict, DoctorFacts, examine, worst
 from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
@@ -32,7 +32,7 @@ LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms":
 SHOP = StreamsConfig("shop", topology=Path("shop.yaml"), topology_attested=True)
 
 
-def consumers(*versions: int) -> Facts:
+def consumers(*versions: int) -> DoctorFacts:
     """Of members that speak these versions of the subscription."""
     members = [
         replace(member(f"m{n}", None), metadata=ConsumerProtocolSubscription(version=v, topics=("orders",)).encode())
@@ -40,34 +40,34 @@ def consumers(*versions: int) -> Facts:
     ]
     decision = decided(*members)
     seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decision, decision.plan.before))
-    return Facts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
+    return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
 
 
-def application(streams: StreamsConfig | None) -> Facts:
+def application(streams: StreamsConfig | None) -> DoctorFacts:
     decision = led(group(Thread("a", 1), Thread("b", 2)))
     seen = Observation(
         "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of(decision, decision.plan.before)
     )
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
-    return Facts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
+    return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
 
 
-def check(facts: Facts, name: str) -> Check:
+def check(facts: DoctorFacts, name: str) -> Check:
     (found,) = [one for one in examine(facts) if one.name == name]
     return found
 
 
-def test_versions_of_members_are_told_and_mixed_ones_explained() -> None:
-    assert check(consumers(3, 3), "versions").said == "Members send subscriptions v3."
+def test_versions_of_members_are_reported_and_mixed_ones_explained() -> None:
+    assert check(consumers(3, 3), "versions").message == "Members send subscriptions v3."
     mixed = check(consumers(1, 3), "versions")
-    assert (mixed.verdict, mixed.said) == (
-        Verdict.PASS,
+    assert (mixed.verdict, mixed.message) == (
+        CheckVerdict.PASS,
         "Members send subscriptions v1, v3; each gets an assignment that all versions can read.",
     )
-    assert check(application(SHOP), "versions").said == "Members send subscription data of Streams v11."
+    assert check(application(SHOP), "versions").message == "Members send subscription data of Streams v11."
 
 
-def test_members_that_are_newer_than_we_are_get_a_remedy() -> None:
+def test_members_that_are_newer_than_bellwether_get_a_remedy() -> None:
     facts = consumers(3, 3)
     assert facts.seen.shadow is not None
     decision = facts.seen.shadow.decision
@@ -75,29 +75,33 @@ def test_members_that_are_newer_than_we_are_get_a_remedy() -> None:
     raw = replace(decision.raw, members=(*decision.raw.members, newer))
     shadow = replace(facts.seen.shadow, decision=replace(decision, raw=raw))
     found = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
-    assert (found.verdict, "m9" in found.said, "upgrade Bellwether" in found.remedy) == (Verdict.WARN, True, True)
+    assert (found.verdict, "m9" in found.message, "upgrade Bellwether" in found.remedy) == (
+        CheckVerdict.WARN,
+        True,
+        True,
+    )
 
 
 def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
     facts = consumers(3)
-    assert check(facts, "broker version").verdict is Verdict.PASS
-    for version, said in (((2, 8), "Kafka 2.8"), ((), "is not known")):
+    assert check(facts, "broker version").verdict is CheckVerdict.PASS
+    for version, message in (((2, 8), "Kafka 2.8"), ((), "is not known")):
         found = check(replace(facts, broker_version=version), "broker version")
-        assert (found.verdict, said in found.said) == (Verdict.WARN, True)
+        assert (found.verdict, message in found.message) == (CheckVerdict.WARN, True)
 
 
-def test_a_topology_is_as_good_as_who_vouches_for_it() -> None:
+def test_a_topology_is_as_good_as_its_source() -> None:
     attested = check(application(SHOP), "topology")
-    assert attested.verdict is Verdict.PASS
-    assert attested.said.startswith("2 subtopologies, digest ")
-    doubtful = check(application(replace(SHOP, topology_attested=False)), "topology")
-    assert (doubtful.verdict, "topology_attested" in doubtful.remedy) == (Verdict.WARN, True)
+    assert attested.verdict is CheckVerdict.PASS
+    assert attested.message.startswith("2 subtopologies, digest ")
+    uncertain = check(application(replace(SHOP, topology_attested=False)), "topology")
+    assert (uncertain.verdict, "topology_attested" in uncertain.remedy) == (CheckVerdict.WARN, True)
     learned = check(application(None), "topology")
-    assert (learned.verdict, "topology learn" in learned.remedy) == (Verdict.WARN, True)
+    assert (learned.verdict, "topology learn" in learned.remedy) == (CheckVerdict.WARN, True)
     assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
 
 
-NOBODY_YET = Facts(
+NOBODY_YET = DoctorFacts(
     seen=Observation("shop", "missing", "", "", 0),
     config=MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,)),
     mode="lead",
@@ -109,39 +113,39 @@ NOBODY_YET = Facts(
 )
 
 
-def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_said_of_members() -> None:
+def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_reported_of_members() -> None:
     facts = replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts={"users": 4, "orders": 4})
     found = check(facts, "topology")
-    assert (found.verdict, found.said) == (
-        Verdict.PASS,
+    assert (found.verdict, found.message) == (
+        CheckVerdict.PASS,
         f"2 subtopologies, digest {SHOP_TOPOLOGY.digest}, from a file, and attested.",
     )
     racks = check(facts, "racks")
-    assert (racks.verdict, racks.said) == (
-        Verdict.NOT_APPLICABLE,
+    assert (racks.verdict, racks.message) == (
+        CheckVerdict.NOT_APPLICABLE,
         "No member is there to name a rack; the brokers are in az1, az2.",
     )
     assert not {"members", "topic ACLs"} & {one.name for one in examine(facts)}
-    assert check(facts, "source topics").verdict is Verdict.PASS
+    assert check(facts, "source topics").verdict is CheckVerdict.PASS
 
 
 def test_racks_of_members_are_those_of_brokers() -> None:
     facts = replace(consumers(2), broker_racks=("az1", "az2"))
     one, two = (ObservedMember(name, None, name, "/h", rack="az1", topics=("orders",)) for name in "ab")
 
-    def racks(*members: ObservedMember) -> tuple[Verdict, str]:
+    def racks(*members: ObservedMember) -> tuple[CheckVerdict, str]:
         found = check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
-        return found.verdict, found.said
+        return found.verdict, found.message
 
-    assert racks(one, two) == (Verdict.PASS, "Brokers and members agree on az1, az2.")
+    assert racks(one, two) == (CheckVerdict.PASS, "Brokers and members agree on az1, az2.")
     foreign = racks(one, replace(two, rack="AZ2"))
-    assert foreign == (Verdict.FAIL, "Members name racks without a broker: AZ2.")
-    assert racks(one, replace(two, rack=None))[0] is Verdict.WARN
+    assert foreign == (CheckVerdict.FAIL, "Members name racks without a broker: AZ2.")
+    assert racks(one, replace(two, rack=None))[0] is CheckVerdict.WARN
 
 
 def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
     found = check(NOBODY_YET, "topology")
-    assert (found.verdict, "a Java member leads first" in found.said) == (Verdict.WARN, True)
+    assert (found.verdict, "a Java member leads first" in found.message) == (CheckVerdict.WARN, True)
     stateful = replace(NOBODY_YET, streams=replace(SHOP, stateful=True))
     assert "topology" not in {one.name for one in examine(stateful)}
 
@@ -149,16 +153,16 @@ def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None
 @pytest.mark.parametrize(
     ("counts", "verdict", "named"),
     [
-        ({"users": 4}, Verdict.WARN, "does not see: orders."),
-        ({"users": 4, "orders": 4}, Verdict.PASS, "exist"),
+        ({"users": 4}, CheckVerdict.WARN, "does not see: orders."),
+        ({"users": 4, "orders": 4}, CheckVerdict.PASS, "exist"),
         (None, None, ""),
     ],
 )
-def test_source_topics_of_a_first_start_are_looked_for(
-    counts: dict[str, int] | None, verdict: Verdict | None, named: str
+def test_source_topics_of_a_first_start_are_searched(
+    counts: dict[str, int] | None, verdict: CheckVerdict | None, named: str
 ) -> None:
     checks = examine(replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts=counts))
-    found = [(one.verdict, named in one.said) for one in checks if one.name == "source topics"]
+    found = [(one.verdict, named in one.message) for one in checks if one.name == "source topics"]
     assert found == ([(verdict, True)] if verdict is not None else [])
 
 
@@ -178,50 +182,50 @@ def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None
         "file",
     )
     found = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
-    assert (found.verdict, "left has 2, right has 3" in found.said) == (Verdict.FAIL, True)
+    assert (found.verdict, "left has 2, right has 3" in found.message) == (CheckVerdict.FAIL, True)
 
 
 @pytest.mark.parametrize(
     ("new", "attested", "verdict"),
     [
-        (SHOP_TOPOLOGY, False, Verdict.PASS),
-        (MORE_STORES, True, Verdict.PASS),
-        (MORE_STORES, False, Verdict.WARN),
-        (ANOTHER_TOPIC, True, Verdict.WARN),
-        (SWAPPED, True, Verdict.FAIL),
+        (SHOP_TOPOLOGY, False, CheckVerdict.PASS),
+        (MORE_STORES, True, CheckVerdict.PASS),
+        (MORE_STORES, False, CheckVerdict.WARN),
+        (ANOTHER_TOPIC, True, CheckVerdict.WARN),
+        (SWAPPED, True, CheckVerdict.FAIL),
     ],
     ids=["alike", "stores", "stores that nobody attests", "other topics", "other numbers"],
 )
-def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: Verdict) -> None:
+def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: CheckVerdict) -> None:
     streams = replace(SHOP, topology_attested=attested)
     found = check(replace(application(streams), new_topology=new), "upgrade")
     assert found.verdict is verdict
-    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{found.said} {found.remedy}"
+    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{found.message} {found.remedy}"
 
 
 def test_without_a_present_topology_the_files_are_to_be_compared() -> None:
     found = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
-    assert (found.verdict, "topology diff OLD NEW" in found.remedy) == (Verdict.WARN, True)
+    assert (found.verdict, "topology diff OLD NEW" in found.remedy) == (CheckVerdict.WARN, True)
     assert not [one for one in examine(application(SHOP)) if one.name == "upgrade"], "nobody asked"
 
 
 def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
     facts = application(SHOP)
-    assert check(facts, "take-over").verdict is Verdict.PASS
-    guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_guard()
-    found = check(replace(facts, config=replace(facts.config, takeover_guard=guard)), "take-over")
-    assert found.verdict is Verdict.FAIL
-    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.said
+    assert check(facts, "take-over").verdict is CheckVerdict.PASS
+    guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_obstacle()
+    found = check(replace(facts, config=replace(facts.config, takeover_obstacle=guard)), "take-over")
+    assert found.verdict is CheckVerdict.FAIL
+    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.message
     assert not [one for one in examine(consumers(3)) if one.name == "take-over"], "consumers declare nothing"
 
 
-def exactly_once(*members: ObservedMember, **config: object) -> Facts:
+def exactly_once(*members: ObservedMember, **config: object) -> DoctorFacts:
     """An application whose leader may not be removed."""
     settings = GroupSettings(
         name="shop", mode="lead", kind="streams", **{"processing.guarantee": "exactly_once_v2", "stores": "persistent"}
     )
     facts = application(SHOP)
-    guarded = replace(facts.config, takeover_guard=settings.takeover_guard(), **config)
+    guarded = replace(facts.config, takeover_obstacle=settings.takeover_obstacle(), **config)
     return replace(facts, config=guarded, seen=replace(facts.seen, members=members))
 
 
@@ -242,14 +246,14 @@ def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() ->
     """It was told to fix something that cannot be fixed, and its role to stop all members."""
     facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
     found = check(facts, "adoption")
-    assert found.verdict is Verdict.WARN
-    assert "Which member leads is not visible from outside" in found.said
-    assert "at most 3 instances, whose up to 2 active tasks pause" in found.said
-    assert "at most one more rebalance" in found.said
+    assert found.verdict is CheckVerdict.WARN
+    assert "Which member leads is not visible from outside" in found.message
+    assert "at most 3 instances, whose up to 2 active tasks pause" in found.message
+    assert "at most one more rebalance" in found.message
     assert f"(2) Restart {process(3)} first" in found.remedy
     assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in found.remedy
     assert "(4) Ask bellwether doctor shop after each" in found.remedy
-    assert check(facts, "take-over").verdict is Verdict.PASS
+    assert check(facts, "take-over").verdict is CheckVerdict.PASS
     assert found.remedy in next_steps(facts, examine(facts))
 
 
@@ -267,12 +271,12 @@ def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
 
 
 def test_the_only_member_leads() -> None:
-    assert check(exactly_once(thread(LATER, 1)), "adoption").said.startswith(f"{LATER} leads, because")
+    assert check(exactly_once(thread(LATER, 1)), "adoption").message.startswith(f"{LATER} leads, because")
 
 
 def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
     facts = exactly_once(thread(LATER, 1), adopt="succeed")
-    assert check(facts, "adoption").verdict is Verdict.WARN
+    assert check(facts, "adoption").verdict is CheckVerdict.WARN
     for other in (
         replace(facts, mode="observe"),
         exactly_once(thread(LATER, 1), adopt="when-empty"),
@@ -283,101 +287,105 @@ def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
 
 def test_a_group_that_is_led_needs_no_steps() -> None:
     facts = exactly_once(thread(LATER, 1))
-    led_by_us = replace(
-        facts, seen=replace(facts.seen, sidecars=(ObservedMember("bw", "bellwether", "bellwether", ""),))
+    led_by_bellwether = replace(
+        facts, seen=replace(facts.seen, bellwether_members=(ObservedMember("bw", "bellwether", "bellwether", ""),))
     )
-    assert check(led_by_us, "adoption").verdict is Verdict.PASS
+    assert check(led_by_bellwether, "adoption").verdict is CheckVerdict.PASS
 
 
-def test_an_application_that_sets_client_id_is_told_what_lets_its_ghosts_be_proven() -> None:
+def test_an_application_that_sets_client_id_is_reported_what_lets_its_ghosts_be_proven() -> None:
     facts = application(SHOP)
     process = "00112233-4455-6677-8899-aabbccddeeff"
-    for client_id, vouched, verdict in (
-        (f"shop-{process}-StreamThread-1-consumer", False, Verdict.PASS),
-        ("mine-StreamThread-1-consumer", False, Verdict.WARN),
-        ("mine-StreamThread-1-consumer", True, Verdict.PASS),
+    for client_id, attested, verdict in (
+        (f"shop-{process}-StreamThread-1-consumer", False, CheckVerdict.PASS),
+        ("mine-StreamThread-1-consumer", False, CheckVerdict.WARN),
+        ("mine-StreamThread-1-consumer", True, CheckVerdict.PASS),
     ):
         members = (ObservedMember("a", None, client_id, "/10.0.0.1", topics=("orders",)),)
-        options = GhostOptions(client_ids_unique=vouched)
+        options = GhostOptions(client_ids_unique=attested)
         found = check(replace(facts, seen=replace(facts.seen, members=members), ghosts=options), "ghosts")
-        assert (found.verdict, "client_ids_unique" in found.remedy) == (verdict, verdict is Verdict.WARN)
+        assert (found.verdict, "client_ids_unique" in found.remedy) == (verdict, verdict is CheckVerdict.WARN)
 
 
-def test_under_exactly_once_rounds_that_wait_for_ghosts_are_warned_of() -> None:
+def test_under_exactly_once_rebalances_that_wait_for_ghosts_are_warned_of() -> None:
     facts = application(replace(SHOP, exactly_once=True))
-    assert check(replace(facts, ghosts=GhostOptions()), "exactly once").verdict is Verdict.PASS
+    assert check(replace(facts, ghosts=GhostOptions()), "exactly once").verdict is CheckVerdict.PASS
     for ghosts in (None, GhostOptions(remove=False)):
         found = check(replace(facts, ghosts=ghosts), "exactly once")
-        assert (found.verdict, "transaction.timeout.ms" in found.said, "guard" in found.remedy) == (
-            Verdict.WARN,
+        assert (found.verdict, "transaction.timeout.ms" in found.message, "guard" in found.remedy) == (
+            CheckVerdict.WARN,
             True,
             True,
         )
     assert not [one for one in examine(application(SHOP)) if one.name == "exactly once"]
 
 
-def test_the_arithmetic_of_our_own_session_is_checked() -> None:
+def test_the_arithmetic_of_bellwethers_own_session_is_checked() -> None:
     facts = consumers(3)
-    assert check(facts, "session timeout").verdict is Verdict.PASS
+    assert check(facts, "session timeout").verdict is CheckVerdict.PASS
     late = replace(facts, config=replace(facts.config, decision_deadline_ms=facts.config.session_timeout_ms))
     found = check(late, "session timeout")
-    assert (found.verdict, "decision_deadline_ms" in found.said) == (Verdict.FAIL, True)
-    assert worst(examine(late)) is Verdict.FAIL
+    assert (found.verdict, "decision_deadline_ms" in found.message) == (CheckVerdict.FAIL, True)
+    assert worst(examine(late)) is CheckVerdict.FAIL
 
 
 def test_where_no_client_can_lead_what_only_a_leader_needs_is_not_applicable() -> None:
     facts = consumers(3)
     seen = replace(facts.seen, kind="consumer", obstacle="its broker assigns (KIP-848), so no client can lead it")
     checks = examine(replace(facts, seen=seen))
-    assert {c.name for c in checks if c.verdict is Verdict.FAIL} == {"group"}
-    meaningless = {c.name for c in checks if c.verdict is Verdict.NOT_APPLICABLE}
+    assert {c.name for c in checks if c.verdict is CheckVerdict.FAIL} == {"group"}
+    meaningless = {c.name for c in checks if c.verdict is CheckVerdict.NOT_APPLICABLE}
     assert meaningless >= {"group ACL", "protocols", "instance id", "group size", "versions", "plan"}
     assert {c.name for c in checks} - meaningless == {"group", "members", "topic ACLs", "racks"}
 
 
-def test_our_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_it_lists() -> None:
+def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_it_lists() -> None:
     """With a topology file it lists the application's; doctor then said that a member had our group.instance.id."""
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,), instance_id="bellwether")
     lists = subscription(("orders", "shop-by-user-repartition"), streams=True)
     thread = group(Thread("a", 1)).members[0]
-    for state, ours, theirs in (
+    for state, own, theirs in (
         ("Stable", lists, thread.metadata),
         ("PreparingRebalance", b"", b""),  # brokers show no subscriptions then
     ):
-        members = (DescribedMember("bellwether-1", "bellwether", ours), DescribedMember("a", None, theirs))
+        members = (DescribedMember("bellwether-1", "bellwether", own), DescribedMember("a", None, theirs))
         answer = DescribeAnswer(0, 0, state=state, protocol=STREAMS_PROTOCOL, members=members)
-        sidecars = {m.member_id for m in answer.members if is_sidecar(m, config)}
-        seen = observation("shop", "classic", answer, 0, sidecars=sidecars)
+        bellwether_members = {m.member_id for m in answer.members if is_bellwether(m, config)}
+        seen = observation("shop", "classic", answer, 0, bellwether_members=bellwether_members)
         found = check(replace(application(SHOP), seen=seen, config=config), "instance id")
-        assert (found.verdict, found.said) == (Verdict.PASS, "'bellwether' is used by Bellwether.")
+        assert (found.verdict, found.message) == (CheckVerdict.PASS, "'bellwether' is used by Bellwether.")
 
 
-def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:
+def test_bellwethers_own_process_is_no_stranger_under_bellwethers_instance_id() -> None:
     facts = consumers(3)
-    ours = ObservedMember("bellwether-1", "bellwether", "c", "/h", topics=("orders",))
+    own = ObservedMember("bellwether-1", "bellwether", "c", "/h", topics=("orders",))
     config = replace(facts.config, instance_id="bellwether")
-    led = replace(facts, config=config, seen=replace(facts.seen, sidecars=(ours,)))
-    assert check(led, "instance id").said == "'bellwether' is used by Bellwether."
-    assert check(led, "group").said == "A classic group, Stable, with 0 members, led by Bellwether."
-    stranger = replace(facts, config=config, seen=replace(facts.seen, members=(ours,)))
-    assert check(stranger, "instance id").verdict is Verdict.FAIL
+    led = replace(facts, config=config, seen=replace(facts.seen, bellwether_members=(own,)))
+    assert check(led, "instance id").message == "'bellwether' is used by Bellwether."
+    assert check(led, "group").message == "A classic group, Stable, with 0 members, led by Bellwether."
+    stranger = replace(facts, config=config, seen=replace(facts.seen, members=(own,)))
+    assert check(stranger, "instance id").verdict is CheckVerdict.FAIL
 
 
 def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:
     empty = replace(consumers(3), seen=Observation("g", "classic", "Empty", "", 0))
     found = check(empty, "subscribes")
-    assert (found.verdict, "assign()" in found.said, "subscribes = true" in found.remedy) == (Verdict.WARN, True, True)
+    assert (found.verdict, "assign()" in found.message, "subscribes = true" in found.remedy) == (
+        CheckVerdict.WARN,
+        True,
+        True,
+    )
     stated = replace(empty, config=MembershipConfig("g", subscribes=True))
     assert "subscribes" not in [one.name for one in examine(stated)]
     assert "subscribes" not in [one.name for one in examine(consumers(3))]
 
 
-@pytest.mark.parametrize(("mode", "verdict"), [("lead", Verdict.FAIL), ("observe", Verdict.WARN)])
-def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("mode", "verdict"), [("lead", CheckVerdict.FAIL), ("observe", CheckVerdict.WARN)])
+def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode: str, verdict: CheckVerdict) -> None:
     lag = cast("GroupLag", SimpleNamespace(self_assigned=True))
     seen = Observation("g", "classic", "Empty", "", 0, group_lag=lag)
     facts = replace(consumers(3), seen=seen, mode=mode, config=MembershipConfig("g", subscribes=True))
     found = check(facts, "subscribes")
-    assert (found.verdict, "offsets move without members" in found.said) == (verdict, True)
+    assert (found.verdict, "offsets move without members" in found.message) == (verdict, True)
     assert 'mode = "observe"' in found.remedy
     assert not any("Have it led" in step for step in next_steps(facts, examine(facts)))

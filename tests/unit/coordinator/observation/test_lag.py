@@ -13,13 +13,15 @@ OWNED = {TopicPartition("t", 0): "a-1"}
 V = LagVerdict
 
 
-def lag_of(looks: Sequence[tuple[float, int, int]], owners: Mapping[TopicPartition, str] | None = OWNED) -> GroupLag:
+def lag_of(
+    refreshes: Sequence[tuple[float, int, int]], owners: Mapping[TopicPartition, str] | None = OWNED
+) -> GroupLag:
     """Looks as (seconds, committed, end)."""
-    return group_lag(history(*(one(*look) for look in looks)), owners)
+    return group_lag(history(*(one(*refresh) for refresh in refreshes)), owners)
 
 
-def partition(looks: Sequence[tuple[float, int, int]], **more: Mapping[TopicPartition, str] | None) -> PartitionLag:
-    (found,) = lag_of(looks, **more).partitions()
+def partition(refreshes: Sequence[tuple[float, int, int]], **more: Mapping[TopicPartition, str] | None) -> PartitionLag:
+    (found,) = lag_of(refreshes, **more).partitions()
     return found
 
 
@@ -28,7 +30,7 @@ def steady(committed: Sequence[int], ends: Sequence[int], every_s: float = 30) -
 
 
 class TestRecords:
-    def test_one_look_has_the_lag_in_records_and_nothing_that_needs_two(self) -> None:
+    def test_one_refresh_has_the_lag_in_records_and_nothing_that_needs_two(self) -> None:
         found = partition([(10, 5, 8)])
         assert (found.topic, found.partition, found.member) == ("t", 0, "a-1")
         assert (found.committed, found.end, found.lag) == (5, 8, 3)
@@ -56,7 +58,7 @@ class TestRecords:
 
 
 class TestTime:
-    def test_a_lag_in_time_lies_between_the_looks_that_saw_the_end_around_it(self) -> None:
+    def test_a_lag_in_time_lies_between_the_refreshes_that_saw_the_end_around_it(self) -> None:
         found = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])
         assert found.lag_ms == 150_000, "record 150 was written halfway between the looks at 0 and 100 s"
 
@@ -64,7 +66,7 @@ class TestTime:
         found = partition([(0, 100, 100), (100, 100, 100), (200, 100, 200)])
         assert found.lag_ms == 100_000
 
-    def test_further_than_we_have_looked_is_known_as_at_least(self) -> None:
+    def test_beyond_what_was_read_is_known_as_at_least(self) -> None:
         found = partition([(0, 50, 100), (100, 60, 200)])
         assert (found.lag_ms, found.lag_ms_min) == (None, 100_000)
 
@@ -78,7 +80,7 @@ class TestTime:
 
 
 class TestRates:
-    def test_rates_are_means_and_tell_when_the_group_has_caught_up(self) -> None:
+    def test_rates_are_means_and_show_when_the_group_has_caught_up(self) -> None:
         found = partition([(0, 0, 1_000), (50, 500, 1_100), (100, 1_000, 1_200)])
         assert (found.written_per_s, found.consumed_per_s) == (2.0, 10.0)
         assert found.catch_up_ms == 25_000
@@ -86,7 +88,7 @@ class TestRates:
     def test_a_group_that_does_not_gain_does_not_catch_up(self) -> None:
         assert partition([(0, 0, 100), (100, 100, 200)]).catch_up_ms is None
 
-    def test_looks_too_close_to_one_another_tell_no_rate(self) -> None:
+    def test_refreshes_too_close_to_one_another_show_no_rate(self) -> None:
         assert partition([(0, 0, 100), (1, 10, 200)]).written_per_s is None
 
     def test_a_group_that_goes_back_has_no_negative_rate(self) -> None:
@@ -131,14 +133,14 @@ class TestVerdict:
         assert partition(steady(self.UP, ends)).verdict is V.OK
 
     def test_without_an_owner_it_has_stopped(self) -> None:
-        looks = steady((100,) * 11, (130,) * 11)
-        assert partition(looks, owners={}).verdict is V.STOPPED
+        refreshes = steady((100,) * 11, (130,) * 11)
+        assert partition(refreshes, owners={}).verdict is V.STOPPED
 
     def test_while_nobody_knows_who_has_what_it_is_stalled_and_not_stopped(self) -> None:
-        looks = steady((100,) * 11, (130,) * 11)
-        assert partition(looks, owners=None).verdict is V.STALLED
+        refreshes = steady((100,) * 11, (130,) * 11)
+        assert partition(refreshes, owners=None).verdict is V.STALLED
 
-    def test_nothing_is_said_before_the_window_is_full(self) -> None:
+    def test_nothing_is_reported_before_the_window_is_full(self) -> None:
         assert partition(steady((100,) * 10, (130,) * 10)).verdict is V.UNKNOWN
 
     def test_what_visibly_catches_up_needs_no_full_window(self) -> None:
@@ -147,7 +149,7 @@ class TestVerdict:
     def test_a_reset_of_offsets_begins_a_new_window(self) -> None:
         assert partition(steady((*(100,) * 9, 10, 10), (130,) * 11)).verdict is V.UNKNOWN
 
-    def test_looks_further_apart_than_the_window_are_a_window(self) -> None:
+    def test_refreshes_further_apart_than_the_window_are_a_window(self) -> None:
         assert partition([(0, 100, 130), (900, 100, 130)]).verdict is V.STALLED
 
 
@@ -164,8 +166,8 @@ class TestMarker:
         assert (found.summary().verdict, found.summary().lag_ms) == (V.UNKNOWN, 0)
 
     def test_its_time_does_not_grow_after_hours_nor_once_the_rhythm_is_known(self) -> None:
-        looks = [(at, 99, 99) for at in range(0, 60, 30)] + [(at, 100, 101) for at in range(60, 10_800, 60)]
-        found = lag_of(looks).summary()
+        refreshes = [(at, 99, 99) for at in range(0, 60, 30)] + [(at, 100, 101) for at in range(60, 10_800, 60)]
+        found = lag_of(refreshes).summary()
         assert (found.verdict, found.lag_ms) == (V.UNKNOWN, 0)
 
     def test_without_a_member_it_has_not_stopped(self) -> None:
@@ -183,11 +185,11 @@ def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
     return [(at, max(0, 100 * (at // interval_s * interval_s)), 100 * at) for at in range(0, span_s, 30)]
 
 
-def verdicts_of(looks: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
+def verdicts_of(refreshes: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
     """At each look."""
     seen, found = OffsetHistory(), []
-    for look in looks:
-        seen = seen.plus(one(*look))
+    for refresh in refreshes:
+        seen = seen.plus(one(*refresh))
         found.append(group_lag(seen, OWNED).summary().verdict)
     return found
 
@@ -203,35 +205,35 @@ class TestRhythm:
 
     @pytest.mark.parametrize(("interval_s", "stalled_after_s"), [(30, 300), (60, 300), (900, 2 * 870)])
     def test_one_that_stops_is_stalled_after_twice_the_usual_time(self, interval_s: int, stalled_after_s: int) -> None:
-        looks = every(interval_s, 7_201)
-        looks += [(7_200 + late, 100 * 7_200, 100 * (7_200 + late)) for late in range(30, 3_600, 30)]
-        late = verdicts_of(looks)[241:].index(V.STALLED) * 30 + 30
+        refreshes = every(interval_s, 7_201)
+        refreshes += [(7_200 + late, 100 * 7_200, 100 * (7_200 + late)) for late in range(30, 3_600, 30)]
+        late = verdicts_of(refreshes)[241:].index(V.STALLED) * 30 + 30
         assert late == pytest.approx(stalled_after_s, abs=60)
 
     def test_one_outage_is_no_rhythm(self) -> None:
-        looks = every(30, 1_801)
-        looks += [(1_800 + late, 180_000, 180_000 + 100 * late) for late in range(30, 7_200, 30)]
-        looks += [(9_000 + late, 900_000 + 100 * late, 900_000 + 100 * late) for late in range(0, 600, 30)]
-        looks += [(9_600 + late, 957_000, 957_000 + 100 * late) for late in range(0, 360, 30)]
-        assert verdicts_of(looks)[-1] is V.STALLED
+        refreshes = every(30, 1_801)
+        refreshes += [(1_800 + late, 180_000, 180_000 + 100 * late) for late in range(30, 7_200, 30)]
+        refreshes += [(9_000 + late, 900_000 + 100 * late, 900_000 + 100 * late) for late in range(0, 600, 30)]
+        refreshes += [(9_600 + late, 957_000, 957_000 + 100 * late) for late in range(0, 360, 30)]
+        assert verdicts_of(refreshes)[-1] is V.STALLED
 
     def test_commits_of_other_partitions_show_the_rhythm(self) -> None:
-        looks = [sample(at, {"t": [at, 100]}, {"t": [at, 130]}) for at in range(30, 360, 30)]
+        refreshes = [sample(at, {"t": [at, 100]}, {"t": [at, 130]}) for at in range(30, 360, 30)]
         owners = {TopicPartition("t", p): "a" for p in (0, 1)}
-        assert group_lag(history(*looks), owners).summary().verdict is V.STALLED
+        assert group_lag(history(*refreshes), owners).summary().verdict is V.STALLED
 
     def test_what_was_read_to_its_end_has_time_while_no_commit_was_seen(self) -> None:
-        looks = [(at, 0, at) for at in range(0, 4_600, 20)]
-        found = verdicts_of(looks)
+        refreshes = [(at, 0, at) for at in range(0, 4_600, 20)]
+        found = verdicts_of(refreshes)
         assert {*found[20:225]} == {V.UNKNOWN}
         assert found[225] is V.STALLED, "75 minutes: longer than hourly commits"
 
-    def test_what_waits_since_the_first_look_has_not(self) -> None:
+    def test_what_waits_since_the_first_refresh_has_not(self) -> None:
         assert partition([(at, 1, 50) for at in range(0, 301, 30)]).verdict is V.STALLED
 
     def test_a_job_that_runs_each_hour_has_not_stopped_in_between(self) -> None:
-        looks = [one(*look) for look in every(3_600, 9_000)]
-        assert group_lag(history(*looks), {}).summary().verdict is V.OK
+        refreshes = [one(*refresh) for refresh in every(3_600, 9_000)]
+        assert group_lag(history(*refreshes), {}).summary().verdict is V.OK
 
 
 class TestNeverCommitted:
@@ -246,8 +248,8 @@ class TestNeverCommitted:
         assert only.note == "the group has committed nothing here, and what was written meanwhile waits"
 
     def test_it_speaks_for_a_group_that_reads_the_others(self) -> None:
-        looks = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
-        found = group_lag(history(*looks), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
+        refreshes = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
+        found = group_lag(history(*refreshes), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
         assert (found.verdict, found.lag, found.unknown) == (V.STALLED, 0, 1)
         assert (found.verdicts["ok"], found.verdicts["stalled"]) == (1, 1)
 
@@ -297,7 +299,7 @@ class TestSummary:
         assert (early.verdict, never.verdict, never.unknown) == (V.UNKNOWN, V.OK, 1)
 
     def test_rates_add_up_and_the_slowest_partition_catches_up_last(self) -> None:
-        looks = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
-        found = group_lag(history(*looks), {}).summary()
+        refreshes = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
+        found = group_lag(history(*refreshes), {}).summary()
         assert (found.written_per_s, found.consumed_per_s) == (1.0, 3.5)
         assert found.catch_up_ms == 150_000

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.doctor import Check, Verdict
+from bellwether_kafka.coordinator.observation.doctor import Check, CheckVerdict
 from bellwether_kafka.coordinator.observation.next_steps import STEPS_MAX, next_steps
 from tests.unit.coordinator.observation.test_doctor import consumers
 
-OK = Check("racks", Verdict.PASS, "Well.")
-WARNED = [Check(f"w{i}", Verdict.WARN, "Not so well.", f"Warned {i}.") for i in range(3)]
-FAILED = Check("acl", Verdict.FAIL, "Bad.", "Grant it.")
+OK = Check("racks", CheckVerdict.PASS, "Well.")
+WARNED = [Check(f"w{i}", CheckVerdict.WARN, "Not so well.", f"Warned {i}.") for i in range(3)]
+FAILED = Check("acl", CheckVerdict.FAIL, "Bad.", "Grant it.")
 
 
 def test_what_fails_comes_first_and_three_are_enough() -> None:
@@ -27,15 +27,15 @@ def test_a_remedy_is_named_once() -> None:
     )
 
 
-@pytest.mark.parametrize(("mode", "said"), [("observe", True), ("lead", False)])
-def test_a_group_that_needs_nothing_is_shown_the_way_on(mode: str, said: bool) -> None:
+@pytest.mark.parametrize(("mode", "message"), [("observe", True), ("lead", False)])
+def test_a_group_that_needs_nothing_is_shown_the_way_on(mode: str, message: bool) -> None:
     steps = next_steps(replace(consumers(3), mode=mode), (OK,))
     assert steps[0] == "See what Bellwether would change: bellwether plan g"
-    assert any('mode = "lead"' in step for step in steps) is said
+    assert any('mode = "lead"' in step for step in steps) is message
     assert len(steps) == STEPS_MAX
 
 
-def test_nobody_is_told_to_lead_what_cannot_be_led() -> None:
+def test_nobody_is_asked_to_lead_what_cannot_be_led() -> None:
     facts = consumers(3)
     seen = replace(facts.seen, obstacle="the broker assigns", shadow=None)
     assert next_steps(replace(facts, seen=seen, mode="observe"), (OK,)) == (

@@ -96,7 +96,7 @@ def test_lags_are_known_where_something_is_committed() -> None:
     assert ([(p["topic"], p["partition"]) for p in short["partitions"]], short["truncated"]) == ([("t", 0)], True)
 
 
-def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:
+def test_a_shadow_compares_what_is_with_what_bellwether_would_do() -> None:
     members = [classic("a", "t-0", "t-1", "t-2"), classic("b")]
     cluster = ClusterView.of({"t": [(), (), ()]})
     stored = [Stored(m.member_id, None, m.metadata, m.assignment) for m in members]
@@ -115,13 +115,13 @@ def consumer_group(assignor: str = "uniform") -> BrokerGroup:
 
 
 @pytest.mark.parametrize(("assignor", "protocol"), [("uniform", "cooperative-sticky"), ("range", "range")])
-def test_a_consumer_group_of_the_broker_looks_like_a_classic_one(assignor: str, protocol: str) -> None:
+def test_a_consumer_group_of_the_broker_resembles_a_classic_one(assignor: str, protocol: str) -> None:
     view = classic_view(consumer_group(assignor))
     (member,) = observation("g", "consumer", view, 1, obstacle="no").members
     assert (member.owned, member.rack, member.topics) == (tp("t-0", "t-2"), "az2", ("t",))
     assert view.protocol == protocol
-    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
-    assert (said.owned_partitions, said.generation_id) == (tp("t-0", "t-2"), 5)
+    message = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    assert (message.owned_partitions, message.generation_id) == (tp("t-0", "t-2"), 5)
 
 
 def streams_group() -> BrokerGroup:
@@ -144,32 +144,35 @@ def streams_group() -> BrokerGroup:
     return BrokerGroup("app", "streams", 0, "", "Stable", 3, "", (member,), subtopologies)
 
 
-def test_a_streams_group_of_the_broker_looks_like_a_classic_one() -> None:
+def test_a_streams_group_of_the_broker_resembles_a_classic_one() -> None:
     view = classic_view(streams_group())
     (member,) = observation("app", "streams", view, 1, obstacle="no").members
     assert (member.active, member.standby) == (("1_1", "0_0"), ("1_0",))
     assert member.owned == tp("app-rep-1", "in-0")
-    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
-    info = SubscriptionInfo.decode(said.user_data or b"")
+    message = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    info = SubscriptionInfo.decode(message.user_data or b"")
     assert str(info.process_id) == PROCESS
     assert dict(info.task_offset_sums) == {TaskId(1, 0): 42, TaskId(1, 1): LATEST_OFFSET}, "state only, as Java reports"
     given = ConsumerProtocolAssignment.decode(view.members[0].assignment)
     assert len(AssignmentInfo.decode(given.user_data or b"").active_tasks) == len(given.partitions)
 
 
-def test_its_topology_is_what_it_told_its_broker() -> None:
+def test_its_topology_is_what_it_reported_its_broker() -> None:
     topology = topology_of(streams_group())
     assert topology.source_topics == ("app-rep", "in")
     assert [s.stateful for s in topology.subtopologies] == [False, True]
     assert topology.changelogs == ("app-store-changelog",)
 
 
-def test_our_own_member_is_none_of_theirs() -> None:
-    sidecar = DescribedMember("bellwether-1", "bellwether", subscription(("t",)), b"")
-    seen = observation("g", "classic", answer(classic("a", "t-0"), sidecar), 7, sidecars={"bellwether-1"})
-    assert ([m.member_id for m in seen.members], [m.member_id for m in seen.sidecars]) == (["a"], ["bellwether-1"])
+def test_bellwethers_own_member_is_none_of_theirs() -> None:
+    instance = DescribedMember("bellwether-1", "bellwether", subscription(("t",)), b"")
+    seen = observation("g", "classic", answer(classic("a", "t-0"), instance), 7, bellwether_members={"bellwether-1"})
+    assert ([m.member_id for m in seen.members], [m.member_id for m in seen.bellwether_members]) == (
+        ["a"],
+        ["bellwether-1"],
+    )
     document = as_document(seen)
-    assert (len(document["members"]), document["sidecars"]) == (1, ["bellwether-1"])
+    assert (len(document["members"]), document["bellwether_members"]) == (1, ["bellwether-1"])
 
 
 def test_a_group_that_does_not_exist_cannot_be_led() -> None:
@@ -201,7 +204,7 @@ def test_a_document_holds_everything_but_bytes() -> None:
     assert (document["can_be_led"], document["shadow"]) == (True, None)
 
 
-def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_when_they_joined() -> None:
+def test_an_application_runs_what_the_broker_shows_and_not_what_threads_reported_when_they_joined() -> None:
     first, second = Thread("a", 1), Thread("b", 2)
     app = App(attested=True)
 

@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
-from tests.unit.coordinator.observation.test_rebalances import look, one
+from tests.unit.coordinator.observation.test_rebalances import one, refresh
 from tests.unit.coordinator.planning.applications import App, Known, lead
 
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
@@ -38,7 +38,7 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
     left = list(seen)
 
     class Shown(GroupObserver):
-        async def look(self) -> Observation:
+        async def observe(self) -> Observation:
             return left.pop(0)
 
     found = Shown(MembershipConfig("g"), SOURCES, Policy(), on_observation=on_observation)
@@ -47,14 +47,14 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
     return found
 
 
-def test_the_page_has_the_last_look_and_the_rebalances_before_it() -> None:
-    found = present_of(observed(look(10, one("a-1", "t-0")), look(20, one("a-1", "t-0"), one("b-1"))), Kept())
+def test_the_page_has_the_last_refresh_and_the_rebalances_before_it() -> None:
+    found = present_of(observed(refresh(10, one("a-1", "t-0")), refresh(20, one("a-1", "t-0"), one("b-1"))), Kept())
     assert found is not None
     assert [holder.name for holder in found.holders] == ["a-1", "b-1"]
     assert [line["cause"] for line in found.observed["rebalances"]] == ["b joined"]
 
 
-def test_of_a_group_that_has_not_been_looked_at_nothing_is_shown() -> None:
+def test_of_a_group_that_has_not_been_refreshed_nothing_is_shown() -> None:
     assert present_of(None, Kept()) is None
     assert present_of(GroupObserver(MembershipConfig("g"), SOURCES, Policy()), Kept()) is None
 
@@ -66,7 +66,7 @@ def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:
         raise ValueError
 
     with capture_logs() as lines:
-        found = observed(look(10, one("a-1", "t-0")), on_observation=(broken, heard.append))
+        found = observed(refresh(10, one("a-1", "t-0")), on_observation=(broken, heard.append))
     assert heard == [found.last]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["observer_failed"]
 
@@ -98,9 +98,9 @@ class Shared:
         if self.by_broker is not None:
             return DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND, message="Group g is not a classic group.")
         owned = [ConsumerProtocolAssignment(partitions=(TopicPartition("t", p),)) for p in range(len(self.members))]
-        said = ConsumerProtocolSubscription(3, ("t",)).encode()
+        message = ConsumerProtocolSubscription(3, ("t",)).encode()
         pairs = zip(self.members, owned, strict=True)
-        members = tuple(DescribedMember(name, None, said, has.encode(), name, "/h") for name, has in pairs)
+        members = tuple(DescribedMember(name, None, message, has.encode(), name, "/h") for name, has in pairs)
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
 
     async def describe_by_broker(self, group: str, protocol: BrokerProtocol) -> BrokerGroup:
@@ -133,7 +133,7 @@ def of_fleet(shared: Shared) -> GroupObserver:
     return GroupObserver(MembershipConfig("g"), sources, Policy())
 
 
-def looked(observer: GroupObserver) -> Observation:
+def refreshed(observer: GroupObserver) -> Observation:
     asyncio.run(observer.refresh())
     assert observer.last is not None
     return observer.last
@@ -142,7 +142,7 @@ def looked(observer: GroupObserver) -> Observation:
 def test_of_a_group_at_rest_only_the_lags_are_worked_out_again() -> None:
     shared = Shared()
     observer = of_fleet(shared)
-    first, second = looked(observer), looked(observer)
+    first, second = refreshed(observer), refreshed(observer)
     assert first.shadow is not None
     assert second.shadow is first.shadow
     assert (first.lag, second.lag) == (4, 8)
@@ -152,27 +152,27 @@ def test_of_a_group_at_rest_only_the_lags_are_worked_out_again() -> None:
 def test_a_change_of_members_or_topics_is_planned_for_anew() -> None:
     shared = Shared()
     observer = of_fleet(shared)
-    before = looked(observer).shadow
+    before = refreshed(observer).shadow
     shared.members = ("a",)
-    smaller = looked(observer)
+    smaller = refreshed(observer)
     assert [member.member_id for member in smaller.members] == ["a"]
     assert smaller.shadow is not None
     assert smaller.shadow is not before
     assert smaller.shadow.current.unowned == 1
     shared.grow(4)
-    grown = looked(observer).shadow
+    grown = refreshed(observer).shadow
     assert grown is not None
     assert grown.current.unowned == 3
 
 
-def test_a_group_that_converts_while_it_is_looked_at_is_said_to_be_its_brokers() -> None:
+def test_a_group_that_converts_while_it_is_refreshed_is_reported_to_be_its_brokers() -> None:
     """KIP-848, and back."""
     shared = Shared()
     observer = of_fleet(shared)
-    assert looked(observer).verdict == "can be led"
+    assert refreshed(observer).verdict == "can be led"
     member = BrokerMember("m", None, "az1", "c", "/h", ("t",), (("t", (0, 1)),))
     shared.by_broker = BrokerGroup("g", "consumer", 0, state="Stable", epoch=3, assignor="uniform", members=(member,))
-    converted = looked(observer)
+    converted = refreshed(observer)
     assert (converted.kind, converted.lag) == ("consumer", 8)
     assert converted.protocol == "uniform", "its broker's assignor, although the plan is made by the nearest protocol"
     assert converted.shadow is not None
@@ -181,7 +181,7 @@ def test_a_group_that_converts_while_it_is_looked_at_is_said_to_be_its_brokers()
         "cannot be led: its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it"
     )
     shared.by_broker = None
-    assert (looked(observer).kind, looked(observer).verdict) == ("classic", "can be led")
+    assert (refreshed(observer).kind, refreshed(observer).verdict) == ("classic", "can be led")
 
 
 class SharedApplication(Shared):
@@ -190,8 +190,8 @@ class SharedApplication(Shared):
     async def describe_group(self, _group: str) -> DescribeAnswer:
         threads = [Thread("a", 1), Thread("b", 2)]
         given = dict((await lead(App(num_standby_replicas=1), 1, *threads)).chosen.decision.assignments)
-        said = [(thread.member_id, thread.raw.metadata) for thread in threads]
-        members = tuple(DescribedMember(name, None, metadata, given[name], name, "/h") for name, metadata in said)
+        message = [(thread.member_id, thread.raw.metadata) for thread in threads]
+        members = tuple(DescribedMember(name, None, metadata, given[name], name, "/h") for name, metadata in message)
         return DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
 
     def grow(self, partitions: int) -> None:
@@ -207,7 +207,7 @@ def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_pla
     """It has no settings, and num.standby.replicas is nowhere on the wire: a plan that assumed none was refused."""
     observer = of_fleet(SharedApplication())
     observer._keeper = cast("Any", Known())
-    seen = looked(observer)
+    seen = refreshed(observer)
     assert seen.trouble == ""
     assert seen.shadow is not None
     assert seen.shadow.moves.moved == 0
@@ -215,11 +215,11 @@ def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_pla
 
 def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
     class Silent(GroupObserver):
-        async def look(self) -> Observation:
+        async def observe(self) -> Observation:
             reason = reasons.pop(0)
             if reason:
                 raise TransportError(Failure.TIMED_OUT, reason)
-            return look(10)
+            return refresh(10)
 
     reasons = ["no answer", "no answer", "gone", "", "gone"]
     observer = Silent(MembershipConfig("g"), SOURCES, Policy())
@@ -252,31 +252,31 @@ TRANSIENT = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, 
 def test_an_error_of_a_broker_is_unknown_and_what_was_known_last_stays(code: Code) -> None:
     shared = Erring()
     observer = of_fleet(shared)
-    before = looked(observer)
+    before = refreshed(observer)
     shared.error = code
-    now = looked(observer)
+    now = refreshed(observer)
     assert now.unknown is not None
     assert (now.unknown.error, now.kind, now.members) == (code.name, before.kind, before.members)
     assert now.seen_at_ms == before.seen_at_ms, "it is as old as it is"
     since_ms = now.unknown.since_ms
-    again = looked(observer).unknown
+    again = refreshed(observer).unknown
     assert again is not None
     assert again.since_ms == since_ms, "since the first answer of the kind"
     shared.error = 0
-    assert looked(observer).unknown is None
+    assert refreshed(observer).unknown is None
     assert observer.rebalances.lines() == (), "a gap is no rebalance"
 
 
 def test_an_error_before_anything_was_known_is_no_missing_group() -> None:
     shared = Erring()
     shared.error = Code.NOT_COORDINATOR
-    seen = looked(of_fleet(shared))
+    seen = refreshed(of_fleet(shared))
     assert (seen.kind, seen.can_be_led, seen.lag) == ("unknown", False, None)
     assert "NOT_COORDINATOR" in seen.trouble
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (29, "the ACL DESCRIBE on every topic of the group"),
         (Code.GROUP_AUTHORIZATION_FAILED, "the ACL DESCRIBE on Group 'g'"),
@@ -284,19 +284,19 @@ def test_an_error_before_anything_was_known_is_no_missing_group() -> None:
         (TransportError(Failure.TIMED_OUT, "no answer in time"), "no answer in time"),
     ],
 )
-def test_a_group_that_its_broker_assigns_and_hides_is_unknown(answer: int | Exception, said: str) -> None:
+def test_a_group_that_its_broker_assigns_and_hides_is_unknown(answer: int | Exception, message: str) -> None:
     shared = Erring()
     shared.error, shared.broker_error = Code.GROUP_ID_NOT_FOUND, answer
-    seen = looked(of_fleet(shared))
+    seen = refreshed(of_fleet(shared))
     assert seen.kind == "unknown"
-    assert said in seen.trouble
+    assert message in seen.trouble
 
 
 @pytest.mark.parametrize("answer", [Code.GROUP_ID_NOT_FOUND, TransportError(Failure.UNSUPPORTED, "no such request")])
 def test_only_a_group_that_no_protocol_has_is_missing(answer: int | Exception) -> None:
     shared = Erring()
     shared.error, shared.broker_error = Code.GROUP_ID_NOT_FOUND, answer
-    assert looked(of_fleet(shared)).kind == "missing"
+    assert refreshed(of_fleet(shared)).kind == "missing"
 
 
 def test_unknown_is_neither_true_nor_false() -> None:

@@ -28,7 +28,7 @@ def one(at_s: float, committed: int, end: int) -> OffsetSample:
     return sample(at_s, {"t": [committed]}, {"t": [end]})
 
 
-def test_looks_stand_one_after_another_topic_after_topic() -> None:
+def test_refreshes_follow_one_another_topic_after_topic() -> None:
     found = history(
         sample(10, {"a": [1, 2], "b": [3]}, {"a": [5, 6], "b": [7]}),
         sample(50, {"a": [2, 2], "b": [4]}, {"a": [5, 8], "b": [9]}),
@@ -69,7 +69,7 @@ def test_a_clock_that_goes_back_begins_anew(at_s: float) -> None:
     assert history(one(10, 1, 2), one(50, 1, 3), one(at_s, 1, 3)).at_ms.tolist() == [at_s * 1000]
 
 
-def test_of_frequent_looks_few_are_kept_and_always_the_newest() -> None:
+def test_of_frequent_refreshes_few_are_kept_and_always_the_newest() -> None:
     found = history(*(one(at_s, at_s, at_s) for at_s in range(0, 105, 5)))
     assert found.at_ms.tolist() == [0, 30_000, 60_000, 90_000, 100_000]
 
@@ -84,7 +84,7 @@ def test_the_past_is_thinned_out_in_proportion_to_its_age_and_ends_after_a_day()
     assert len(found.at_ms) < 80
 
 
-def test_of_a_very_large_group_nothing_but_the_newest_look_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_very_large_group_nothing_but_the_newest_refresh_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_history, "PARTITIONS_MAX", 1)
     both = {"t": [1, 1]}
     assert history(sample(10, both, both), sample(50, both, both)).at_ms.tolist() == [50_000]

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision, Moves
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, seen_pause
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings
 from tests.unit.coordinator.web.test_picture import decided, member, planned
 
 A, B = member("a-1", None), member("b-1", None)
@@ -23,16 +23,16 @@ def delivered(
     at_s: float,
     before: list[int],
     owner: list[int],
-    withheld: tuple[int, ...] = (),
+    pending: tuple[int, ...] = (),
     *,
     why: CauseKind = CauseKind.JOINED,
     protocol: str = COOPERATIVE,
     first: bool = False,
-) -> PlannedRound[PartitionPlan]:
+) -> PlannedRebalance[PartitionPlan]:
     """A round of four partitions that began a second before `at_s` and took half a second more to be sent."""
     decision: Decision[PartitionPlan] = decided(A, B)
-    held_back = np.isin(np.arange(4), withheld)
-    target = replace(decision.plan.target, owner=np.array(owner, dtype=np.int32), withheld=held_back)
+    held_back = np.isin(np.arange(4), pending)
+    target = replace(decision.plan.target, owner=np.array(owner, dtype=np.int32), pending=held_back)
     plan = replace(decision.plan, before=np.array(before, dtype=np.int32), target=target)
     decision = replace(decision, plan=plan, raw=replace(decision.raw, protocol=protocol))
     timings = Timings(joined_at=at_s, metadata_s=0.1, plan_s=0.2, sync_s=0.2, join_s=1.0)
@@ -47,12 +47,12 @@ def seconds(pauses: tuple[Pause, ...]) -> list[tuple[float, int, CauseKind]]:
 def test_what_is_handed_over_has_no_owner_from_one_answer_to_the_next() -> None:
     pauses = Pauses()
     assert pauses.delivered(delivered(10, [0, 0, 0, 0], [0, 0, 1, 1], (2, 3))) == ()
-    then = delivered(13, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], why=CauseKind.WITHHELD)
+    then = delivered(13, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], why=CauseKind.PENDING)
     assert seconds(pauses.delivered(then)) == [(3.0, 2, CauseKind.JOINED)], "by what took it, not by what gave it"
     assert pauses.delivered(delivered(20, [0, 0, 1, 1], [0, 0, 1, 1])) == (), "owned all the time"
 
 
-def test_what_a_member_had_that_died_has_none_from_the_beginning_of_the_round() -> None:
+def test_what_a_member_had_that_died_has_none_from_the_beginning_of_the_rebalance() -> None:
     pauses = Pauses()
     found = pauses.delivered(delivered(10, [0, 0, NOBODY, NOBODY], [0, 0, 0, 0], why=CauseKind.LEFT))
     assert seconds(found) == [(1.5, 2, CauseKind.LEFT)]
@@ -73,12 +73,12 @@ def test_what_stays_without_an_owner_is_counted_from_when_it_lost_it() -> None:
     assert seconds(found) == [(51.5, 1, CauseKind.LEFT)]
 
 
-def test_in_an_eager_group_everything_pauses_for_the_whole_round() -> None:
+def test_in_an_eager_group_everything_pauses_for_the_whole_rebalance() -> None:
     found = Pauses().delivered(delivered(10, [0, 0, 1, 1], [0, 0, 1, 1], protocol="range"))
     assert seconds(found) == [(1.5, 4, CauseKind.JOINED)]
 
 
-def test_the_first_round_ends_no_pause_of_ours() -> None:
+def test_the_first_rebalance_ends_no_pause_of_bellwethers() -> None:
     pauses = Pauses()
     assert pauses.delivered(delivered(10, [NOBODY] * 4, [0, 0, 1, 1], first=True)) == ()
     assert pauses.delivered(delivered(20, [0, 0, 1, 1], [0, 0, 1, 1])) == ()
@@ -94,7 +94,7 @@ def test_the_first_round_ends_no_pause_of_ours() -> None:
         ("uniform", "consumer", Moves(kept=8, moved=1, new=0, lost=0), 1),
     ],
 )
-def test_looks_know_how_long_it_lasted_at_most(protocol: str, kind: str, moves: Moves, paused: int | None) -> None:
+def test_refreshes_know_how_long_it_lasted_at_most(protocol: str, kind: str, moves: Moves, paused: int | None) -> None:
     seen = Observation("g", kind, "Stable", protocol, 20_000)  # type: ignore[arg-type]  # one of the kinds
     found = SeenRebalance(10_000, "b joined", 5_000, 15_000, False, moves, CauseKind.JOINED)
     pause = seen_pause(seen, found)

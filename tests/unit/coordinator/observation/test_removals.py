@@ -20,15 +20,15 @@ def seen(*members: ObservedMember | object, protocol: str = "range", state: str 
     return observation("orders", "classic", answer, 0)
 
 
-def foreseen(looked: Observation, size_max: int | None = 1_000, config: MembershipConfig = CONFIG) -> Removals:
-    found = removals(looked, config, SizeLimit(size_max))
+def foreseen(refreshed: Observation, size_max: int | None = 1_000, config: MembershipConfig = CONFIG) -> Removals:
+    found = removals(refreshed, config, SizeLimit(size_max))
     assert found is not None
     return found
 
 
-def with_work(looked: Observation, member_id: str, **work: object) -> Observation:
-    members = tuple(replace(m, **work) if m.member_id == member_id else m for m in looked.members)
-    return replace(looked, members=members)
+def with_work(refreshed: Observation, member_id: str, **work: object) -> Observation:
+    members = tuple(replace(m, **work) if m.member_id == member_id else m for m in refreshed.members)
+    return replace(refreshed, members=members)
 
 
 def test_the_leader_is_unknown_until_bellwether_joins() -> None:
@@ -48,8 +48,8 @@ def test_a_member_in_the_first_slot_is_named_for_each_size_with_the_cost_of_its_
 
 
 def test_what_is_removed_with_the_leader_is_named_with_its_cost() -> None:
-    looked = with_work(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL), ALWAYS_FRONT, active=("0_1", "1_1"))
-    found = foreseen(looked)
+    refreshed = with_work(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL), ALWAYS_FRONT, active=("0_1", "1_1"))
+    found = foreseen(refreshed)
     assert found.begins
     assert list(found.removed) == [ALWAYS_FRONT]
     assert "closes 2 active tasks dirty" in found.removed[ALWAYS_FRONT]
@@ -70,15 +70,15 @@ def test_what_would_not_begin_says_why_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "looked",
+    "refreshed",
     [seen(), seen(*GROUP, state="PreparingRebalance"), replace(seen(*GROUP), obstacle="its broker assigns")],
     ids=["no member", "in a rebalance", "not to be led"],
 )
-def test_nothing_is_foreseen_of_a_group_that_is_not_taken_over_now(looked: Observation) -> None:
-    assert removals(looked, CONFIG, 1_000) is None
+def test_nothing_is_foreseen_of_a_group_that_is_not_taken_over_now(refreshed: Observation) -> None:
+    assert removals(refreshed, CONFIG, 1_000) is None
 
 
 def test_nothing_is_foreseen_where_no_take_over_is_allowed() -> None:
     assert removals(seen(*GROUP), MembershipConfig("orders", adopt="succeed"), 1_000) is None
-    guarded = MembershipConfig("orders", takeover_guard=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
+    guarded = MembershipConfig("orders", takeover_obstacle=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
     assert removals(seen(*GROUP), guarded, 1_000) is None

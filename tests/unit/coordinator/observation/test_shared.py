@@ -119,7 +119,7 @@ def test_a_node_that_is_silent_is_the_trouble_of_its_own_groups_only() -> None:
     assert brokers.found == ["odd"], "its coordinator node may be another one by now"
 
 
-def test_a_group_that_has_moved_is_looked_for_again() -> None:
+def test_a_group_that_has_moved_is_searched_again() -> None:
     brokers = Brokers()
     groups = groups_of(brokers)
     brokers.errors["even"] = Code.NOT_COORDINATOR
@@ -136,7 +136,7 @@ def test_an_answer_that_cannot_be_read_spoils_no_other_group() -> None:
     assert (fine.state, also.state, str(broken)) == ("Stable", "Stable", "unreadable")
 
 
-def test_a_group_that_an_answer_leaves_out_is_said_so() -> None:
+def test_a_group_that_an_answer_leaves_out_is_reported_so() -> None:
     (left_out,) = described(groups_of(Brokers()), "left-out")
     assert str(left_out) == "the broker's answer leaves the group out"
 
@@ -264,7 +264,7 @@ def test_requests_are_bounded() -> None:
     assert max(sum(map(len, request.partitions.values())) for request in brokers.asked) == PARTITIONS_MAX
 
 
-def test_an_error_of_ours_reaches_everybody_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_bellwether_reaches_everybody_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Callable[..., Any]:
         raise ZeroDivisionError
 

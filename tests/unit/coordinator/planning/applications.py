@@ -13,11 +13,11 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.membership.events import JoinedMember
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
@@ -153,12 +153,12 @@ def order(app: App, generation: int, *threads: Thread | RawMember, seconds: floa
     return app.order(generation, *threads, deadline=time.monotonic() + seconds)
 
 
-async def lead(app: App, generation: int, *threads: Thread) -> PlannedRound[TaskPlan]:
+async def lead(app: App, generation: int, *threads: Thread) -> PlannedRebalance[TaskPlan]:
     planned = await app.planner.plan(order(app, generation, *threads))
-    assert (told := app.planner.delivered(generation)) is not None
-    assert told.chosen.decision.plan is planned.chosen.decision.plan
+    assert (reported := app.planner.delivered(generation)) is not None
+    assert reported.chosen.decision.plan is planned.chosen.decision.plan
     return planned
 
 
-def after(planned: PlannedRound[TaskPlan], *threads: Thread) -> list[Thread]:
+def after(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
     return [thread.after(planned.chosen.decision) for thread in threads]

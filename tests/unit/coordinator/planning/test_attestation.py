@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from tests.unit.assignors.streams.world import SHOP, Thread
 from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, Known, after, lead, order, run
 
 # ---- trust -----------------------------------------------------------------------------------------------------------
 
 
-async def grown(app: App, *newcomers: Thread) -> PlannedRound[TaskPlan]:
+async def grown(app: App, *newcomers: Thread) -> PlannedRebalance[TaskPlan]:
     """Leads a and b, then a, b and the newcomers."""
     first = await lead(app, 1, A, B)
     return await lead(app, 2, *after(first, A, B), *newcomers)
@@ -35,38 +35,38 @@ def test_a_new_process_is_led_when_nobody_has_gone() -> None:
 def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
     tags = () if app.kind.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
 
-    async def story() -> PlannedRound[TaskPlan]:
+    async def scenario() -> PlannedRebalance[TaskPlan]:
         first = await lead(app, 1, A, B)
         return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
 
-    assert run(story()).chosen.decision.plan.view.size == 2
+    assert run(scenario()).chosen.decision.plan.view.size == 2
 
 
-def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
-    async def story() -> None:
+def test_a_restarted_process_that_is_not_attested_is_left_to_java() -> None:
+    async def scenario() -> None:
         app = App()
         first = await lead(app, 1, A, B)
         with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
             await lead(app, 2, *after(first, A), RETURNED)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
     static, returned = replace(B, instance_id="i"), replace(RETURNED, instance_id="i")
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         first = await lead(app, 1, A, static)
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 2, *after(first, A), returned)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("order_of_events", ["old one goes first", "new one comes first"])
 def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         first = await lead(app, 1, A, B)
         between = [A, C] if order_of_events == "new one comes first" else [A]
@@ -75,10 +75,10 @@ def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
 
-    run(story())
+    run(scenario())
 
 
-def of_orders(planned: PlannedRound[TaskPlan], *threads: Thread) -> list[Thread]:
+def of_orders(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
     """The threads come again and have partitions of subtopology 0 alone."""
     came = after(planned, *threads)
     return [replace(t, owned=tuple(tp for tp in t.owned if tp.topic == "orders"), sums={}) for t in came]
@@ -129,14 +129,14 @@ def test_a_process_that_ends_again_and_again_beside_others_that_work_is_led() ->
     """A record that one instance could not process took the lead from Bellwether, although the others worked by its
     plan (a live soak: four restarts within a minute)."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(attested=True)
         planned = await lead(app, 1, A, Thread("b-0", 2))
         for number in range(1, 8):
             app.at_s += 15.0
             planned = await lead(app, number + 1, *after(planned, A), Thread(f"b-{number}", 2))
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
@@ -144,7 +144,7 @@ def test_a_process_that_ends_again_and_again_beside_others_that_work_is_led() ->
 def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, process: int | None) -> None:
     """Its operator restarted it three times in five minutes, and it was given to Java each time (a live soak)."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(attested=True)
         for number in range(1, 8):
             app.at_s += 20.0
@@ -152,14 +152,14 @@ def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, 
             await lead(app, number, Thread(f"a-{number}", process or 100 + number))
 
     if works:
-        run(story())
+        run(scenario())
         return
     with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(story())
+        run(scenario())
 
 
 def test_state_that_grows_beside_others_proves_no_process() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(attested=True)
         planned = await lead(app, 1, A, Thread("b-0", 2))
         for number in range(1, 8):
@@ -168,11 +168,11 @@ def test_state_that_grows_beside_others_proves_no_process() -> None:
             planned = await lead(app, number + 1, *of_orders(planned, A), Thread(f"b-{number}", 2))
 
     with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(story())
+        run(scenario())
 
 
 def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(attested=True)
         planned = await lead(app, 1, A)
         for number in range(1, 6):
@@ -180,7 +180,7 @@ def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
             strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
             planned = await lead(app, number + 1, *after(planned, A), *strangers)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_process_that_attests_another_topology_is_never_led() -> None:
@@ -191,7 +191,7 @@ def test_a_process_that_attests_another_topology_is_never_led() -> None:
 # ---- while others lead -----------------------------------------------------------------------------------------------
 
 
-def shown(first: PlannedRound[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
+def shown(first: PlannedRebalance[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
     blobs = dict(first.chosen.decision.assignments)
     return DescribeAnswer(
         0,
@@ -202,7 +202,7 @@ def shown(first: PlannedRound[TaskPlan], *threads: Thread, state: str = "Stable"
 
 
 def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         first = await lead(App(), 1, A, B)
         app = App()
         await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
@@ -216,23 +216,23 @@ def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_r
             await lead(app, 5, A, RETURNED)
         await lead(app, 6, *after(first, A, B))
 
-    run(story())
+    run(scenario())
 
 
-def test_our_own_instance_is_not_a_thread_of_the_application() -> None:
-    async def story() -> None:
+def test_bellwethers_own_instance_is_not_a_thread_of_the_application() -> None:
+    async def scenario() -> None:
         first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
         app = App()
         await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
         assert list(app.kind.memory.threads) == ["a"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     learned = replace(SHOP, source="learned")
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(known=Known(learned))
         app.known.witnesses = frozenset({"a"})
         with pytest.raises(RefusalError, match="has restarted"):
@@ -243,11 +243,11 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
         with pytest.raises(RefusalError, match="another changelog"):
             await lead(app, 3, A, B)
 
-    run(story())
+    run(scenario())
 
 
 def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         first = await lead(App(), 1, A, B)
         app = App(known=Known(replace(SHOP, source="learned")))
         app.known.witnesses = frozenset({"a", "before"})
@@ -256,14 +256,14 @@ def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> 
         with pytest.raises(RefusalError, match="has restarted"):
             await app.planner.compare(order(app, -1, A, B))
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("source", ["file", "learned"])
-def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None:
+def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source: str) -> None:
     """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         first = await lead(App(), 1, A, B)
         app = App(known=Known(replace(SHOP, source=source)))
         app.known.witnesses = frozenset({"a", "b"})
@@ -273,9 +273,9 @@ def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None
             await app.planner.plan(command)
         planned = await app.planner.plan(replace(command, removed=("b",)))
         assert planned.chosen.decision.plan.view.size == 2
-        assert (told := app.planner.delivered(2)) is not None
-        assert told.chosen.decision.plan is planned.chosen.decision.plan
+        assert (reported := app.planner.delivered(2)) is not None
+        assert reported.chosen.decision.plan is planned.chosen.decision.plan
         again = await lead(app, 3, *after(planned, A, RETURNED))
         assert again.chosen.decision.plan.view.size == 2
 
-    run(story())
+    run(scenario())

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
@@ -92,12 +92,12 @@ def test_a_static_member_that_restarted_is_the_same_member() -> None:
     assert found.kind is CauseKind.AGAIN
 
 
-def test_withheld_partitions_are_the_reason_of_the_next_round() -> None:
+def test_pending_partitions_are_the_reason_of_the_next_rebalance() -> None:
     held = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
     first = decided(A | B, TWO, protocol="cooperative-sticky", owned=held)
     assert first.followup
     found = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
-    assert found.kind is CauseKind.WITHHELD
+    assert found.kind is CauseKind.PENDING
     assert found.sentence == "1 partition given up by the former owner can be handed out"
 
 
@@ -107,7 +107,7 @@ def test_members_are_called_by_their_names_and_many_are_counted() -> None:
     assert found.sentence == "M0, M1, M2, M3 and 5 more joined"
 
 
-def test_an_order_is_the_cause_and_what_else_has_changed_is_said_too() -> None:
+def test_an_order_is_the_cause_and_what_else_has_changed_is_reported_too() -> None:
     found = cause(decided(A, TWO), decided(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
     assert found.kind is CauseKind.ORDERED
     assert found.sentence == "eve has ordered pin of orders-0; b joined"
@@ -129,7 +129,7 @@ def follows(
         pytest.param(A | B | {"c": ("orders",)}, "member:c", id="it is back under another id"),
     ],
 )
-def test_the_restart_of_a_member_that_is_emptied_follows_from_the_order(after: Members, place: str) -> None:
+def test_the_restart_of_a_member_that_is_evacuated_follows_from_the_order(after: Members, place: str) -> None:
     assert follows(after, places=(place,))
     assert not follows(after), "without an order"
     assert not follows(after, places=("member:a",)), "of another member"
@@ -137,7 +137,7 @@ def test_the_restart_of_a_member_that_is_emptied_follows_from_the_order(after: M
 
 
 def test_an_order_and_what_is_handed_over_for_it_follow_from_it() -> None:
-    waits = Cause(CauseKind.WITHHELD, "2 partitions can be handed out")
+    waits = Cause(CauseKind.PENDING, "2 partitions can be handed out")
     had = decided(A, TWO)
     assert follows(A | B, ordered=("evacuate a",))
     assert follows_from_orders(waits, had, had, (), before=True)

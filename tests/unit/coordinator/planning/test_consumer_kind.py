@@ -97,7 +97,7 @@ def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
     assert 0 <= planned.timings.plan_s < 5
 
 
-def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
+def test_the_cause_of_a_rebalance_is_reported_from_what_was_delivered_before() -> None:
     planner = Planner("orders", ConsumerKind(Reader(), Policy()))
     run(planner.plan(order(1)))
     first = planner.delivered(1)
@@ -138,18 +138,18 @@ def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_its_ord
             following = decision.followup
         return list(members)
 
-    stays, goes = settled(*(LiveMember(f"{name}-{UUID}", ("t",)) for name in "ab"))
+    remains, goes = settled(*(LiveMember(f"{name}-{UUID}", ("t",)) for name in "ab"))
     first = len(causes)
     planner.rule((Rule("ban", "*", "member:b", "ops empties b"),))
     planner.order("ops empties b")
-    stays, goes = settled(stays, goes)
+    remains, goes = settled(remains, goes)
     assert goes.owned == ()
-    (stays,) = settled(stays)
+    (remains,) = settled(remains)
     planner.rule(())
-    stays, back = settled(stays, LiveMember(f"b-{OTHER_UUID}", ("t",)))
+    remains, back = settled(remains, LiveMember(f"b-{OTHER_UUID}", ("t",)))
     assert len(back.owned) == 2
     assert [kind for kind, _ in causes[first:]] == [
-        *(CauseKind.ORDERED, CauseKind.WITHHELD, CauseKind.LEFT, CauseKind.JOINED, CauseKind.WITHHELD)
+        *(CauseKind.ORDERED, CauseKind.PENDING, CauseKind.LEFT, CauseKind.JOINED, CauseKind.PENDING)
     ]
     assert all(by_order for _, by_order in causes[first:])
     settled(back)
@@ -171,7 +171,7 @@ def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
 def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it() -> None:
     """On a busy machine a generation may be over before its metadata are there."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         reader = Reader()
         planner = Planner("orders", ConsumerKind(reader, Policy()))
         reader.delay_s = 0.2
@@ -186,7 +186,7 @@ def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it(
         assert delivered.chosen.decision is planned.chosen.decision
         assert planner.kind.memory.generation == 2
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) 
 def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
 
-    async def story() -> None:
+    async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(), policy))
         for _ in range(RUNNING_PLANS_MAX):
             assert (await planner.plan(order(seconds=1.0))).chosen.reasons == ("plan: not ready in time",)
@@ -214,13 +214,13 @@ def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
         await asyncio.sleep(0.5)
         assert (await planner.plan(order())).chosen.source is Source.PLAN
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slow", [True, False])
 def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reader = Reader()
         planner = Planner("orders", ConsumerKind(reader, Policy()))
         first = await planner.plan(order(1))
@@ -237,7 +237,7 @@ def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) 
         with pytest.raises(RefusalError, match="no metadata"):
             await planner.plan(order(3, seconds=1.0, members=(*MEMBERS, joined("c", "t"))))
 
-    run(story())
+    run(scenario())
 
 
 def test_what_the_guard_refuses_is_not_sent() -> None:
@@ -246,8 +246,8 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
         run(planner.plan(order()))
 
 
-def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
-    async def story() -> None:
+def test_a_dry_plan_shows_whether_a_move_is_worth_it() -> None:
+    async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(), Policy()))
         blobs = {
             "a": ConsumerProtocolAssignment(1, (TopicPartition("t", 0), TopicPartition("t", 1))).encode(),
@@ -271,7 +271,7 @@ def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
             comparison = await planner.compare(replace(order(4), dry=True))
             assert comparison.reason == expected
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_memory_is_not_rebuilt_from_an_answer_that_shows_nothing(answer: Describ
 
 
 def test_memory_stays_where_metadata_are_missing_to_rebuild_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reader = Reader()
         planner = Planner("orders", ConsumerKind(reader, Policy()))
         await planner.plan(order(1))
@@ -301,11 +301,11 @@ def test_memory_stays_where_metadata_are_missing_to_rebuild_it() -> None:
             await planner.rebuild(RebuildMemory(2, "range", MEMBERS), ShownGroup("Stable", "range", ()), OWN)
         assert planner.kind.memory.generation == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_plan_that_is_delivered_meanwhile_is_newer_than_what_was_shown() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         reader = Reader()
         planner = Planner("orders", ConsumerKind(reader, Policy()))
         reader.delay_s = 0.1
@@ -319,10 +319,10 @@ def test_a_plan_that_is_delivered_meanwhile_is_newer_than_what_was_shown() -> No
         await rebuilding
         assert planner.kind.memory.generation == 2
 
-    run(story())
+    run(scenario())
 
 
-def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_takes_over_in_a_round() -> None:
+def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_takes_over_in_a_rebalance() -> None:
     """Members of `range` claim nothing: without this the successor of a dead leader would shuffle everything."""
 
     def at_rest(holders: dict[str, tuple[int, ...]], state: str = "Stable") -> DescribeAnswer:
@@ -330,11 +330,11 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
             member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in held)).encode()
             for member, held in holders.items()
         }
-        seat = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
+        member_entry = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
         others = [DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in MEMBERS[1:]]
-        return DescribeAnswer(1, 0, state, "consumer", "range", (seat, *others))
+        return DescribeAnswer(1, 0, state, "consumer", "range", (member_entry, *others))
 
-    async def story() -> None:
+    async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(), Policy("sticky-min-churn")))
         await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}, state="PreparingRebalance"), "bellwether")
         assert planner.kind.memory.index == {}, "in a round nobody says who holds what"
@@ -346,10 +346,10 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
         held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
         assert held == {"a": [0, 3], "b": [1, 2]}
 
-    run(story())
+    run(scenario())
 
 
-def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() -> None:
+def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under_its_new_id() -> None:
     """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
     old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))
     held = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
@@ -361,7 +361,7 @@ def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() 
     def subscription(member: str) -> bytes:
         return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
 
-    async def story() -> None:
+    async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(cluster), Policy()))
         seen = tuple(
             DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
@@ -374,7 +374,7 @@ def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() 
         sent = dict(planned.chosen.decision.assignments)
         assert {p for _, p in ConsumerProtocolAssignment.decode(sent[new]).partitions} == {0, 1, 2}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_dry_plan_without_metadata_is_no_plan() -> None:
@@ -385,7 +385,7 @@ def test_a_dry_plan_without_metadata_is_no_plan() -> None:
 
 
 def test_threads_hand_back_values_and_errors() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         ended: list[int] = []
         assert await in_thread(lambda: 7, lambda: ended.append(1)) == 7
 
@@ -396,4 +396,4 @@ def test_threads_hand_back_values_and_errors() -> None:
             await in_thread(fail, lambda: ended.append(2))
         assert ended == [1, 2]
 
-    run(story())
+    run(scenario())

@@ -15,8 +15,8 @@ from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 
 
-def test_an_order_on_tasks_is_worth_a_round_only_where_it_changes_the_plan() -> None:
-    async def story() -> None:
+def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_plan() -> None:
+    async def scenario() -> None:
         app = App()
         config = StreamsConfig("shop", policy="streams-ha", configs=AssignmentConfigs(acceptable_recovery_lag=0))
         parts = (app.cluster, app.log, app.known, stock(config.stages))
@@ -33,13 +33,13 @@ def test_an_order_on_tasks_is_worth_a_round_only_where_it_changes_the_plan() -> 
         assert await planner.would_change(again, ())
         assert planner.rules == (Rule("ban", "*", "rack:b"),), "what stood before was only asked about"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_the_end_of_an_evacuation_is_worth_a_round_where_the_process_is_back_without_tasks() -> None:
+def test_the_end_of_an_evacuation_is_worth_a_rebalance_where_the_process_is_back_without_tasks() -> None:
     """Its first plan after the order may leave every task and copy where it is until the next hand-over."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1)
         config = StreamsConfig("shop", policy="streams-ha", topology_attested=True, configs=configs)
@@ -57,18 +57,18 @@ def test_the_end_of_an_evacuation_is_worth_a_round_where_the_process_is_back_wit
                 threads, followup = tuple(thread.after(decision) for thread in threads), decision.followup
             return list(threads)
 
-        stays, goes = await settled(Thread("a", 1), Thread("b", 2))
+        remains, goes = await settled(Thread("a", 1), Thread("b", 2))
         evacuated = (Rule("evacuate", "*", f"member:{ProcessId(0, 2)}"),)
         planner.rule(evacuated)
-        stays, goes = await settled(stays, goes)
-        (stays,) = await settled(stays)
+        remains, goes = await settled(remains, goes)
+        (remains,) = await settled(remains)
         back = Thread("b-again", 2, sums=goes.sums)
-        await settled(stays, back)
+        await settled(remains, back)
         planner.rule(())
-        again = replace(app.order(generation, stays, back, deadline=in_a_minute()), dry=True)
+        again = replace(app.order(generation, remains, back, deadline=in_a_minute()), dry=True)
         assert await planner.would_change(again, evacuated)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def in_a_minute() -> float:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS, Solver, foreign_code
 from bellwether_kafka.coordinator.planning.solver_worker import Job
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 def with_solver(
-    plugin: Plugin, story: Callable[[Planner, Solver], Coroutine[Any, Any, None]], memory_bytes_max: int = 8 << 30
+    plugin: Plugin, scenario: Callable[[Planner, Solver], Coroutine[Any, Any, None]], memory_bytes_max: int = 8 << 30
 ) -> None:
     async def run() -> None:
         policy = Policy(plugin.name, {plugin.name: plugin})
@@ -38,14 +38,14 @@ def with_solver(
         solver.warm()
         try:
             await until(lambda: solver.ready)
-            await story(Planner("orders", ConsumerKind(Reader(), policy), solver=solver), solver)
+            await scenario(Planner("orders", ConsumerKind(Reader(), policy), solver=solver), solver)
         finally:
             await solver.close()
 
     asyncio.run(run())
 
 
-def words(planned: PlannedRound[PartitionPlan]) -> str:
+def words(planned: PlannedRebalance[PartitionPlan]) -> str:
     """Why something else than the plug-in's plan was sent: each way there is says so in its own place."""
     return "; ".join((*planned.chosen.reasons, *planned.chosen.decision.warnings))
 
@@ -57,7 +57,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_plugins_plan_is_made_in_the_process_and_is_the_same_plan() -> None:
-    async def story(planner: Planner, _: Solver) -> None:
+    async def scenario(planner: Planner, _: Solver) -> None:
         planned = await planner.plan(order(1, seconds=20))
         assert planned.chosen.source is Source.PLAN
         here = await Planner("orders", ConsumerKind(Reader(), Policy())).plan(order(1, seconds=20))
@@ -66,11 +66,11 @@ def test_a_plugins_plan_is_made_in_the_process_and_is_the_same_plan() -> None:
         assert (await planner.plan(order(2, seconds=20))).chosen.source is Source.PLAN
         assert (await planner.compare(order(2, seconds=20))).reason == ""
 
-    with_solver(Plugin("honest"), story)
+    with_solver(Plugin("honest"), scenario)
 
 
 def test_a_plugin_that_hangs_is_killed_and_the_cheaper_plan_goes_out_before_the_deadline() -> None:
-    async def story(planner: Planner, solver: Solver) -> None:
+    async def scenario(planner: Planner, solver: Solver) -> None:
         assert solver._process is not None
         hung = solver._process
         began = time.monotonic()
@@ -83,36 +83,36 @@ def test_a_plugin_that_hangs_is_killed_and_the_cheaper_plan_goes_out_before_the_
         await until(lambda: solver.ready)
         assert solver._process is not hung, "its successor is warm already"
 
-    with_solver(Hangs("hangs"), story)
+    with_solver(Hangs("hangs"), scenario)
 
 
 def test_a_plugin_that_eats_all_memory_takes_only_its_own_process_along() -> None:
-    async def story(planner: Planner, _: Solver) -> None:
-        said = words(await planner.plan(order(1, seconds=20)))
-        assert "MemoryError" in said or "out of memory" in said
+    async def scenario(planner: Planner, _: Solver) -> None:
+        message = words(await planner.plan(order(1, seconds=20)))
+        assert "MemoryError" in message or "out of memory" in message
 
-    with_solver(Eats("eats"), story, memory_bytes_max=2 << 30)
+    with_solver(Eats("eats"), scenario, memory_bytes_max=2 << 30)
 
 
 @pytest.mark.parametrize(("plugin", "why"), [(Raises("raises"), "nonsense"), (Dies("dies"), "has ended")])
 def test_a_plugin_that_raises_or_dies_costs_its_own_plan(plugin: Plugin, why: str) -> None:
-    async def story(planner: Planner, solver: Solver) -> None:
+    async def scenario(planner: Planner, solver: Solver) -> None:
         for generation in (1, 2):
             assert why in words(await planner.plan(order(generation, seconds=20)))
             await until(lambda: solver.ready)
 
-    with_solver(plugin, story)
+    with_solver(plugin, scenario)
 
 
 def test_it_is_another_process_that_remembers_and_knows_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_KAFKA_SASL_PASSWORD", "secret")
-    said: list[str] = []
+    message: list[str] = []
 
-    async def story(planner: Planner, _: Solver) -> None:
-        said.extend([words(await planner.plan(order(generation, seconds=20))) for generation in (1, 2)])
+    async def scenario(planner: Planner, _: Solver) -> None:
+        message.extend([words(await planner.plan(order(generation, seconds=20))) for generation in (1, 2)])
 
-    with_solver(ShowsItsProcess("shows"), story)
-    processes = [re.search(r"process (\d+) request (\d) (\[.*\])", text) for text in said]
+    with_solver(ShowsItsProcess("shows"), scenario)
+    processes = [re.search(r"process (\d+) request (\d) (\[.*\])", text) for text in message]
     assert [hit and hit[2] for hit in processes] == ["1", "2"], "one process for both"
     assert {hit and hit[1] for hit in processes}.isdisjoint({str(os.getpid()), None})
     assert [hit and hit[3] for hit in processes] == ["[]", "[]"]
@@ -190,7 +190,7 @@ def test_a_large_stock_plan_goes_to_the_process_once_that_is_warm() -> None:
     asyncio.run(run())
 
 
-def test_a_plugin_that_cannot_be_sent_stays_in_our_process() -> None:
+def test_a_plugin_that_cannot_be_sent_stays_in_bellwethers_process() -> None:
     async def run() -> None:
         solver = Solver(lambda: None, always=True)
         assert not solver.wants(members=1, partitions=1)
@@ -200,7 +200,7 @@ def test_a_plugin_that_cannot_be_sent_stays_in_our_process() -> None:
     asyncio.run(run())
 
 
-def test_errors_of_ours_keep_their_class() -> None:
+def test_errors_of_bellwether_keep_their_class() -> None:
     async def run() -> None:
         solver = Solver("subject", always=True)
         try:
@@ -212,7 +212,7 @@ def test_errors_of_ours_keep_their_class() -> None:
     asyncio.run(run())
 
 
-def test_foreign_code_is_told_by_its_class() -> None:
+def test_foreign_code_is_reported_by_its_class() -> None:
     assert foreign_code(Plugin("any"))
     assert not foreign_code(*Policy().assignors.values(), *Policy("rack-first").chain("range"))
 

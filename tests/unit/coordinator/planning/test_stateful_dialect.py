@@ -26,8 +26,8 @@ from bellwether_kafka.protocol.messages.stateful import (
     PROTOCOL,
     StatefulAssignment,
     StatefulSubscription,
+    StatefulTaskState,
     Task,
-    TaskState,
 )
 from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.unit.assignors.streams.world import OWN
@@ -56,7 +56,7 @@ class Member:
 
     @property
     def metadata(self) -> bytes:
-        tasks = [TaskState(task, at, END, running=task in self.running) for task, at in self.positions.items()]
+        tasks = [StatefulTaskState(task, at, END, running=task in self.running) for task, at in self.positions.items()]
         info = StatefulSubscription(ProcessId(0, self.process), "az1", self.capacity, (), tuple(tasks))
         owned = () if self.eager else self.owned
         return ConsumerProtocolSubscription(3, self.topics, info.encode(), owned, self.generation).encode()
@@ -96,15 +96,15 @@ class Group:
         own = JoinedMember(OWN, None, b"")
         return Decide(self.generation, PROTOCOL, (*joined, own), OWN, time.monotonic() + 5)
 
-    async def round(self, *members: Member | JoinedMember) -> dict[str, bytes]:
+    async def rebalance(self, *members: Member | JoinedMember) -> dict[str, bytes]:
         await self.planner.plan(self.order(*members))
         delivered = self.planner.delivered(self.generation)
         assert delivered is not None
         return dict(delivered.chosen.decision.assignments)
 
-    async def settle(self, *members: Member, rounds: int = 6) -> list[Member]:
-        for _ in range(rounds):
-            sent = await self.round(*members)
+    async def settle(self, *members: Member, rebalances: int = 6) -> list[Member]:
+        for _ in range(rebalances):
+            sent = await self.rebalance(*members)
             members = tuple(member.after(sent, self.generation) for member in members)
         return list(members)
 
@@ -114,8 +114,8 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
-    async def story() -> None:
-        sent = await Group(num_standby_replicas=1).round(Member("a", 1), Member("b", 2))
+    async def scenario() -> None:
+        sent = await Group(num_standby_replicas=1).rebalance(Member("a", 1), Member("b", 2))
         given = {name: read(blob) for name, blob in sent.items()}
         assert sorted([*given["a"][1].active, *given["b"][1].active]) == EVERYTHING
         for partitions, data in (given["a"], given["b"]):
@@ -125,15 +125,15 @@ def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
             assert data.groups == ((0, TOPICS),)
         assert given[OWN] == ((), StatefulAssignment())
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         (a,) = await group.settle(Member("a", 1, eager=eager))
-        sent = await group.round(a, Member("b", 2, eager=eager))
+        sent = await group.rebalance(a, Member("b", 2, eager=eager))
         _, cold = read(sent["b"])
         assert (len(cold.active), len(cold.warmup)) == (0, 2)
         assert list(read(sent["a"])[1].active) == EVERYTHING, "it goes on with everything meanwhile"
@@ -142,40 +142,40 @@ def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
         assert sorted(b.running) == sorted(cold.warmup), "what it warmed up for it works on"
         assert sorted([*a.running, *b.running]) == EVERYTHING
 
-    run(story())
+    run(scenario())
 
 
 def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group(num_standby_replicas=1)
         a, b, c = await group.settle(Member("a", 1), Member("b", 2), Member("c", 3))
         kept = {m.name: set(m.positions) - m.running for m in (b, c)}
-        sent = await group.round(b, c)
+        sent = await group.rebalance(b, c)
         for member in (b, c):
             taken = set(read(sent[member.name])[1].active) - member.running
             assert taken <= kept[member.name]
         assert sorted(t for m in (b, c) for t in read(sent[m.name])[1].active) == EVERYTHING
         assert a.running
 
-    run(story())
+    run(scenario())
 
 
 def test_nothing_moves_where_nothing_has_changed() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group(num_standby_replicas=1)
         settled = await group.settle(Member("a", 1), Member("b", 2, eager=True), Member("c", 3))
-        again = await group.settle(*settled, rounds=2)
+        again = await group.settle(*settled, rebalances=2)
         assert [m.running for m in again] == [m.running for m in settled]
 
-    run(story())
+    run(scenario())
 
 
 def test_capacity_weighs() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         members = await Group().settle(Member("a", 1, capacity=3), Member("b", 2))
         assert [len(member.running) for member in members] == [3, 1]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -188,65 +188,65 @@ def test_capacity_weighs() -> None:
     ],
 )
 def test_a_member_that_cannot_be_read_gets_no_task_but_bytes_that_it_can_read(metadata: bytes) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
-        sent = await group.round(Member("a", 1), JoinedMember("odd", None, metadata))
+        sent = await group.rebalance(Member("a", 1), JoinedMember("odd", None, metadata))
         assert list(read(sent["a"])[1].active) == EVERYTHING
         assert read(sent["odd"]) == ((), StatefulAssignment())
 
-    run(story())
+    run(scenario())
 
 
 def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         (a,) = await group.settle(Member("a", 1))
         strange = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
         liar = Member("b", 2, positions=strange, running=frozenset(strange), owned=(TopicPartition("orders", 3),))
-        sent = await group.round(a, liar)
+        sent = await group.rebalance(a, liar)
         given = [t for name in "ab" for t in read(sent[name])[1].active]
         assert len(given) == len(set(given))
         assert set(given) <= set(EVERYTHING)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         declared = Topology("group", (Subtopology(0, ("orders",)), Subtopology(4, ("clicks",))), "file")
-        sent = await Group(declared=declared).round(Member("a", 1))
+        sent = await Group(declared=declared).rebalance(Member("a", 1))
         partitions, data = read(sent["a"])
         assert len(partitions) == 6
         assert list(data.active) == [*EVERYTHING, Task(4, 0), Task(4, 1)]
         assert data.groups == ((0, ("orders",)), (4, ("clicks",)))
 
-    run(story())
+    run(scenario())
 
 
 def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         with pytest.raises(RefusalError, match="topic clicks of subtopology 0 is not subscribed"):
             await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
 
-    run(story())
+    run(scenario())
 
 
 def test_without_metadata_there_is_no_plan() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         group.cluster.trouble = OSError("broker down")
         with pytest.raises(RefusalError, match="no metadata: broker down"):
             await group.planner.plan(group.order(Member("a", 1)))
 
-    run(story())
+    run(scenario())
 
 
 def test_a_leader_that_returns_remembers_what_members_hold() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         a, b = await group.settle(Member("a", 1), Member("b", 2))
-        sent = await group.round(a, b)
+        sent = await group.rebalance(a, b)
         described = DescribeAnswer(
             1,
             0,
@@ -265,14 +265,14 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
         await fresh.planner.observed(described, None)
         assert shadow_of(comparison.decision, comparison.held).moves.moved == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Group()
         a, b = await group.settle(Member("a", 1), Member("b", 2))
-        sent = await group.round(a, b)
+        sent = await group.rebalance(a, b)
         members = tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b))
         known = group.kind.memory
         group.cluster.counts = {"clicks": 2}
@@ -281,4 +281,4 @@ def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
             await group.planner.rebuild(RebuildMemory(99, PROTOCOL, ()), ShownGroup("Stable", PROTOCOL, members), OWN)
         assert group.kind.memory is known
 
-    run(story())
+    run(scenario())

@@ -8,13 +8,13 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.membership.commands import RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.shown import shown
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE, record_bytes
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
@@ -108,7 +108,7 @@ def test_a_reset_application_does_not_get_its_old_topics_again_before_members_co
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["we saw its topics", "we have restarted"])
-def test_a_reset_application_that_nobody_vouches_for_is_left_to_java_first(restarted: bool) -> None:
+def test_a_reset_application_that_is_not_attested_is_left_to_java_first(restarted: bool) -> None:
     """Its next version may have other stores and subscribe to the same topics. With an empty memory we led it by the
     file of the old one, for which we made the old topics again."""
     log = Log() if restarted else Log(committed=-1)
@@ -132,7 +132,7 @@ def test_an_application_that_has_run_gets_what_a_new_version_adds() -> None:
     assert app.cluster.counts == SHOP_COUNTS
 
 
-def test_by_a_file_that_nobody_vouches_for_nothing_is_made_before_a_member_has_come() -> None:
+def test_by_a_file_that_is_not_attested_nothing_is_made_before_a_member_has_come() -> None:
     """With a wrong source topic in it a repartition topic got too few partitions, and the application died of that."""
     app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
     run(app.kind.prepare(1.0))
@@ -149,7 +149,7 @@ def test_no_topics_are_made_for_members_of_another_topology() -> None:
 
 
 def test_unknown_ends_are_borne_for_a_while() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         app.log.failure = "brokers are busy"
         for generation in range(OFFSETS_FAILURES_MAX):
@@ -160,7 +160,7 @@ def test_unknown_ends_are_borne_for_a_while() -> None:
         app.log.failure = None
         assert (await lead(app, 10, A)).chosen.decision.plan.lags_known
 
-    run(story())
+    run(scenario())
 
 
 def test_another_topology_than_the_members_have_is_not_led() -> None:
@@ -184,7 +184,7 @@ def test_metadata_of_a_moment_ago_serves_where_fresh_ones_take_too_long() -> Non
 
 
 def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         first = await lead(app, 1, A, B)
         app.cluster.trouble = OSError("no broker")
@@ -195,14 +195,14 @@ def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew()
         with pytest.raises(RefusalError, match="no metadata: no broker"):
             await lead(app, 3, *after(first, A, B))
 
-    run(story())
+    run(scenario())
 
 
 # ---- coming back -----------------------------------------------------------------------------------------------------
 
 
 def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App()
         first = await lead(app, 1, A, B)
         blobs = dict(first.chosen.decision.assignments)
@@ -225,11 +225,11 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(fresh, 2, *after(first, A), RETURNED)
 
-    run(story())
+    run(scenario())
 
 
 async def returned(
-    first: PlannedRound[TaskPlan], *threads: Thread, assignors: Assignors = SIMPLE, **configs: int
+    first: PlannedRebalance[TaskPlan], *threads: Thread, assignors: Assignors = SIMPLE, **configs: int
 ) -> str:
     """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
     blobs = dict(first.chosen.decision.assignments)
@@ -241,7 +241,7 @@ async def returned(
     return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
 
 
-def test_what_threads_said_before_their_first_tasks_is_no_reason_to_rebalance() -> None:
+def test_what_threads_reported_before_their_first_tasks_is_no_reason_to_rebalance() -> None:
     first = run(lead(App(), 1, A, B))
     assert run(returned(first, A, B)) == ""
 
@@ -258,7 +258,7 @@ def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
     assert run(returned(first, A, B, max_warmup_replicas=4)) == "4 tasks have a warm-up that waits for a probe"
 
 
-def test_who_only_looks_takes_the_number_of_standbys_from_the_present_plan() -> None:
+def test_an_observer_takes_the_number_of_standbys_from_the_present_plan() -> None:
     """`bellwether ready` and `evacuate` in the container of an instance have no settings of its application."""
     first = run(lead(App(num_standby_replicas=1), 1, A, B))
     with pytest.raises(RefusalError, match="keeps 1 standbys of most tasks"):
@@ -271,7 +271,7 @@ def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
     had promised it tasks was replaced, and the first process kept all of them for ever."""
     configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
 
-    async def grown() -> tuple[PlannedRound[TaskPlan], list[Thread]]:
+    async def grown() -> tuple[PlannedRebalance[TaskPlan], list[Thread]]:
         app = App(assignors=STOCK, **configs)
         threads = [*after(await lead(app, 1, A), A), B]
         second = await lead(app, 2, *threads)
@@ -295,13 +295,13 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
         run(lead(app, 1, A, B))
 
 
-def test_a_round_carries_the_time_of_its_decision() -> None:
+def test_a_rebalance_carries_the_time_of_its_decision() -> None:
     assert run(lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
 
 
 @pytest.mark.slow
 def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app, elsewhere = App(), App()
         solver = Solver(STOCK, always=True)
         elsewhere.planner._solver = solver
@@ -315,7 +315,7 @@ def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
         assert there.chosen.decision.assignments == here.chosen.decision.assignments
         assert elsewhere.planner.delivered(1) is not None
 
-    run(story())
+    run(scenario())
 
 
 def test_a_record_that_is_too_large_goes_without_host_maps_before_the_group_is_given_up() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.report import report
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
@@ -35,28 +35,28 @@ GROWN = led(
 )
 
 
-def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRound[TaskPlan]:
+def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRebalance[TaskPlan]:
     """As the runtime hands it to observers: the broker has it."""
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
     why = cause(previous, decision)
     topics = WatchedTopics(decision.plan.topology.source_topics)
-    return PlannedRound(chosen, topics, timings, previous=previous, cause=why)
+    return PlannedRebalance(chosen, topics, timings, previous=previous, cause=why)
 
 
 def test_numbers_of_a_first_plan() -> None:
     found, why = report(FIRST.plan), cause(None, FIRST)
     assert (why.kind, why.sentence) == (CauseKind.FIRST, "first plan, for 2 processes")
-    assert (found.tasks, found.threads, found.standbys, found.withheld) == (8, 2, 4, 0)
+    assert (found.tasks, found.threads, found.standbys, found.pending) == (8, 2, 4, 0)
     assert [p.active_stateful + p.active_stateless for p in found.processes] == [4, 4]
     assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
     assert FIRST.probing_at_ms is None
 
 
-def test_lags_have_ages_and_withheld_tasks_are_counted() -> None:
+def test_lags_have_ages_and_pending_tasks_are_counted() -> None:
     found, why = report(GROWN.plan), cause(FIRST, GROWN)
     assert why.kind is CauseKind.JOINED
     assert "process 00000000 joined" in why.sentence
-    assert found.withheld == int(GROWN.plan.withheld.sum()) > 0
+    assert found.pending == int(GROWN.plan.pending.sum()) > 0
 
 
 def after(decision: Decision[TaskPlan], *threads: Thread, now_ms: int = NOW_MS + 5) -> Decision[TaskPlan]:
@@ -68,9 +68,9 @@ def after(decision: Decision[TaskPlan], *threads: Thread, now_ms: int = NOW_MS +
     )
 
 
-def test_causes_of_rounds() -> None:
+def test_causes_of_rebalances() -> None:
     settled = after(GROWN, A, B, C)
-    assert cause(GROWN, settled).kind is CauseKind.WITHHELD
+    assert cause(GROWN, settled).kind is CauseKind.PENDING
     assert cause(settled, after(settled, A, B, C)).kind is CauseKind.AGAIN
     assert cause(settled, after(settled, A, B)).kind is CauseKind.LEFT
     swapped = led(group(A.after(settled), B.after(settled), Thread("d", 4), generation=4))
@@ -93,7 +93,7 @@ def test_causes_of_rounds() -> None:
     assert "shutdown of the application" in cause(FIRST, stop).sentence
 
 
-def told(metrics: Metrics, streams: StreamsMetrics, one: PlannedRound[TaskPlan]) -> None:
+def reported(metrics: Metrics, streams: StreamsMetrics, one: PlannedRebalance[TaskPlan]) -> None:
     metrics.on_decision(one)
     streams.on_decision(one)
 
@@ -109,7 +109,7 @@ def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
 def test_metrics_follow_processes_that_come_and_go() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics)
-    told(metrics, streams, planned(FIRST))
+    reported(metrics, streams, planned(FIRST))
     found = samples(metrics)
     process = str(FIRST.plan.view.processes[1].process_id)
     assert found["bellwether_streams_tasks", ("active_stateful",)] == 4
@@ -120,39 +120,39 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     assert not [labels for name, labels in found if name in ("bellwether_streams_task_lag_records", WARMUP_LAG)]
     assert found["bellwether_unowned_partitions", ()] == 0
     assert found["bellwether_generation", ()] == 1
-    told(metrics, streams, planned(led(group(A, generation=2)), FIRST))
+    reported(metrics, streams, planned(led(group(A, generation=2)), FIRST))
     found = samples(metrics)
     assert found["bellwether_streams_processes", ()] == 1
     assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
     assert found["bellwether_rebalances_total", ("led", "members left")] == 1
     assert found["bellwether_streams_task_spread", ()] == 0
-    told(metrics, streams, planned(led(group(A, B, C, generation=3)), FIRST))
+    reported(metrics, streams, planned(led(group(A, B, C, generation=3)), FIRST))
     assert samples(metrics)["bellwether_streams_task_spread", ()] == 1, "eight tasks on three processes"
 
 
-def test_lags_of_warm_ups_and_of_every_copy_are_told() -> None:
+def test_lags_of_warm_ups_and_of_every_copy_are_reported() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics, by_task=True)
-    told(metrics, streams, planned(led(group(A, B), assignors=WARMING)))
+    reported(metrics, streams, planned(led(group(A, B), assignors=WARMING)))
     found = samples(metrics)
     assert found[WARMUP_LAG, ("1",)] == 1000
     by_task = [(labels, lag) for (name, labels), lag in found.items() if name == "bellwether_streams_task_lag_records"]
     ((labels, lag),) = by_task
     assert (labels[0], labels[-1], lag) == ("warmup", "1_0", 1000)
-    told(metrics, streams, planned(FIRST))
+    reported(metrics, streams, planned(FIRST))
     assert (WARMUP_LAG, ("1",)) not in samples(metrics)
 
 
-def test_the_rate_of_restoring_is_told_once_two_reports_show_it() -> None:
+def test_the_rate_of_restoring_is_reported_once_two_reports_show_it() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics)
     rate = "bellwether_streams_restore_records_per_second"
     far = AssignmentConfigs(acceptable_recovery_lag=100)
-    told(metrics, streams, planned(led(group(A, B), assignors=WARMING, configs=far)))
+    reported(metrics, streams, planned(led(group(A, B), assignors=WARMING, configs=far)))
     assert math.isnan(samples(metrics)[rate, ()])
     behind = replace(B, sums={(1, 0): 500}, unique=1)
     later = led(group(A, behind, generation=2), assignors=WARMING, configs=far, now_ms=NOW_MS + 10_000)
-    told(metrics, streams, planned(later))
+    reported(metrics, streams, planned(later))
     assert samples(metrics)[rate, ()] == 50.0, "500 records in ten seconds"
 
 

@@ -47,7 +47,7 @@ def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky"
         yield SCHEMAS.encode("snapshot", snapshot_record(decision))
 
 
-def test_a_round_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
+def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
     rule = Rule("ban", "*", "rack:az1", "eve has ordered evacuate of rack:az1 in 'g'")
     policy = Policy("kafka", stages=(OperatorRules((rule,)),))
     members = [LiveMember(f"m{i}", ("t",), RACKS[i]) for i in range(3)]
@@ -57,16 +57,16 @@ def test_a_round_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
     plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
     with_rules = SCHEMAS.encode("snapshot", snapshot_record(decision, (rule,)))
     write_history(tmp_path / "h", [plan, with_rules])
-    (found,) = replay_rebalances(rounds(tmp_path / "h"), {}, Weights())
+    (found,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
     assert found.same
     old = SCHEMAS.versions("snapshot")[0]
     record = {name: value for name, value in snapshot_record(decision).items() if name != "rules"}
     write_history(tmp_path / "old", [plan, old.header + old.body(record)])
-    (found,) = replay_rebalances(rounds(tmp_path / "old"), {}, Weights())
+    (found,) = replay_rebalances(rebalances(tmp_path / "old"), {}, Weights())
     assert (found.failed, found.differs > 0) == ("", True), "an older record is replayed as it was recorded"
 
 
-def rounds(path: Path) -> list[RecordedRebalance]:
+def rebalances(path: Path) -> list[RecordedRebalance]:
     history = read_history(path)
     return rebalances_of(history.snapshots["group"], history.assignments["group"], {})
 
@@ -75,14 +75,14 @@ def rounds(path: Path) -> list[RecordedRebalance]:
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
     write_history(tmp_path / "h", recorded([2, 3, 3, 4, 4, 1], policy, protocol))
-    found = list(replay_rebalances(rounds(tmp_path / "h"), {}, Weights()))
+    found = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
     assert len(found) == 6
     assert [(one.differs, one.failed, one.policy) for one in found] == [(0, "", policy)] * 6
     assert all(one.now == one.recorded for one in found)
 
 
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn"])
-def test_rounds_that_somebody_else_led_are_no_memory_of_ours(tmp_path: Path, policy: str) -> None:
+def test_rebalances_that_another_led_are_no_memory_of_bellwethers(tmp_path: Path, policy: str) -> None:
     cluster = ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
     members = [LiveMember(f"m{i}", ("t",)) for i in range(3)]
     first = decide(live_group(members, 1, "sticky"), cluster, Memory.empty(), Policy(policy), now_ms=0, seed=0)
@@ -96,7 +96,7 @@ def test_rounds_that_somebody_else_led_are_no_memory_of_ours(tmp_path: Path, pol
         records.append(SCHEMAS.encode("assignment", {**head, "part": 0, "entries": entries}))
         records.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
     write_history(tmp_path / "h", records)
-    assert [one.differs for one in replay_rebalances(rounds(tmp_path / "h"), {}, Weights())] == [0, 0]
+    assert [one.differs for one in replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())] == [0, 0]
 
 
 def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_pat
 
 def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
     write_history(tmp_path / "h", list(recorded([2, 3, 3, 4], "sticky-min-churn"))[4:])
-    found = list(replay_rebalances(rounds(tmp_path / "h"), {}, Weights()))
+    found = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
     assert [(one.generation, one.same) for one in found] == [(3, True), (4, True)]
 
 
 def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path: Path) -> None:
     write_history(tmp_path / "h", recorded([3, 3], "sticky-min-churn"))
-    found = list(replay_rebalances(rounds(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
+    found = list(replay_rebalances(rebalances(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
     assert found[0].differs == len(found[0].differences) > 0
     first = found[0].differences[0]
     assert first.recorded != first.now
@@ -148,15 +148,15 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
     assert [one["same"] for one in same] == [True, True]
     other = document(path, "--policy", "rack-first", code=Exit.DIFFERS)
     assert other[0]["differs"] > 0
-    told = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])
-    assert told.exit_code == Exit.DIFFERS
-    assert "sticky-min-churn then, rack-first now" in told.stdout
-    assert "Replayed 2 rebalances:" in told.stdout
+    reported = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])
+    assert reported.exit_code == Exit.DIFFERS
+    assert "sticky-min-churn then, rack-first now" in reported.stdout
+    assert "Replayed 2 rebalances:" in reported.stdout
     simulated = RUNNER.invoke(app, ["simulate", "--history", str(path)])
     assert simulated.exit_code == Exit.DONE, simulated.output
 
 
-def test_applications_are_said_to_be_left_out(tmp_path: Path) -> None:
+def test_applications_are_reported_to_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "history"
     plan = {"group": "shop", "generation": 1, "decided_at_ms": 0, "part": 0, "entries": []}
     write_history(path, [*recorded([2], "kafka"), SCHEMAS.encode("assignment", plan)])
@@ -168,9 +168,9 @@ def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "history"
     write_history(path, [value for value in recorded([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
     cases = {("--group", "other"): "no group other", ("--policy", "x"): "unknown plug-in 'x'", (): "no plan beside"}
-    for more, said in cases.items():
+    for more, message in cases.items():
         ended = RUNNER.invoke(app, ["replay", str(path), *more])
-        assert (ended.exit_code, said in ended.stderr) == (Exit.INPUT, True), ended.output
+        assert (ended.exit_code, message in ended.stderr) == (Exit.INPUT, True), ended.output
     lines = tmp_path / "junk.jsonl"
     lines.write_text('{"event": "snapshot"}\n{"no": 1}\nnothing\n')
     ended = RUNNER.invoke(app, ["replay", str(lines)])

@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDri
 from tests.unit.coordinator.membership.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
 
 NODE = membership.Node(1, "broker", 9092)
-GUARD = Obstacle(NotLeading.LEADER_STAYS, "it is exactly once")
-CONFIG = membership.MembershipConfig("orders", takeover_guard=GUARD, roll_ms_max=300)
+GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")
+CONFIG = membership.MembershipConfig("orders", takeover_obstacle=GUARD, roll_ms_max=300)
 OPEN = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", GROUP)
 
 
@@ -29,7 +29,7 @@ class Brokers:
         self.ids = list(ids)
         self.listed_at = listed_at
         self.parked = ""
-        self.looks = 0
+        self.refreshes = 0
 
     async def request(self, command: membership.Request) -> membership.Answer:
         if isinstance(command, membership.Join) and command.member_id:
@@ -50,10 +50,10 @@ class Brokers:
                 return membership.LeaveAnswer(0, 0)
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
-        self.looks += 1
-        if self.looks == 1:
+        self.refreshes += 1
+        if self.refreshes == 1:
             raise TransportError(Failure.DISCONNECTED, "a broker restarts")
-        listed = self.parked and self.looks >= self.listed_at
+        listed = self.parked and self.refreshes >= self.listed_at
         return replace(OPEN, members=(*GROUP, client(self.parked, "bw")) if listed else GROUP)
 
     def abandon(self, group_id: str) -> None:
@@ -63,14 +63,14 @@ class Brokers:
 def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tuple[float, str]:
     """Seconds until the dead may be removed, and Bellwether's id if it is in front then."""
 
-    async def story() -> tuple[float, str]:
+    async def scenario() -> tuple[float, str]:
         async def relieved(group_id: str, reason: str) -> bool:
             return False
 
         watching = asyncio.Event()
 
         def hear(_: str, role: membership.Role) -> None:
-            if role.reason in (NotLeading.LEADER_STAYS, NotLeading.BLOCKED):
+            if role.reason in (NotLeading.MEMBER_LEADS, NotLeading.BLOCKED):
                 watching.set()
 
         nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
@@ -88,7 +88,7 @@ def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tu
         await asyncio.gather(running, return_exceptions=True)
         return took_s, in_front
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 async def _nothing(*_: object) -> None:
@@ -99,7 +99,7 @@ def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() -> Non
     brokers = Brokers(BAD, GOOD)
     took_s, in_front = waited(brokers)
     assert in_front == GOOD
-    assert brokers.looks == brokers.listed_at
+    assert brokers.refreshes == brokers.listed_at
     assert took_s < CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S
 
 

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.membership import (
     NotLeading,
 )
 from bellwether_kafka.coordinator.membership.commands import Describe
-from bellwether_kafka.coordinator.membership.events import OrdersStand
+from bellwether_kafka.coordinator.membership.events import OrdersInForce
 from bellwether_kafka.coordinator.runtime.commit_watch import GROUPS_AT_ONCE, INTERVAL_S, CommitWatch
 from tests.unit.coordinator.membership.playbook import Play, seen
 
@@ -27,23 +27,23 @@ class Watcher:
     """The membership of a group that is as this description says."""
 
     def __init__(self, state: str = "Empty", *members: DescribedMember, leave: str = "", **settings: object) -> None:
-        self.story = Play(**{"adopt": "when-empty", "subscribes": False} | settings)
-        self.story.tell(OrdersStand(leave, "")).found().described(state, *members)
+        self.scenario = Play(**{"adopt": "when-empty", "subscribes": False} | settings)
+        self.scenario.send(OrdersInForce(leave, "")).found().described(state, *members)
         self.posted = 0
 
     @property
     def membership(self) -> MembershipView:
-        return self.story.machine.view
+        return self.scenario.machine.view
 
     def post(self, event: Event) -> None:
         self.posted += 1
-        self.story.tell(event)
+        self.scenario.send(event)
 
     def described(self, state: str, *members: DescribedMember) -> list[str]:
         """The commands after the next description."""
-        while not any(isinstance(command, Describe) for command in self.story.last):
-            self.story.wake()
-        return self.story.described(state, *members).kinds()
+        while not any(isinstance(command, Describe) for command in self.scenario.last):
+            self.scenario.wake()
+        return self.scenario.described(state, *members).kinds()
 
 
 class Brokers:
@@ -94,11 +94,11 @@ def test_an_order_to_lead_again_does_not_outweigh_what_was_seen() -> None:
     group = Watcher(subscribes=True, leave=LEAVE)
     Watched(orders=group).read([committed(n) for n in range(5)])
     assert group.posted == 1
-    group.story.tell(OrdersStand("", ""))
+    group.scenario.send(OrdersInForce("", ""))
     assert "Join" not in group.described("Empty")
     quiet = Watcher(subscribes=True, leave=LEAVE)
     Watched(orders=quiet).read([committed(1)] * 5)
-    quiet.story.tell(OrdersStand("", ""))
+    quiet.scenario.send(OrdersInForce("", ""))
     assert "Join" in quiet.described("Empty")
 
 

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, RebuildMemory
+from bellwether_kafka.coordinator.membership.commands import Decide, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import (
     DescribeAnswer,
@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership.events import (
     Event,
     Failure,
     JoinedMember,
-    RoundOrdered,
+    RebalanceOrdered,
 )
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
@@ -58,16 +58,16 @@ class Resting:
     async def begin(self) -> None:
         play = Play().joining().joined(*MEMBERS, protocol="range").planned().synced()
         self.runner.membership = play.machine.view
-        await self.round(play.machine.generation)
+        await self.rebalance(play.machine.generation)
 
-    async def round(self, generation: int) -> Any:
+    async def rebalance(self, generation: int) -> Any:
         await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5))
         return self.planner.delivered(generation)
 
-    async def told(self, rule: Rule, order: str = ORDER) -> list[Event]:
+    async def reported(self, rule: Rule, order: str = ORDER) -> list[Event]:
         self.runner.rule((rule,), order)
-        assert self.runner._obeying is not None
-        await self.runner._obeying
+        assert self.runner._carrying_out is not None
+        await self.runner._carrying_out
         return await self.posted()
 
     async def posted(self) -> list[Event]:
@@ -77,60 +77,60 @@ class Resting:
         return [events.get_nowait() for _ in range(events.qsize())]
 
 
-def test_an_order_that_moves_something_begins_a_round_and_is_its_cause() -> None:
-    async def story() -> None:
+def test_an_order_that_moves_something_begins_a_rebalance_and_is_its_cause() -> None:
+    async def scenario() -> None:
         group = Resting()
         await group.begin()
-        assert await group.told(EVERYTHING_OFF_AZ1) == [RoundOrdered(ORDER)]
-        planned = await group.round(2)
+        assert await group.reported(EVERYTHING_OFF_AZ1) == [RebalanceOrdered(ORDER)]
+        planned = await group.rebalance(2)
         assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.ORDERED, ORDER)
         assert planned.rules == (EVERYTHING_OFF_AZ1,)
         assert planned.chosen.decision.moves.moved == 2
-        assert (await group.round(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
+        assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_order_that_moves_nothing_stops_nobody() -> None:
     """`evacuate shipping rack:az9`: in an eager group a round without a move still stops every member."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         group = Resting()
         await group.begin()
-        assert await group.told(Rule("ban", "*", "rack:az9", "eve")) == []
+        assert await group.reported(Rule("ban", "*", "rack:az9", "eve")) == []
         group.runner.rule((), "eve: withdrawn")
-        assert group.runner._obeying is not None
-        await group.runner._obeying
+        assert group.runner._carrying_out is not None
+        await group.runner._carrying_out
         assert await group.posted() == []
-        assert (await group.round(2)).cause.kind is CauseKind.AGAIN, "the order did not begin this round"
+        assert (await group.rebalance(2)).cause.kind is CauseKind.AGAIN, "the order did not begin this round"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_round_that_an_operator_wants_has_the_order_as_its_cause_whatever_it_moves() -> None:
-    async def story() -> None:
+def test_a_rebalance_that_an_operator_wants_has_the_order_as_its_cause_whatever_it_moves() -> None:
+    async def scenario() -> None:
         group = Resting()
         await group.begin()
-        group.runner.begin_round("eve has ordered rebalance of 'orders'")
-        assert await group.posted() == [RoundOrdered("eve has ordered rebalance of 'orders'")]
-        assert (await group.round(2)).cause.sentence == "eve has ordered rebalance of 'orders'"
+        group.runner.begin_rebalance("eve has ordered rebalance of 'orders'")
+        assert await group.posted() == [RebalanceOrdered("eve has ordered rebalance of 'orders'")]
+        assert (await group.rebalance(2)).cause.sentence == "eve has ordered rebalance of 'orders'"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_order_waits_until_the_group_is_at_rest() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Resting()
         group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
-        assert group.runner._obeying is None
+        assert group.runner._carrying_out is None
         await group.begin()
         assert group.planner.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         group = Resting()
         await group.begin()
         runner: Any = group.runner
@@ -138,7 +138,7 @@ def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> 
         assert not runner.plan_in_force, "after a restart members have what another process gave them"
         runner._watch = Followed()
         await group.planner.plan(Decide(member.generation, "range", MEMBERS, ME, time.monotonic() + 5))
-        runner._delivered(Delivered(member.generation), time.monotonic())
+        runner._delivered(PlanDelivered(member.generation), time.monotonic())
         runner._unfollow_unless_leading()
         assert runner.plan_in_force
         last, decision = runner.last, runner.last.chosen.decision
@@ -147,7 +147,7 @@ def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> 
         runner._unfollow_unless_leading()
         assert not runner.plan_in_force, "it has returned to what another instance planned"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class Followed:
@@ -201,7 +201,7 @@ def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
 ) -> None:
     monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
 
-    async def story() -> None:
+    async def scenario() -> None:
         group, brokers = Resting(), Brokers(trouble, trouble, AT_REST)
         await group.begin()
         group.planner.forget()
@@ -212,13 +212,13 @@ def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
         assert group.planner.kind.memory.find("a") is not None, "what the third answer shows"
         assert group.planner.kind.memory.owner.tolist().count(-1) == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
 
-    async def story() -> None:
+    async def scenario() -> None:
         group, brokers = Resting(), Brokers(DescribeAnswer(0, 14))
         await group.begin()
         group.runner._transport = brokers
@@ -226,4 +226,4 @@ def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.Mo
         assert brokers.asked == 1
         assert group.planner.kind.memory.generation == group.runner.membership.generation
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupStatus, LagTrends, role_status
 from bellwether_kafka.coordinator.web.overview import GroupNow, overview, values_of_row
 from tests.unit.coordinator.observation.test_offset_history import history, sample
-from tests.unit.coordinator.web.shown import rounds
+from tests.unit.coordinator.web.shown import example_rebalances
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 NOW_MS = 1_700_000_000_000
@@ -17,31 +17,31 @@ LAG = group_lag(history(sample(0, {"orders": [1]}, {"orders": [4]})), None)
 
 
 @dataclass(slots=True)
-class Looks:
+class Refreshes:
     """What an observer remembers."""
 
     last: Observation | None = None
     rebalances: Rebalances = field(default_factory=Rebalances)
 
 
-def seen_as(*looks: Observation) -> GroupNow:
+def seen_as(*refreshes: Observation) -> GroupNow:
     """An observed group after these looks."""
-    observer, trends = Looks(), LagTrends()
-    for seen in looks:
+    observer, trends = Refreshes(), LagTrends()
+    for seen in refreshes:
         observer.last = seen
         observer.rebalances.saw(seen)
         trends.on_observation(seen)
-    members = len(looks[-1].members) if looks else 0
+    members = len(refreshes[-1].members) if refreshes else 0
     status = GroupStatus("g", "observe", "stable", False, None, -1, members)
-    return group_now(status, observer, rounds(), trends, NOW_MS)
+    return group_now(status, observer, example_rebalances(), trends, NOW_MS)
 
 
-def to_lead(name: str, reason: NotLeading | None, observer: Looks | None = None) -> GroupNow:
+def to_lead(name: str, reason: NotLeading | None, observer: Refreshes | None = None) -> GroupNow:
     status = GroupStatus(name, "lead", "stable", reason is None, role_status(Role(reason), 0.0), 2, 3)
-    return group_now(status, observer, rounds(), LagTrends(), NOW_MS)
+    return group_now(status, observer, example_rebalances(), LagTrends(), NOW_MS)
 
 
-def test_a_group_that_has_not_been_looked_at_has_nothing_to_say() -> None:
+def test_a_group_that_has_not_been_refreshed_has_nothing_to_say() -> None:
     now = seen_as()
     assert (now.type, now.lag, now.curve, now.cross_rack, now.trouble) == ("", None, None, None, "")
 
@@ -58,10 +58,10 @@ def test_an_observed_group_has_the_costs_of_its_shadow_plan_and_its_lags() -> No
     assert (now.lag.lag, now.curve.values) == (3, (3,))
 
 
-def test_who_assigns_is_the_broker_we_a_member_or_nobody() -> None:
+def test_who_assigns_is_the_broker_bellwether_a_member_or_nobody() -> None:
     cases = {
         "its broker": replace(SKEWED, kind="consumer"),
-        "Bellwether": replace(SKEWED, sidecars=SKEWED.members[:1]),
+        "Bellwether": replace(SKEWED, bellwether_members=SKEWED.members[:1]),
         "a member": SKEWED,
         "nobody": replace(SKEWED, members=(), shadow=None),
         "its consumers": replace(SKEWED, members=(), shadow=None, group_lag=replace(LAG, self_assigned=True)),
@@ -75,7 +75,7 @@ def test_why_a_group_cannot_be_seen_is_its_trouble_and_why_it_has_no_plan_is_not
     assert not seen_as(replace(now, trouble="it rebalances")).trouble
 
 
-def test_a_look_that_is_old_is_trouble() -> None:
+def test_a_refresh_that_is_old_is_trouble() -> None:
     old = seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 360_000))
     assert old.trouble == "the last refresh that was answered is 6 minutes old"
     assert not seen_as(replace(SKEWED, seen_at_ms=NOW_MS - 120_000)).trouble
@@ -83,8 +83,8 @@ def test_a_look_that_is_old_is_trouble() -> None:
 
 def test_only_rebalances_of_the_last_ten_minutes_count() -> None:
     other = replace(SKEWED, members=SKEWED.members[:2])
-    looks = [replace(SKEWED if i % 2 else other, seen_at_ms=NOW_MS - 15 * 60_000 + i * 120_000) for i in range(8)]
-    assert seen_as(*looks).rebalances == 5
+    refreshes = [replace(SKEWED if i % 2 else other, seen_at_ms=NOW_MS - 15 * 60_000 + i * 120_000) for i in range(8)]
+    assert seen_as(*refreshes).rebalances == 5
 
 
 def test_a_rebalance_by_a_plan_that_was_served_counts_once() -> None:
@@ -92,9 +92,9 @@ def test_a_rebalance_by_a_plan_that_was_served_counts_once() -> None:
     status = GroupStatus("g", "observe", "stable", False, None, -1, 3)
 
     def counted(seen: Observation) -> int | None:
-        return group_now(status, Looks(seen), rounds(), LagTrends(), SKEWED.seen_at_ms).rebalances
+        return group_now(status, Refreshes(seen), example_rebalances(), LagTrends(), SKEWED.seen_at_ms).rebalances
 
-    assert counted(SKEWED) == sum(line.group == "g" for line in rounds().lines())
+    assert counted(SKEWED) == sum(line.group == "g" for line in example_rebalances().lines())
     assert counted(replace(SKEWED, kind="consumer")) == 0
 
 
@@ -102,29 +102,29 @@ def test_a_led_group_without_a_plan_of_this_process_has_what_brokers_show() -> N
     """After a restart, in which nothing is planned, and while it is blocked or converted: never fewer figures."""
     shadow, seen = SKEWED.shadow, replace(SKEWED, seen_at_ms=NOW_MS)
     assert shadow is not None
-    led = to_lead("g", None, Looks(seen))
+    led = to_lead("g", None, Refreshes(seen))
     assert (led.assigned_by, led.type, led.items, led.trouble) == ("Bellwether", "classic", 4, "")
     assert (led.unowned, led.cross_rack) == (shadow.current.unowned, shadow.current.cross_rack)
-    blocked = to_lead("g", NotLeading.BLOCKED, Looks(seen))
+    blocked = to_lead("g", NotLeading.BLOCKED, Refreshes(seen))
     assert (blocked.assigned_by, blocked.items, blocked.cross_rack) == ("a member", 4, shadow.current.cross_rack)
-    converted = to_lead("g", NotLeading.CONVERTED, Looks(replace(seen, kind="consumer")))
+    converted = to_lead("g", NotLeading.CONVERTED, Refreshes(replace(seen, kind="consumer")))
     assert (converted.assigned_by, converted.type, converted.items) == ("its broker", "consumer", 4)
-    again = to_lead("g", None, Looks(replace(seen, kind="consumer")))
+    again = to_lead("g", None, Refreshes(replace(seen, kind="consumer")))
     assert (again.assigned_by, again.type) == ("Bellwether", "classic"), "a broker assigned until a moment ago"
 
 
 def test_who_assigns_in_a_group_that_brokers_have_not_shown_yet_is_unknown() -> None:
-    assert to_lead("g", NotLeading.STARTING, Looks()).assigned_by == "unknown"
-    assert to_lead("g", None, Looks()).assigned_by == "Bellwether"
+    assert to_lead("g", NotLeading.STARTING, Refreshes()).assigned_by == "unknown"
+    assert to_lead("g", None, Refreshes()).assigned_by == "Bellwether"
 
 
-def test_a_led_group_has_the_costs_of_its_last_round_while_that_is_in_force() -> None:
-    led = rounds().decision("g")
+def test_a_led_group_has_the_costs_of_its_last_rebalance_while_that_is_in_force() -> None:
+    led = example_rebalances().decision("g")
     assert led is not None
     now = to_lead("g", None)
     assert (now.assigned_by, now.items) == ("Bellwether", len(led.plan.owner))
     assert (now.unowned, now.cross_rack) == (led.cost.unowned, led.cost.cross_rack)
-    lost = to_lead("g", NotLeading.FENCED, Looks())
+    lost = to_lead("g", NotLeading.FENCED, Refreshes())
     assert (lost.assigned_by, lost.items, lost.cross_rack) == ("unknown", None, None)
     assert to_lead("never-led", None).cross_rack is None
 

@@ -42,7 +42,7 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
 
 
 def test_a_call_that_blocks_the_loop_is_seen() -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         watch = LoopWatch()
         watching = asyncio.create_task(watch.run())
         await asyncio.sleep(0.01)
@@ -51,7 +51,7 @@ def test_a_call_that_blocks_the_loop_is_seen() -> None:
         watching.cancel()
         return watch.lateness_s()
 
-    assert asyncio.run(story()) > 0.2
+    assert asyncio.run(scenario()) > 0.2
 
 
 def test_collections_do_not_visit_what_was_there_at_the_start() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
-from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver, Step
+from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import THREAD, membership_loop
 
 NODE = membership.Node(1, "broker", 9092)
@@ -60,8 +60,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
-    async def story() -> tuple[Brokers, list[Step], float]:
-        brokers, steps = Brokers(), list[Step]()
+    async def scenario() -> tuple[Brokers, list[DriverStep], float]:
+        brokers, steps = Brokers(), list[DriverStep]()
         async with membership_loop(LoopWatch().run()) as loop:
             driver = MembershipDriver(CONFIG, brokers, loop)
             driver.start(steps.append)
@@ -72,7 +72,7 @@ def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
             await until(lambda: steps[-1].view.state is State.STOPPED)
         return brokers, steps, blocked_at
 
-    brokers, steps, blocked_at = asyncio.run(story())
+    brokers, steps, blocked_at = asyncio.run(scenario())
     meanwhile = [at for at in brokers.heartbeats if blocked_at < at < blocked_at + BLOCKED_S]
     assert len(meanwhile) > 5, "of about a hundred on an idle machine"
     assert brokers.threads == {THREAD}
@@ -92,8 +92,8 @@ def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
     def broken(*_: object) -> tuple[membership.Command, ...]:
         raise RuntimeError("a bug")
 
-    async def story() -> tuple[Brokers, list[Step]]:
-        brokers, steps = Brokers(), list[Step]()
+    async def scenario() -> tuple[Brokers, list[DriverStep]]:
+        brokers, steps = Brokers(), list[DriverStep]()
         driver = MembershipDriver(CONFIG, brokers, asyncio.get_running_loop())
         driver.start(steps.append)
         await until(lambda: len(brokers.heartbeats) > 3)
@@ -104,7 +104,7 @@ def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
         await asyncio.sleep(0)
         return brokers, steps
 
-    brokers, steps = asyncio.run(story())
+    brokers, steps = asyncio.run(scenario())
     assert str(steps[-1].error) == "a bug"
     assert steps[-1].view == steps[-2].view
     assert (brokers.left, brokers.abandoned) == (["an internal error"], 1)
@@ -113,7 +113,7 @@ def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
 def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> None:
     """The rest of the process has met a defect."""
 
-    async def story() -> Brokers:
+    async def scenario() -> Brokers:
         brokers = Brokers()
         async with membership_loop(LoopWatch().run()) as loop:
             driver = MembershipDriver(CONFIG, brokers, loop)
@@ -125,11 +125,11 @@ def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> Non
             assert max(brokers.heartbeats) < left_at
         return brokers
 
-    assert asyncio.run(story()).left == ["an internal error"]
+    assert asyncio.run(scenario()).left == ["an internal error"]
 
 
 def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> None:
-    async def story() -> tuple[MembershipDriver, Brokers]:
+    async def scenario() -> tuple[MembershipDriver, Brokers]:
         brokers = Brokers()
         async with membership_loop(LoopWatch().run()) as loop:
             driver = MembershipDriver(CONFIG, brokers, loop)
@@ -137,7 +137,7 @@ def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> 
             await until(lambda: brokers.heartbeats)
         return driver, brokers
 
-    driver, brokers = asyncio.run(story())
+    driver, brokers = asyncio.run(scenario())
     assert THREAD not in {thread.name for thread in threading.enumerate()}
     driver.post(membership.StopRequested())
     driver.close()

@@ -19,7 +19,13 @@ from bellwether_kafka.coordinator.kafka import (
 )
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.coordinator.observation import SharedGroups
-from bellwether_kafka.coordinator.runtime.observed_groups import INTERVAL_S, TOGETHER_MIN, Found, ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.observed_groups import (
+    INTERVAL_S,
+    TOGETHER_MIN,
+    FoundGroups,
+    ObservedGroups,
+    lister,
+)
 from bellwether_kafka.coordinator.runtime.process import statuses
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
 from bellwether_kafka.coordinator.settings import GroupSettings
@@ -28,18 +34,18 @@ from bellwether_kafka.coordinator.settings.process import load
 NODE = Node(1, "b", 9092)
 
 
-class Looked:
+class Refreshed:
     """In the place of an observer."""
 
-    def __init__(self, selected: Selected, looks: list[str]) -> None:
+    def __init__(self, selected: Selected, refreshes: list[str]) -> None:
         self.selected = selected
-        self._looks = looks
+        self._refreshes = refreshes
 
     async def refresh(self) -> None:
-        self._looks.append(self.selected.config.group_id)
+        self._refreshes.append(self.selected.config.group_id)
 
     def rest(self) -> None:
-        self._looks.append(f"{self.selected.config.group_id} rests")
+        self._refreshes.append(f"{self.selected.config.group_id} rests")
 
 
 class Fleet:
@@ -50,13 +56,13 @@ class Fleet:
         self.listed: list[ListedGroup] = []
         self.known: set[str] = set()  # from elsewhere
         self.missing = ""
-        self.looks: list[str] = []
+        self.refreshes: list[str] = []
         self.gone: list[str] = []
         self.computed_s = 0.0
         self._cpu_s = cpu_s
 
         def make(selected: Selected) -> Any:
-            return Looked(selected, self.looks)
+            return Refreshed(selected, self.refreshes)
 
         shared = SharedGroups(cast("Transport", None))
         self.groups = ObservedGroups(
@@ -82,8 +88,8 @@ class Fleet:
         asyncio.run(self.groups.discover())
         return sorted(self.groups.observers)
 
-    async def _list(self) -> Found:
-        return Found({group.group_id: (group, NODE) for group in self.listed}, self.missing)
+    async def _list(self) -> FoundGroups:
+        return FoundGroups({group.group_id: (group, NODE) for group in self.listed}, self.missing)
 
     def _cpu(self) -> float:
         self.computed_s += self._cpu_s
@@ -104,16 +110,16 @@ def test_groups_come_and_go(tmp_path: Path) -> None:
     assert fleet.found("team-a", "team-b") == ["orders", "team-a", "team-b"]
 
 
-def test_what_is_known_from_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
-    async def looks(fleet: Fleet) -> list[str]:
+def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
+    async def refreshes(fleet: Fleet) -> list[str]:
         for group in ("a", "b"):
-            fleet.groups._look_at(group)
+            fleet.groups._refresh(group)
         await asyncio.sleep(0)
-        return sorted(fleet.looks)
+        return sorted(fleet.refreshes)
 
     fleet = Fleet(tmp_path, 'name = "a"', 'name = "b"')
     fleet.known = {"a"}
-    assert asyncio.run(looks(fleet)) == ["a rests", "b"]
+    assert asyncio.run(refreshes(fleet)) == ["a rests", "b"]
 
 
 def test_nothing_is_dropped_by_a_list_that_is_not_full(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_a_group_of_two_equally_specific_patterns_is_an_error_and_is_not_observe
 def test_the_settings_of_the_most_specific_pattern_are_the_ones_of_the_group(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', 'match = "team-*"\npolicy = "rack-first"')
     fleet.found("a", "team-a")
-    observers = {name: cast("Looked", observer) for name, observer in fleet.groups.observers.items()}
+    observers = {name: cast("Refreshed", observer) for name, observer in fleet.groups.observers.items()}
     assert [observers[name].selected.by for name in ("a", "team-a")] == ["*", "team-*"]
     assert [observers[name].selected.policy.name for name in ("a", "team-a")] == ["kafka", "rack-first"]
 
@@ -193,7 +199,7 @@ def test_a_named_group_that_a_pattern_selects_from_now_on_goes_on(tmp_path: Path
     assert sorted(fleet.groups.observers) == ["orders"]
 
 
-def run_for(fleet: Fleet, rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def run_for(fleet: Fleet, rebalances: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of so many rounds."""
     pauses: list[float] = []
 
@@ -210,32 +216,32 @@ def run_for(fleet: Fleet, rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[
 
         async def __aexit__(self, *_: object) -> None: ...
 
-    limit = rounds
+    limit = rebalances
     monkeypatch.setattr("bellwether_kafka.coordinator.runtime.observed_groups.asyncio.timeout", AtOnce)
     assert asyncio.run(fleet.groups.run()) == 0
     return pauses
 
 
-def test_a_few_groups_are_looked_at_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_groups_are_refreshed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
     fleet.listed = [ListedGroup(name, "consumer") for name in ("a", "b", "c")]
     assert run_for(fleet, 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
-    assert fleet.looks == ["a", "b", "c"] * 2
+    assert fleet.refreshes == ["a", "b", "c"] * 2
 
 
 def test_where_nobody_is_yet_the_next_list_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_for(Fleet(tmp_path, 'match = "*"'), 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
 
 
-def test_looks_at_many_groups_are_spread_over_the_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refreshes_at_many_groups_are_spread_over_the_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
     names = [f"group-{number:03}" for number in range(4 * TOGETHER_MIN)]
     fleet.listed = [ListedGroup(name, "consumer") for name in names]
     assert run_for(fleet, 4, monkeypatch) == [2.5, 5.0, 7.5, 10.0]
-    assert fleet.looks == names
+    assert fleet.refreshes == names
 
 
-def test_looks_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refreshes_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', cpu_s=4.0)
     fleet.listed = [ListedGroup(f"group-{number:03}", "consumer") for number in range(TOGETHER_MIN)]
     with capture_logs() as lines:
@@ -244,17 +250,17 @@ def test_looks_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatc
     assert (line["interval_s"], line["computed_s"]) == (20, 4.0)
 
 
-def test_a_look_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'name = "a"')
 
-    class Slow(Looked):
+    class Slow(Refreshed):
         async def refresh(self) -> None:
             await super().refresh()
             await asyncio.Event().wait()
 
-    fleet.groups.observers["a"] = cast("Any", Slow(fleet.selection('name = "a"').named["a"], fleet.looks))
+    fleet.groups.observers["a"] = cast("Any", Slow(fleet.selection('name = "a"').named["a"], fleet.refreshes))
     run_for(fleet, 3, monkeypatch)
-    assert fleet.looks == ["a"]
+    assert fleet.refreshes == ["a"]
 
 
 class Nodes:
@@ -274,7 +280,7 @@ class Nodes:
             raise answer
         return answer
 
-    def found(self) -> Found:
+    def found(self) -> FoundGroups:
         reader, transport = cast("ClusterReader", self), cast("Transport", self)
         return asyncio.run(lister(transport, lambda: reader)())
 
@@ -282,24 +288,24 @@ class Nodes:
 def test_all_nodes_are_asked_for_their_groups() -> None:
     a, b = ListedGroup("a", "consumer"), ListedGroup("b", "consumer")
     found = Nodes(GroupList(0, (a,)), GroupList(0, (b,))).found()
-    assert found == Found({"a": (a, Node(0, "b", 9092)), "b": (b, Node(1, "b", 9092))})
+    assert found == FoundGroups({"a": (a, Node(0, "b", 9092)), "b": (b, Node(1, "b", 9092))})
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (TransportError(Failure.TIMED_OUT, "no answer"), "broker 1 does not list its groups (no answer)"),
         (GroupList(14, ()), "broker 1 does not list all of its groups (COORDINATOR_LOAD_IN_PROGRESS)"),
     ],
 )
-def test_a_list_that_is_not_full_says_why(answer: GroupList | Exception, said: str) -> None:
+def test_a_list_that_is_not_full_says_why(answer: GroupList | Exception, message: str) -> None:
     a = ListedGroup("a", "consumer")
     found = Nodes(GroupList(0, (a,)), answer).found()
-    assert (list(found.groups), found.missing) == (["a"], said)
+    assert (list(found.groups), found.missing) == (["a"], message)
 
 
 def test_brokers_that_are_not_there_list_nothing() -> None:
-    assert Nodes().found() == Found({}, "No broker answered.")
+    assert Nodes().found() == FoundGroups({}, "No broker answered.")
 
 
 def test_the_page_lists_configured_groups_and_behind_them_those_that_were_found(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_group_to_lead_that_a_member_leads_shows_the_same(tmp_path: Path) -> N
         wait_until(lambda: all(row["lag"] is not None for row in rows(run)), 60, lambda: str(rows(run)))
         found = {row["group"]: row for row in rows(run)}
         (led, observed) = found[name], found[SIZE.group(1)]
-        assert (led["mode"], led["leading"], led["role"]["reason"]) == ("lead", False, "leader_stays")
+        assert (led["mode"], led["leading"], led["role"]["reason"]) == ("lead", False, "member_leads")
         same = ("type", "assigned_by", "members", "items", "unowned", "cross_rack")
         assert {key: led[key] for key in same} == {key: observed[key] for key in same}
         picture = json.loads(run.get(f"/api/groups/{name}"))

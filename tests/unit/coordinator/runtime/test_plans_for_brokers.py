@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.runtime.service import Observers
 from bellwether_kafka.coordinator.serving import wire
@@ -41,7 +41,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
-    path, registry, heard = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRound[GroupPlan]]()
+    path, registry, heard = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRebalance[GroupPlan]]()
 
     def counted(outcome: str) -> float | None:
         return registry.get_sample_value("bellwether_served_requests_total", {"outcome": outcome})
@@ -91,7 +91,7 @@ def test_a_whole_process_serves_and_counts(tmp_path: Path) -> None:
     with running(size, tmp_path, assignor_address=f"unix:{path}") as run:
         run.wait_until_seen(size.groups)
         assert sorted(set(ask(path))) == list(range(len(MEMBERS)))
-        said = 'bellwether_served_requests_total{outcome="plan"} 1.0'
-        wait_until(lambda: said in run.get("/metrics"), 30, (tmp_path / "log").read_text)
+        message = 'bellwether_served_requests_total{outcome="plan"} 1.0'
+        wait_until(lambda: message in run.get("/metrics"), 30, (tmp_path / "log").read_text)
     assert "plan_served" in (tmp_path / "log").read_text()
     assert not path.exists()

@@ -30,10 +30,10 @@ class Watched:
         other.write_text(text)
         other.replace(self.path)
 
-    def look(self, *, asked: bool = False) -> list[dict[str, object]]:
+    def refresh(self, *, asked: bool = False) -> list[dict[str, object]]:
         """What is logged by a look."""
         with capture_logs() as lines:
-            asyncio.run(self.reload.look(asked=asked))
+            asyncio.run(self.reload.refresh(asked=asked))
         return [dict(line) for line in lines]
 
     def _read(self) -> Settings:
@@ -52,49 +52,49 @@ def file(tmp_path: Path) -> Watched:
 
 
 def test_a_file_that_is_the_same_is_not_read(file: Watched) -> None:
-    assert file.look() == []
+    assert file.refresh() == []
     assert file.reads == 1
 
 
 def test_the_difference_is_put_in_force_and_logged(file: Watched) -> None:
     file.write('log_level = "debug"\n[[groups]]\nmatch = "team-*"\n[[groups]]\nname = "l"\nmode = "lead"\n')
-    read, *waits = file.look()
+    read, *waits = file.refresh()
     assert (read["event"], read["added"], read["removed"]) == ("configuration_read", ["team-*"], ["a"])
     assert [line["event"] for line in waits] == ["restart_needed", "restart_needed"]
     assert [str(line["reason"]).split(" ")[2] for line in waits] == ["log_level", "is"]
     (applied,) = file.applied
     assert [group.called for group in applied.groups] == ["team-*"]
     assert (file.reload.settings, applied.log_level) == (applied, "info")
-    assert file.look() == []
+    assert file.refresh() == []
 
 
 def test_a_mistake_keeps_what_is_in_force_and_is_logged_once(file: Watched) -> None:
     before = file.reload.settings
-    for text, said in (
+    for text, message in (
         ("[[groups]]\nnam = 1\n", "The setting groups[0].nam does not exist; perhaps name is meant."),
         ("[[groups", "is not valid TOML"),
         ('[[groups]]\nname = "a"\npolicy = "nobody\'s"\n', "The setting policy cannot be used."),
     ):
         file.write(text)
-        (line,) = file.look()
+        (line,) = file.refresh()
         assert (line["event"], line["log_level"]) == ("configuration_refused", "error")
-        assert said in str(line["reason"])
+        assert message in str(line["reason"])
         assert str(line["reason"]).endswith(" What was in force before stays in force.")
-        assert file.look() == []
+        assert file.refresh() == []
     assert file.reload.settings is before
     assert file.applied == []
     file.write('[[groups]]\nname = "b"\n')
-    assert file.look()[0]["added"] == ["b"]
+    assert file.refresh()[0]["added"] == ["b"]
 
 
 def test_a_file_that_is_gone_is_a_mistake_like_others(file: Watched) -> None:
     file.path.unlink()
-    (line,) = file.look()
+    (line,) = file.refresh()
     assert "cannot be read (No such file or directory)" in str(line["reason"])
 
 
 def test_who_asks_has_the_file_read_although_it_is_the_same(file: Watched) -> None:
-    (line,) = file.look(asked=True)
+    (line,) = file.refresh(asked=True)
     assert (line["event"], file.reads, file.applied) == ("configuration_read", 2, [])
 
 
@@ -112,20 +112,20 @@ def test_a_new_version_behind_links_is_seen(tmp_path: Path) -> None:
     assert stamp_of(tmp_path / "c.toml") != before
 
 
-def test_it_looks_until_it_is_cancelled_and_errors_of_ours_are_not_the_end(
+def test_it_refreshes_until_it_is_cancelled_and_errors_of_bellwether_are_not_the_end(
     file: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[bool] = []
+    refreshes: list[bool] = []
     enough = asyncio.Event()
 
-    async def look(*, asked: bool = False) -> None:
-        looks.append(asked)
-        if len(looks) == 3:
+    async def refresh(*, asked: bool = False) -> None:
+        refreshes.append(asked)
+        if len(refreshes) == 3:
             enough.set()
-        if len(looks) == 1:
+        if len(refreshes) == 1:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(file.reload, "look", look)
+    monkeypatch.setattr(file.reload, "refresh", refresh)
 
     async def some_time() -> None:
         task = asyncio.create_task(file.reload.run())
@@ -135,5 +135,5 @@ def test_it_looks_until_it_is_cancelled_and_errors_of_ours_are_not_the_end(
 
     with capture_logs() as lines:
         asyncio.run(some_time())
-    assert looks[:3] == [True, False, False]
+    assert refreshes[:3] == [True, False, False]
     assert [line["event"] for line in lines] == ["configuration_not_reloaded"]

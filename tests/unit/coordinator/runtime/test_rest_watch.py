@@ -11,13 +11,13 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.unit.coordinator.membership.playbook import ME, Play
 
 
-def said(*topics: str, generation: int = -1) -> bytes:
+def message(*topics: str, generation: int = -1) -> bytes:
     return ConsumerProtocolSubscription(3, topics, None, (), generation, None).encode()
 
 
 class Group:
     def __init__(self, instance_id: str | None = "a") -> None:
-        members = JoinedMember(ME, None, said()), JoinedMember("a-1", instance_id, said("t"))
+        members = JoinedMember(ME, None, message()), JoinedMember("a-1", instance_id, message("t"))
         play = Play().joining().joined(*members, protocol="range").planned().synced()
         self.membership: MembershipView = play.machine.view
 
@@ -35,7 +35,7 @@ class Brokers:
 
 
 def shows(*topics: str, generation: int = -1) -> DescribeAnswer:
-    members = DescribedMember(ME, None, said()), DescribedMember("a-2", "a", said(*topics, generation=generation))
+    members = DescribedMember(ME, None, message()), DescribedMember("a-2", "a", message(*topics, generation=generation))
     return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
 
 

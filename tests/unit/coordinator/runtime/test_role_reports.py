@@ -71,8 +71,8 @@ class Restarted(Brokers):
 
     def _answer(self, command: membership.Request) -> membership.Answer:
         if isinstance(command, membership.Describe):
-            ours = membership.DescribedMember("me", "bellwether")
-            return membership.DescribeAnswer(0, 0, "Stable", "consumer", "range", (ours,))
+            own = membership.DescribedMember("me", "bellwether")
+            return membership.DescribeAnswer(0, 0, "Stable", "consumer", "range", (own,))
         if isinstance(command, membership.Heartbeat) and self.offsets:
             return membership.HeartbeatAnswer(0, 0)
         return super()._answer(command)
@@ -91,13 +91,13 @@ async def not_relieved(group_id: str, reason: str) -> bool:
 Change = Callable[[MembershipDriver], None]
 
 
-def ended(told: list[Role], brokers: Brokers, change: Change = lambda _: None) -> tuple[GroupRunner[Any], int]:
+def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: None) -> tuple[GroupRunner[Any], int]:
     """A runner at its end, and its exit code. `change` is made to what drives its membership."""
 
     def hear(_: str, role: Role) -> None:
-        told.append(role)
+        reported.append(role)
 
-    async def story() -> tuple[GroupRunner[Any], int]:
+    async def scenario() -> tuple[GroupRunner[Any], int]:
         nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
         async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
             driver = MembershipDriver(CONFIG, brokers, loop)
@@ -106,16 +106,16 @@ def ended(told: list[Role], brokers: Brokers, change: Change = lambda _: None) -
             runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
             return runner, await runner.run()
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
-def test_a_change_is_told_once_and_the_end_in_the_words_of_the_log() -> None:
-    told: list[Role] = []
+def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None:
+    reported: list[Role] = []
     with capture_logs() as lines:
-        one, code = ended(told, Brokers(membership.Code.FENCED_INSTANCE_ID))
+        one, code = ended(reported, Brokers(membership.Code.FENCED_INSTANCE_ID))
     assert code == EXIT_FENCED
-    assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
-    assert one.role == told[-1]
+    assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
+    assert one.role == reported[-1]
     (line,) = [line for line in lines if line["event"] == "group_given_up"]
     assert (line["reason"], line["detail"]) == ("fenced", one.role.detail)
 
@@ -129,20 +129,20 @@ def test_a_change_is_told_once_and_the_end_in_the_words_of_the_log() -> None:
         ([AnyCommitted(False, 16), AnyCommitted(True)], [R.UNKNOWN_GROUP, R.EMPTY]),
     ],
 )
-def test_the_offsets_of_a_group_that_looks_unknown_are_asked_for(
+def test_the_offsets_of_a_group_that_seems_unknown_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, offsets: list[AnyCommitted | TransportError], reasons: list[NotLeading]
 ) -> None:
     monkeypatch.setattr(group_runner, "ASK_AGAIN_S", 0.01)
-    told: list[Role] = []
+    reported: list[Role] = []
     brokers = Restarted(*offsets)
     with capture_logs():
-        assert ended(told, brokers)[1] == EXIT_FENCED
-    assert [role.reason for role in told] == [R.STARTING, R.JOINING, *reasons, R.FENCED]
+        assert ended(reported, brokers)[1] == EXIT_FENCED
+    assert [role.reason for role in reported] == [R.STARTING, R.JOINING, *reasons, R.FENCED]
     assert brokers.offsets == []
 
 
-def test_after_an_error_of_ours_the_role_is_not_what_the_membership_last_said() -> None:
-    told: list[Role] = []
+def test_after_an_error_of_bellwether_the_role_is_not_what_the_membership_last_reported() -> None:
+    reported: list[Role] = []
     brokers = Brokers(membership.Code.NONE)
 
     def break_it(driver: MembershipDriver) -> None:
@@ -156,15 +156,15 @@ def test_after_an_error_of_ours_the_role_is_not_what_the_membership_last_said() 
         driver.machine.handle = broken  # type: ignore[method-assign]
 
     with capture_logs():
-        one, code = ended(told, brokers, break_it)
+        one, code = ended(reported, brokers, break_it)
     assert code == EXIT_BUG
-    assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
+    assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
     assert one.role.reason is R.FAILED
     assert one.role.remedy
 
 
 @pytest.mark.parametrize("reason", list(R))
-def test_what_needs_somebody_is_a_warning(reason: NotLeading) -> None:
+def test_what_needs_a_member_is_a_warning(reason: NotLeading) -> None:
     with capture_logs() as lines:
         log_role("orders", Role(reason, "a detail"))
     (line,) = lines
@@ -182,13 +182,13 @@ def test_a_lead_is_logged_without_a_reason() -> None:
 def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
     roles = {"led": Role(None, ""), "lost": FENCED}
 
-    async def look() -> None:
+    async def refresh() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await remind(lambda: roles, lambda: 65.0, interval_s=0.01)
 
     with capture_logs() as lines:
-        asyncio.run(look())
+        asyncio.run(refresh())
     assert len(lines) > 1
     assert {(line["event"], line["group"], line["reason"], line["for_s"]) for line in lines} == {
         ("still_not_leading", "lost", "fenced", 60)
@@ -213,5 +213,5 @@ def test_one_group_of_several_that_has_been_given_up_leaves_the_process_ready(se
 def test_a_process_that_has_given_up_all_its_groups_is_not_ready(service: Service) -> None:
     service.runners = {"b": given_up(fatal=True), "a": given_up(fatal=True)}
     assert not_ready(service) == "given up: a, b"
-    service._looked_at = cast("Any", SimpleNamespace(observers={"c": None}))
+    service._observed = cast("Any", SimpleNamespace(observers={"c": None}))
     assert not_ready(service) is None

@@ -13,7 +13,7 @@ KNOWN = SizeLimit(1_000)
 
 def watched(answers: Sequence[SizeLimit | Exception]) -> tuple[list[SizeLimit], list[float]]:
     """What it reports, and for how long it waits before each question but the first, which is the start's."""
-    left, told, waits = list(answers), list[SizeLimit](), list[float]()
+    left, reported, waits = list(answers), list[SizeLimit](), list[float]()
 
     def ask() -> SizeLimit:
         answer = left.pop(0)
@@ -25,13 +25,13 @@ def watched(answers: Sequence[SizeLimit | Exception]) -> tuple[list[SizeLimit], 
         waits.append(seconds)
 
     async def run() -> None:
-        watch = SizeLimitWatch(ask, told.append, sleep=sleep)
-        await watch.look()
+        watch = SizeLimitWatch(ask, reported.append, sleep=sleep)
+        await watch.refresh()
         await watch.run()
 
     asyncio.run(run())
     assert not left, "asked until it was known"
-    return told, waits
+    return reported, waits
 
 
 def test_a_limit_that_is_known_at_the_start_is_not_asked_for_again() -> None:

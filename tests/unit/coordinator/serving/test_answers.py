@@ -186,8 +186,8 @@ def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> Non
         rack, held = asking.members[member]
         owned = tuple(TopicPartition(name[t], p) for t, partitions in held.items() for p in partitions)
         topics = tuple(sorted(name[t] for t in asking.subscriptions[member]))
-        said = ConsumerProtocolSubscription(3, topics, None, owned, 5, rack or None).encode()
-        shown.append(AssignedMember(member, None, said, ConsumerProtocolAssignment(partitions=owned).encode()))
+        subscription = ConsumerProtocolSubscription(3, topics, None, owned, 5, rack or None).encode()
+        shown.append(AssignedMember(member, None, subscription, ConsumerProtocolAssignment(partitions=owned).encode()))
     memory = consumer.recall(9, "cooperative-sticky", cluster, shown)
     joined = tuple(RawMember(one.member_id, None, one.metadata) for one in shown)
     raw = RawGroup("orders", 9, "cooperative-sticky", joined, resting=True)

@@ -37,7 +37,7 @@ def test_observed_groups_change_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "kept", "said"),
+    ("before", "after", "kept", "message"),
     [
         (
             'name = "g"\nmode = "lead"',
@@ -72,11 +72,11 @@ def test_observed_groups_change_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_groups_that_are_led_or_are_to_be_wait_for_a_restart(
-    tmp_path: Path, before: str, after: str, kept: list[str], said: str
+    tmp_path: Path, before: str, after: str, kept: list[str], message: str
 ) -> None:
     old = settings(tmp_path, 'name = "o"', *filter(None, [before]))
     found = change(old, settings(tmp_path, 'name = "o"', *filter(None, [after])))
-    assert found.restart == (said,)
+    assert found.restart == (message,)
     assert not found.groups_differ
     assert sorted(names(found.settings)) == sorted(kept)
     assert found.settings.group("g") == old.group("g")

@@ -80,8 +80,8 @@ def test_two_equally_specific_patterns_are_an_error_that_names_both_and_the_grou
     found = settings(tmp_path, 'match = "team-*"', 'match = "/^team-/"', 'name = "team-named"')
     with pytest.raises(AmbiguousGroupError) as caught:
         found.group("team-a")
-    said = str(caught.value)
-    assert said.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         "Group team-a: the patterns team-* and /^team-/ are equally specific, so it is not observed;"
     )
     assert found.group("team-named") == found.named[0]
@@ -93,7 +93,7 @@ def test_a_bare_word_with_a_star_is_a_pattern() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ('match = "/(/"', "/(/ is not a regular expression (missing ), unterminated subpattern at position 0)"),
         ('match = "*"\nexclude = ["/[/"]', "/[/ is not a regular expression"),
@@ -108,7 +108,7 @@ def test_a_bare_word_with_a_star_is_a_pattern() -> None:
         ('match = "*"\n[[groups]]\nmatch = "*"', "groups has the pattern * twice; remove one of the two"),
     ],
 )
-def test_a_mistake_is_one_sentence(tmp_path: Path, entry: str, said: str) -> None:
+def test_a_mistake_is_one_sentence(tmp_path: Path, entry: str, message: str) -> None:
     sentence = complaint(tmp_path, f"[[groups]]\n{entry}\n", BROKER)
-    assert said in sentence
+    assert message in sentence
     assert sentence.endswith(".")

@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.guard.settings import broker_settings
 from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership.config import check_timing
 from bellwether_kafka.coordinator.names import without_secrets
-from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.settings.errors import SettingsError
 from bellwether_kafka.coordinator.settings.process import Settings, load
 
@@ -101,13 +101,13 @@ def test_secrets_come_from_files_and_show_nowhere(tmp_path: Path) -> None:
 
 def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None:
     text = '[kafka]\n"sasl.password" = "hunter2"\n[[groups]]\nnam = "hunter2"\n'
-    said = complaint(tmp_path, text)
-    assert "hunter2" not in said
-    assert "groups[0].nam does not exist; perhaps name is meant" in said
+    message = complaint(tmp_path, text)
+    assert "hunter2" not in message
+    assert "groups[0].nam does not exist; perhaps name is meant" in message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = [", "is not valid TOML"),
         ("groups = 3", "The setting groups cannot be used: it must be a list of tables"),
@@ -131,9 +131,9 @@ def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None
         ('[kafka]\n"client.id" = ["a"]', "the property client.id is no plain value"),
     ],
 )
-def test_a_mistake_in_the_file_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_in_the_file_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     sentence = complaint(tmp_path, text, BROKER)
-    assert said in sentence
+    assert message in sentence
     assert sentence.endswith(".")
     assert not sentence.endswith("..")
     assert "\n" not in sentence.replace(text, "")
@@ -174,8 +174,8 @@ def test_a_file_that_is_not_there_names_the_option(tmp_path: Path) -> None:
 
 
 def test_many_mistakes_are_counted(tmp_path: Path) -> None:
-    said = complaint(tmp_path, "a1 = 1\na2 = 1\na3 = 1\na4 = 1\na5 = 1\n", BOTH)
-    assert said.endswith("(and 2 more problems).")
+    message = complaint(tmp_path, "a1 = 1\na2 = 1\na3 = 1\na4 = 1\na5 = 1\n", BOTH)
+    assert message.endswith("(and 2 more problems).")
 
 
 def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ghosts = true", 'mode = "assist" always removes them'),
         ('mode = "assist"\nghosts = false', 'mode = "observe" never does'),
@@ -214,32 +214,41 @@ def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
         ('mode = "lead"\nonline_conversion = "perhaps"', "online_conversion"),
     ],
 )
-def test_what_a_mode_does_not_do_cannot_be_set(tmp_path: Path, text: str, said: str) -> None:
-    assert said in complaint(tmp_path, f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{text}\n')
+def test_what_a_mode_does_not_do_cannot_be_set(tmp_path: Path, text: str, message: str) -> None:
+    assert message in complaint(tmp_path, f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{text}\n')
 
 
-def test_sidecars_that_stand_by_share_an_instance_id_and_each_has_a_name(tmp_path: Path) -> None:
+def test_standby_instances_share_an_instance_id_and_each_has_a_name(tmp_path: Path) -> None:
     both = (
         'standby = true\ncontrol_topic = "control"\n[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "g"\n'
     )
-    settings = from_toml(tmp_path, both, {"BELLWETHER_SIDECAR_ID": "pod-0"})
+    settings = from_toml(tmp_path, both, {"BELLWETHER_INSTANCE_NAME": "pod-0"})
     assert [m.standby for m in settings.memberships] == [True]
     assert settings.control == ControlSettings("control", "pod-0", standby=True)
-    assert from_toml(tmp_path, both).control.sidecar_id != ""
+    assert from_toml(tmp_path, both).control.instance_name != ""
     alone = load(environ=BOTH).control
     assert (alone.topic, alone.standby) == ("", False)
-    assert alone.sidecar_id != ""
+    assert alone.instance_name != ""
+
+
+def test_a_setting_that_was_renamed_is_answered_with_its_new_name(tmp_path: Path) -> None:
+    text = '[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "g"\n'
+    assert complaint(tmp_path, f'sidecar_id = "pod-0"\n{text}') == (
+        "The setting sidecar_id is called instance_name now; rename it."
+    )
+    with pytest.raises(SettingsError, match="BELLWETHER_SIDECAR_ID is called BELLWETHER_INSTANCE_NAME now; rename it"):
+        from_toml(tmp_path, text, {"BELLWETHER_SIDECAR_ID": "pod-0"})
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "message"),
     [
         ({"BELLWETHER_STANDBY": "true"}, "standby needs control_topic"),
         ({"BELLWETHER_CONTROL_TOPIC": "no such/topic"}, "control_topic"),
     ],
 )
-def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         load(environ={**BOTH, **environ})
 
 
@@ -249,9 +258,9 @@ def test_what_no_topic_can_be_called_is_sent_to_nobody(tmp_path: Path, before: s
     """In `topics` of a group it would come to the members: a Java leader dies of it."""
     head = before.format(f'"{name}"') if before != "{}" else ""
     group = '[[groups]]\nname = "orders"\nmode = "lead"\n' + (f'topics = ["{name}"]' if before == "{}" else "")
-    said = complaint(tmp_path, f"{head}\n{group}", BROKER)
-    assert "no topic can have this name" in said
-    assert "topic" in said.split(" cannot be used")[0]
+    message = complaint(tmp_path, f"{head}\n{group}", BROKER)
+    assert "no topic can have this name" in message
+    assert "topic" in message.split(" cannot be used")[0]
 
 
 def test_capacities_are_a_table_by_member(tmp_path: Path) -> None:
@@ -302,14 +311,14 @@ def links(service: str, port: int) -> dict[str, str]:
 def test_service_links_of_kubernetes_are_no_settings(service: str) -> None:
     written = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092", "BELLWETHER_GROUPS": "orders"}
     linked = load(environ=written | links(service, 9790))
-    assert linked == load(environ=written).model_copy(update={"sidecar_id": linked.sidecar_id})
+    assert linked == load(environ=written).model_copy(update={"instance_name": linked.instance_name})
     assert service_links(written | links(service, 9790)) == links(service, 9790).keys()
     assert broker_settings(None, None, None, written | links(service, 9092)).properties == {
         "bootstrap.servers": "b:9092"
     }
 
 
-def test_a_variable_that_only_looks_like_a_service_link_is_judged_as_before() -> None:
+def test_a_variable_that_only_resembles_a_service_link_is_judged_as_before() -> None:
     with pytest.raises(SettingsError, match="BELLWETHER_METRICS_PORT is no setting"):
         load(environ={"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092", "BELLWETHER_METRICS_PORT": "9790"})
 

@@ -61,7 +61,7 @@ def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["topologies/app.yaml", "../app.yaml", "/etc/app.yaml"])
-def test_a_topology_file_is_looked_for_beside_the_configuration_file(
+def test_a_topology_file_is_searched_beside_the_configuration_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     """Not in the folder in which the process was started."""
@@ -78,7 +78,7 @@ def test_a_topology_file_that_the_environment_names_is_relative_to_the_process()
     assert found.streams.topology == Path("app.yaml")
 
 
-def test_what_the_application_sets_for_internal_topics_is_said_by_kafkas_names(tmp_path: Path) -> None:
+def test_what_the_application_sets_for_internal_topics_is_reported_by_kafkas_names(tmp_path: Path) -> None:
     text = 'replication.factor = 3\n"topic.segment.bytes" = 1048576\ntopic.min.insync.replicas = "2"\n'
     streams = group(tmp_path, HEAD + text + "topic.preallocate = true").streams
     assert streams is not None
@@ -107,7 +107,7 @@ def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (HEAD + "num.standby.replicas = -1", "num.standby.replicas must be at least 0, but it is -1"),
         (HEAD + 'num.standby.replicas = "x"', "groups[0].num.standby.replicas cannot be used"),
@@ -129,10 +129,10 @@ def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
         ('[[groups]]\nname = "a"\ntopology = "x"', 'topology is for Streams applications only; add kind = "streams"'),
     ],
 )
-def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         group(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
 
@@ -150,7 +150,7 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None
 )
 def test_a_leader_is_removed_only_where_that_is_declared_harmless(tmp_path: Path, more: str, word: str) -> None:
     found = group(tmp_path, f'{HEAD}mode = "lead"\nadopt = "take-over"\n{more}\n')
-    guard = found.membership(None).takeover_guard
+    guard = found.membership(None).takeover_obstacle
     assert word in (guard.sentence if guard is not None else "")
     assert bool(word) == (guard is not None)
 
@@ -172,7 +172,7 @@ def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("topology_attested = true", "topology_attested means nothing to stateful members"),
         ('processing.guarantee = "exactly_once_v2"', "processing.guarantee means nothing to stateful members"),
@@ -181,7 +181,7 @@ def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_p
         ("max.warmup.replicas = 0", "max.warmup.replicas must be at least 1"),
     ],
 )
-def test_a_mistake_with_stateful_members_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_with_stateful_members_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         group(tmp_path, STATEFUL + text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -27,7 +27,7 @@ def test_a_member_without_a_rack_makes_no_decision_a_warning(beside: RawMember, 
     assert level(member("a", "az1"), beside) == expected
 
 
-def test_that_a_member_has_no_rack_is_said_all_the_same() -> None:
+def test_that_a_member_has_no_rack_is_reported_all_the_same() -> None:
     with capture_logs() as lines:
         log_decision(planned(decided(member("a", "az1"), member("b", None))))
     assert lines[0]["warnings"] == ["names no rack while others do: member b"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.coordinator.events.codec import SchemaSet
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.event_records import (
     ENTRIES_MAX,
     decision_events,
@@ -33,9 +33,9 @@ def decided(members: list[LiveMember], cluster: ClusterView, generation: int = 1
     return decide(raw, cluster, Memory.empty(), Policy("rack-first"), now_ms=5)
 
 
-def planned_of(decision: Decision[PartitionPlan]) -> PlannedRound[PartitionPlan]:
+def planned_of(decision: Decision[PartitionPlan]) -> PlannedRebalance[PartitionPlan]:
     timings, why = Timings(0.0, 0.01, 0.02, 0.03), cause(None, decision)
-    return PlannedRound(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t", "u")), timings, cause=why)
+    return PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t", "u")), timings, cause=why)
 
 
 def test_events_of_a_plan_say_what_the_plan_says() -> None:
@@ -47,13 +47,13 @@ def test_events_of_a_plan_say_what_the_plan_says() -> None:
     head, assignment = events[0][1], events[1][1]
     assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.cost.cross_rack)
     assert (head["metadata_ms"], head["plan_ms"], head["sync_ms"]) == (10.0, 20.0, 30.0)
-    told = {(e["topic"], e["partition"]): e["member"] for e in assignment["entries"]}
+    reported = {(e["topic"], e["partition"]): e["member"] for e in assignment["entries"]}
     names = [m.key for m in decision.plan.group.members]
     wanted = {
         tuple(decision.cluster.name(flat)): names[decision.plan.owner[flat]]
         for flat in np.flatnonzero(decision.plan.owner != NOBODY).tolist()
     }
-    assert told == wanted
+    assert reported == wanted
     entry = next(e for e in assignment["entries"] if e["topic"] == "t" and e["partition"] == 4)
     assert (entry["leader_rack"], entry["replica_racks"], entry["previous"]) == ("az2", ["az2", "az3"], None)
 
@@ -64,7 +64,7 @@ def test_a_large_plan_is_cut_into_parts() -> None:
     assert [(p["part"], len(p["entries"])) for p in parts] == [(0, ENTRIES_MAX), (1, ENTRIES_MAX), (2, 1)]
 
 
-def test_changes_of_members_are_told_once() -> None:
+def test_changes_of_members_are_reported_once() -> None:
     cluster = cluster_of(4)
     one = decided([LiveMember("a", ("t",)), LiveMember("b", ("t",))], cluster)
     two = decided([LiveMember("b", ("t", "u")), LiveMember("c", ("t",))], cluster, 2)
@@ -85,11 +85,11 @@ def test_a_snapshot_holds_what_the_decision_was_made_from() -> None:
     assert record["members"][0]["metadata"] == members[0].metadata
 
 
-def test_events_of_an_application_tell_how_far_its_copies_are_behind() -> None:
+def test_events_of_an_application_show_how_far_its_copies_are_behind() -> None:
     schemas = SchemaSet.load()
     events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned(GROWN, FIRST))]
     assert [event for event, _ in events] == ["decision", "assignment", "membership", "lag"]
-    told = {(e["task"], e["member"], e["role"]): e["lag"] for e in events[-1][1]["entries"]}
+    reported = {(e["task"], e["member"], e["role"]): e["lag"] for e in events[-1][1]["entries"]}
     copies = {(str(c.task), str(c.process_id), "warmup" if c.warmup else "standby"): c.lag for c in GROWN.plan.copies}
-    assert told == {copy: max(lag, -1) for copy, lag in copies.items()}
-    assert max(told.values()) > 0
+    assert reported == {copy: max(lag, -1) for copy, lag in copies.items()}
+    assert max(reported.values()) > 0

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
@@ -60,7 +60,7 @@ def seen() -> Seen:
         made = decide(live_group(each_time_others(number), number, "range"), cluster, Memory.empty(), Policy(), 0)
         timings = Timings(3.0, 0.2, 0.004, 0.01)
         why = cause(before, made)
-        planned = PlannedRound(Chosen(made, Source.PLAN, ()), WatchedTopics(("t",)), timings, before, why)
+        planned = PlannedRebalance(Chosen(made, Source.PLAN, ()), WatchedTopics(("t",)), timings, before, why)
         common.on_decision(planned)
         pauses.on_decision(planned)
         costs.on_decision(planned)

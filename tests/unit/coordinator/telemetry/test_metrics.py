@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
@@ -20,8 +20,8 @@ from bellwether_kafka.coordinator.observation.observation import Observation, gr
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
-from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Labels, Metrics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
+from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Metrics, SeriesLabels
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.web.test_observed import RACKLESS, SKEWED
 
@@ -51,7 +51,7 @@ def test_what_brokers_show_of_a_group_to_lead_has_the_same_series() -> None:
     assert math.isnan(value(metrics, "pending_partitions") or 0)
 
 
-def test_figures_of_a_group_to_lead_are_said_to_be_old_while_no_broker_answers() -> None:
+def test_figures_of_a_group_to_lead_are_reported_to_be_old_while_no_broker_answers() -> None:
     metrics, silent = Metrics(), Unknown("the group's coordinator node does not answer", 1_000)
     nothing = Observation("g", "unknown", "", "", 1_000, unknown=silent)
     metrics.on_led_seen(nothing)
@@ -83,7 +83,7 @@ def test_of_a_group_in_a_rebalance_only_members_are_known() -> None:
 def test_findings_are_not_known_while_a_group_rebalances() -> None:
     """Brokers show no assignments then: an alert on a finding must not take that for its end."""
     metrics = Metrics()
-    metrics.on_led_seen(replace(SKEWED, anomalies=(Anomaly(AnomalyKind.TWO_OWNERS, 2, "said", "remedy"),)))
+    metrics.on_led_seen(replace(SKEWED, anomalies=(Anomaly(AnomalyKind.TWO_OWNERS, 2, "message", "remedy"),)))
     assert value(metrics, "anomalies", kind="two_owners") == 2
     assert value(metrics, "anomalies", kind="not_subscribed") == 0
     moving = replace(SKEWED, state="PreparingRebalance", shadow=None)
@@ -96,13 +96,15 @@ def test_findings_are_not_known_while_a_group_rebalances() -> None:
 
 def planned(
     source: Source = Source.PLAN, previous: Decision[PartitionPlan] | None = None
-) -> PlannedRound[PartitionPlan]:
+) -> PlannedRebalance[PartitionPlan]:
     decision, timings = decided(), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01, join_s=2.0)
     why = cause(previous, decision)
-    return PlannedRound(Chosen(decision, source, ()), WatchedTopics(("orders",)), timings, previous=previous, cause=why)
+    return PlannedRebalance(
+        Chosen(decision, source, ()), WatchedTopics(("orders",)), timings, previous=previous, cause=why
+    )
 
 
-def test_a_round_fills_the_metrics() -> None:
+def test_a_rebalance_fills_the_metrics() -> None:
     metrics = Metrics()
     metrics.on_decision(planned())
     assert value(metrics, "rebalances_total", reason="first plan", outcome="led") == 1
@@ -125,17 +127,17 @@ def test_a_round_fills_the_metrics() -> None:
     assert value(metrics, "fallbacks_total", reason="cheaper plan") is None
 
 
-def test_the_size_of_the_group_record_is_told() -> None:
-    metrics, round_ = Metrics(), planned()
-    metrics.on_decision(round_)
-    decision = round_.chosen.decision
+def test_the_size_of_the_group_record_is_reported() -> None:
+    metrics, rebalance = Metrics(), planned()
+    metrics.on_decision(rebalance)
+    decision = rebalance.chosen.decision
     blobs = sum(len(m.metadata) for m in decision.raw.members) + sum(len(blob) for _, blob in decision.assignments)
     size = value(metrics, "group_record_bytes")
     assert size is not None
     assert blobs < size < blobs + 1_000
 
 
-def test_the_second_round_is_compared_with_the_first() -> None:
+def test_the_second_rebalance_is_compared_with_the_first() -> None:
     metrics = Metrics()
     metrics.on_decision(planned())
     metrics.on_decision(planned(Source.CHEAP, decided()))
@@ -213,7 +215,7 @@ def test_counters_of_a_group_begin_at_zero() -> None:
 
 
 def test_reasons_are_capped() -> None:
-    labels = Labels(most=2)
+    labels = SeriesLabels(most=2)
     assert [labels(x) for x in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]
 
 

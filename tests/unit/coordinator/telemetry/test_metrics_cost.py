@@ -50,7 +50,7 @@ class Refusing:
         raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
 
 
-class Told:
+class Reported:
     """Weights that may change."""
 
     def __init__(self) -> None:
@@ -61,17 +61,17 @@ class Told:
 
 
 def test_bytes_and_money_by_rack_pair() -> None:
-    metrics, told = Metrics(), Told()
-    cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), told)
+    metrics, reported = Metrics(), Reported()
+    cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), reported)
     cost.on_observation(seen())
-    asyncio.run(cost.look())
+    asyncio.run(cost.refresh())
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
     assert samples(metrics, "cross_rack_cost_per_hour") == pytest.approx({("EUR", "az2", "az1"): 0.072})
     assert samples(metrics, "weighed_partitions") == {(): 2}
     assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
 
-    told.now = HEAVY
-    asyncio.run(cost.look())
+    reported.now = HEAVY
+    asyncio.run(cost.refresh())
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 3e6}
     cost.on_note("group", Note(NoteKind.LEFT, "", 1))
     assert samples(metrics, "cross_rack_bytes_per_second") == {}
@@ -106,18 +106,18 @@ def test_pairs_are_bounded_and_nothing_is_lost() -> None:
     assert sum(found.values()) == sum(many.values())
 
 
-def test_a_group_that_is_no_longer_looked_at_shows_nothing_any_more() -> None:
+def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> None:
     metrics = Metrics()
     costs, observed = CostMetrics(metrics, None, lambda: LIGHT), ObservedMetrics(metrics)
     for listener in (costs.on_observation, observed.on_observation):
         listener(seen())
-    asyncio.run(costs.look())
+    asyncio.run(costs.refresh())
     shown = {s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels}
     assert {"bellwether_observed_members", "bellwether_weighed_partitions"} <= shown
     costs.on_gone("group")
     metrics.on_gone("group")
     assert not [s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels]
-    asyncio.run(costs.look())
+    asyncio.run(costs.refresh())
     assert samples(metrics, "weighed_partitions") == {}
 
 

@@ -22,11 +22,11 @@ LEFT = Note(NoteKind.LEFT, "told to")
 
 def found() -> GroupLag:
     """Two looks: t-0 catches up, t-1 is stuck, of t-2 nothing is known."""
-    looks = (
+    refreshes = (
         sample(0, {"t": [0, 5, -1]}, {"t": [100, 20, 7]}),
         sample(300, {"t": [300, 5, -1]}, {"t": [340, 20, 7]}),
     )
-    return group_lag(history(*looks), {TopicPartition("t", 0): MEMBER, TopicPartition("t", 1): MEMBER})
+    return group_lag(history(*refreshes), {TopicPartition("t", 0): MEMBER, TopicPartition("t", 1): MEMBER})
 
 
 def seen(lag: GroupLag | None) -> Observation:

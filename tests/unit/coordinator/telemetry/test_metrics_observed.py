@@ -12,13 +12,13 @@ from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from tests.module_files import module_at
 from tests.paths import ROOT
-from tests.unit.coordinator.observation.test_observer import Shared, looked, of_fleet
+from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
 from tests.unit.coordinator.web.test_observed import RACKLESS
 
 
 def observation(group: str) -> Observation:
     """Of a group that no setting names."""
-    return replace(looked(of_fleet(Shared())), group_id=group)
+    return replace(refreshed(of_fleet(Shared())), group_id=group)
 
 
 def groups_with(metrics: Metrics, name: str) -> set[str]:

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
 from tests.unit.coordinator.observation.test_pauses import delivered
 
 
-def told(metrics: Metrics, cause: CauseKind) -> tuple[float | None, float | None]:
+def reported(metrics: Metrics, cause: CauseKind) -> tuple[float | None, float | None]:
     """How many pauses there were, and how many seconds in all."""
     labels = {"group": "g", "cause": cause.value}
     count, total = (
@@ -24,20 +24,20 @@ def test_pauses_of_a_led_and_of_an_observed_group_are_counted() -> None:
     metrics = Metrics()
     pauses = PauseMetrics(metrics)
     pauses.on_decision(delivered(10, [0, 0, 0, 0], [0, 0, 1, 1], (2, 3)))
-    pauses.on_decision(delivered(13, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], why=CauseKind.WITHHELD))
-    assert told(metrics, CauseKind.JOINED) == (1.0, 3.0)
+    pauses.on_decision(delivered(13, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], why=CauseKind.PENDING))
+    assert reported(metrics, CauseKind.JOINED) == (1.0, 3.0)
     seen = Observation("g", "classic", "Stable", "cooperative-sticky", 20_000)
     ended = SeenRebalance(10_000, "b left", 0, 10_000, False, Moves(1, 1, 0, 0), CauseKind.LEFT)
     pauses.on_rebalance(seen, ended)
-    assert told(metrics, CauseKind.LEFT) == (1.0, 10.0)
+    assert reported(metrics, CauseKind.LEFT) == (1.0, 10.0)
     pauses.on_gone("g")
-    assert told(metrics, CauseKind.LEFT) == (None, None)
+    assert reported(metrics, CauseKind.LEFT) == (None, None)
 
 
-def test_what_happens_while_somebody_else_leads_is_no_pause() -> None:
+def test_what_happens_while_another_leads_is_no_pause() -> None:
     metrics = Metrics()
     pauses = PauseMetrics(metrics)
     pauses.on_decision(delivered(10, [0, 0, 0, 0], [0, 0, 1, 1], (2, 3)))
     pauses.on_note("g", Note(NoteKind.LEFT, "an order"))
     pauses.on_decision(delivered(500, [0, 0, NOBODY, NOBODY], [0, 0, 1, 1], first=True))
-    assert told(metrics, CauseKind.JOINED) == (None, None)
+    assert reported(metrics, CauseKind.JOINED) == (None, None)

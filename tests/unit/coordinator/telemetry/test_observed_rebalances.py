@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
 from bellwether_kafka.coordinator.replay.policy_replay import replay_policies
 from bellwether_kafka.coordinator.replay.rebalance_replay import rebalances_of, replay_rebalances
 from bellwether_kafka.coordinator.replay.task_replay import replay_tasks
-from bellwether_kafka.coordinator.telemetry.event_records import Event
+from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
 from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_application, observed_group
@@ -40,15 +40,15 @@ def rebalancing(seconds: int, seen: Observation = SKEWED) -> Observation:
     return at(seconds, replace(seen, state="PreparingRebalance", shadow=None))
 
 
-def values(*looks: Observation) -> list[bytes]:
+def values(*refreshes: Observation) -> list[bytes]:
     """What is published, in the order of a process: of a rebalance first, then of the refresh that showed its end."""
     rebalances, found = Rebalances(), []
 
-    def later(_: str, work: Callable[[], Iterator[Event]]) -> None:
+    def later(_: str, work: Callable[[], Iterator[EventRecord]]) -> None:
         found.extend(SCHEMAS.encode(event, record) for event, record in work())
 
     observed = ObservedRebalances(later)
-    for seen in looks:
+    for seen in refreshes:
         ended = rebalances.saw(seen)
         if ended is not None:
             observed.on_rebalance(seen, ended)
@@ -56,17 +56,17 @@ def values(*looks: Observation) -> list[bytes]:
     return found
 
 
-def published(*looks: Observation) -> list[tuple[str, dict[str, Any]]]:
-    return [SCHEMAS.decode(value) for value in values(*looks)]
+def published(*refreshes: Observation) -> list[tuple[str, dict[str, Any]]]:
+    return [SCHEMAS.decode(value) for value in values(*refreshes)]
 
 
-def decisions(*looks: Observation) -> list[dict[str, Any]]:
-    return [record for event, record in published(*looks) if event == "decision"]
+def decisions(*refreshes: Observation) -> list[dict[str, Any]]:
+    return [record for event, record in published(*refreshes) if event == "decision"]
 
 
-def recorded(*looks: Observation) -> History:
+def recorded(*refreshes: Observation) -> History:
     history = History()
-    for value in values(*looks):
+    for value in values(*refreshes):
         history.take(SCHEMAS, value)
     return history
 
@@ -124,12 +124,12 @@ def test_a_group_at_rest_publishes_nothing() -> None:
 
 
 def test_a_storm_is_one_rebalance_for_each_refresh_at_most() -> None:
-    looks = [at(10 * n, (SKEWED, LEFT)[n % 2]) for n in range(6)]
-    assert len(decisions(*looks)) == 5
+    refreshes = [at(10 * n, (SKEWED, LEFT)[n % 2]) for n in range(6)]
+    assert len(decisions(*refreshes)) == 5
 
 
 def test_what_another_process_leads_is_left_to_it() -> None:
-    led = replace(LEFT, sidecars=LEFT.members[:1])
+    led = replace(LEFT, bellwether_members=LEFT.members[:1])
     assert published(at(10, SKEWED), at(20, led)) == []
 
 
@@ -189,7 +189,7 @@ def test_the_command_names_the_time_where_the_generation_is_unknown(tmp_path: Pa
 def test_replay_decides_an_application_again_that_was_only_observed() -> None:
     seen = observed_application()
     history = recorded(rebalancing(10, seen), at(20, seen))
-    (found,) = replay_tasks(history.rounds["shop"], history.assignments["shop"], (), Weights(), history.sources)
+    (found,) = replay_tasks(history.rebalances["shop"], history.assignments["shop"], (), Weights(), history.sources)
     assert (found.failed, found.differs, found.recorded_policy) == ("", 0, OBSERVED)
 
 
@@ -210,5 +210,5 @@ def test_a_period_of_records_has_what_the_rebalances_have_cost() -> None:
     assert (found.member_s_min, found.member_s_max) == (30.0, 30 * 3 + 10 * 3)
     assert found.waited_member_s == 30.0
     rows = {row.policy: row for row in found.policies}
-    assert (rows["as recorded"].rounds, rows["as recorded"].moved, rows["as recorded"].cross_rack) == (2, 2, 2.5)
+    assert (rows["as recorded"].rebalances, rows["as recorded"].moved, rows["as recorded"].cross_rack) == (2, 2, 2.5)
     assert rows["rack-first"].cross_rack == 0

@@ -102,7 +102,7 @@ INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED = 22, 31
 
 
 @pytest.mark.embedded
-def test_a_producer_that_died_for_want_of_a_right_is_told_and_replaced() -> None:
+def test_a_producer_that_died_for_want_of_a_right_is_reported_and_replaced() -> None:
     """An idempotent producer asks for an id first. To who may write nowhere a broker answers that with a word about the
     cluster, and librdkafka gives the producer up for good."""
     with EmbeddedCluster(brokers=1) as brokers, capture_logs() as logs:

@@ -76,7 +76,7 @@ def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
     assert shown["heaviest"] == [{"partition": "t-3", "bytes_per_s": 2.0}]
 
 
-def test_what_is_clamped_is_told_for_the_topics_that_a_group_reads() -> None:
+def test_what_is_clamped_is_reported_for_the_topics_that_a_group_reads() -> None:
     weights = reader()
     sizes = {TopicPartition("t", p): size for p, size in enumerate([100.0, 100.0, 0.0, 10.0**9])}
     for partition, size in {**sizes, TopicPartition("other", 0): 5.0}.items():

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import Described, parse_description
+from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
 from bellwether_kafka.coordinator.topology.combine import combined, serving
 from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
 from tests.unit.coordinator.topology.test_file import live
@@ -37,7 +37,7 @@ def shown(
     return learn("app", live(true, counts, stateful=stateful), counts, **more)  # type: ignore[arg-type]  # see below
 
 
-def described(text: str = TEXT, counts: dict[str, int] = COUNTS) -> Described:
+def described(text: str = TEXT, counts: dict[str, int] = COUNTS) -> DescribedSubtopology:
     return parse_description(text, "app", counts)
 
 
@@ -82,5 +82,5 @@ def test_a_source_topic_of_several_that_serves_is_taken_from_the_text() -> None:
     with pytest.raises(TopologyError, match="keeps state, but no changelog of it is found"):
         shown(true, counts, (0,))
     found = shown(true, counts, (0,), serving=serving(true))
-    told = Described(replace(true, source="description"))
-    assert combined(told, found).topology.digest == true.digest
+    reported = DescribedSubtopology(replace(true, source="description"))
+    assert combined(reported, found).topology.digest == true.digest

@@ -216,7 +216,7 @@ TWO_STORES = Topology(
 )
 
 
-def test_changelogs_are_told_apart_by_size() -> None:
+def test_changelogs_are_distinguished_by_size() -> None:
     counts = {"t": 2, "u": 3, "app-s-changelog": 2, "app-r-changelog": 3}
     learned = learn("app", live(TWO_STORES, counts, stateful=(0, 1)), counts)
     assert learned.topology.digest == TWO_STORES.digest
@@ -225,14 +225,14 @@ def test_changelogs_are_told_apart_by_size() -> None:
 EQUAL = {"t": 2, "u": 2, "app-s-changelog": 2, "app-r-changelog": 2}
 
 
-def test_changelogs_are_told_apart_by_offsets_or_not_at_all() -> None:
+def test_changelogs_are_distinguished_by_offsets_or_not_at_all() -> None:
     members = live(TWO_STORES, EQUAL, standbys=1, stateful=(0, 1))
     open_one = learn("app", members, EQUAL)
     assert open_one.topology.undecided == ("app-r-changelog", "app-s-changelog")
     assert "move each changelog" in open_one.notes[-1]
     # The standbys of these tests report 1,000 records of each task; here only one store has so many.
-    told = {"app-s-changelog": np.array([1000, 1000]), "app-r-changelog": np.array([1000, 1000])}
-    assert learn("app", members, EQUAL, told).topology.undecided == ("app-r-changelog", "app-s-changelog")
+    reported = {"app-s-changelog": np.array([1000, 1000]), "app-r-changelog": np.array([1000, 1000])}
+    assert learn("app", members, EQUAL, reported).topology.undecided == ("app-r-changelog", "app-s-changelog")
 
 
 def test_offsets_that_fit_only_one_way_decide() -> None:
@@ -248,7 +248,7 @@ def test_offsets_that_fit_only_one_way_decide() -> None:
     assert "distinguished by their offsets" in learned.notes[0]
 
 
-def test_changelogs_are_told_apart_by_the_name_of_their_repartition_topic() -> None:
+def test_changelogs_are_distinguished_by_the_name_of_their_repartition_topic() -> None:
     store = "KSTREAM-AGGREGATE-STATE-STORE-0000000003"
     topology = Topology(
         "app",
@@ -337,7 +337,7 @@ def test_missing_topics_are_planned_with_the_configs_of_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "said", "remedy"),
+    ("topics", "message", "remedy"),
     [
         ((), "does not say how its store is kept", KEY_VALUE_LINE),
         ((InternalTopic(CHANGELOG),), "does not say how its store is kept", KEY_VALUE_LINE),
@@ -346,14 +346,14 @@ def test_missing_topics_are_planned_with_the_configs_of_streams() -> None:
     ids=["not named", "named only", "windowed without retention"],
 )
 def test_a_changelog_that_is_not_described_is_left_to_a_java_leader(
-    topics: tuple[InternalTopic, ...], said: str, remedy: str
+    topics: tuple[InternalTopic, ...], message: str, remedy: str
 ) -> None:
     """A windowed one was made with plain compact, and would have grown for ever."""
     plan = plan_internal_topics(replace(SHOP, internal_topics=topics), {"orders": 4})
     assert [t.name for t in plan.topics] == [REPARTITION]
     (reason,) = plan.reasons
     assert reason.startswith(f"changelog {CHANGELOG}: ")
-    assert said in reason
+    assert message in reason
     assert remedy in reason
 
 

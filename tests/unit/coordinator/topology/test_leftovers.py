@@ -172,14 +172,14 @@ def test_a_right_file_is_not_contradicted_by_a_leftover(true: Topology, stateful
 def test_a_file_without_a_store_that_the_application_writes_to_is_contradicted() -> None:
     lacking = Topology("app", (Subtopology(0, ("orders",), changelogs=(OLD,)),), "file")
     found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_000, old=900_000))
-    said = contradiction(lacking, found.topology, by_size=found.by_size, stateful=found.stateful)
-    assert f"has the changelog {NEW}" in said
+    message = contradiction(lacking, found.topology, by_size=found.by_size, stateful=found.stateful)
+    assert f"has the changelog {NEW}" in message
 
 
 def test_a_file_without_any_store_of_what_keeps_state_is_contradicted() -> None:
     found = learn("app", live(ONE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
-    said = contradiction(STATELESS, found.topology, by_size=found.by_size, stateful=found.stateful)
-    assert f"has the changelog {NEW}" in said
+    message = contradiction(STATELESS, found.topology, by_size=found.by_size, stateful=found.stateful)
+    assert f"has the changelog {NEW}" in message
 
 
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
@@ -194,7 +194,7 @@ def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str
     application.start(2)
     application.rest()
     application.idle(60_000)
-    application.round()
+    application.rebalance()
     decision = application.decision
     assert decision is not None
     given = dict(decision.assignments)
@@ -205,5 +205,5 @@ def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str
     application.topology = found.topology
     application.start(3)
     application.rest()
-    assert 3 in application.rounds[-1].owner.values()
-    assert not application.rounds[-1].probing
+    assert 3 in application.rebalances[-1].owner.values()
+    assert not application.rebalances[-1].probing

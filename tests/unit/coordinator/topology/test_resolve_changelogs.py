@@ -71,7 +71,7 @@ def changelogs_of(found: Settled) -> set[tuple[tuple[str, ...], ...]]:
     return {tuple(s.changelogs for s in way.subtopologies) for way in found.ways}
 
 
-def test_a_thread_that_has_lost_its_tasks_tells_who_keeps_state() -> None:
+def test_a_thread_that_has_lost_its_tasks_shows_who_keeps_state() -> None:
     """It reports offsets of all that it ran and kept state of; of what it ran and does not report, it kept none."""
     lost = replace(A, member_id="a'", sums={(1, p): 70 + p for p in range(4)})
     found = settle(OPEN, group(lost), held(A), cluster_of(SHOP_COUNTS), NOTHING)
@@ -86,7 +86,7 @@ def test_so_does_one_that_runs_them() -> None:
     assert found.topology.digest == SHOP.digest
 
 
-def test_offsets_tell_two_stores_apart() -> None:
+def test_offsets_distinguish_two_stores() -> None:
     found = of_two(Thread("a", 1, sums={(0, 0): 5000, (0, 1): 4900, (1, 0): 90, (1, 1): 100}))
     assert found.open == ()
     assert [s.changelogs for s in found.topology.subtopologies] == [("app-s-changelog",), ("app-r-changelog",)]
@@ -107,7 +107,7 @@ def test_offsets_that_fit_both_ways_stay_open() -> None:
     assert changelogs_of(found) == BOTH_WAYS
 
 
-def test_what_somebody_has_read_beyond_the_end_of_is_none_of_the_ways() -> None:
+def test_what_a_member_has_read_beyond_the_end_of_is_none_of_the_ways() -> None:
     """Nobody is near any end, so it stays open; but only one of the two logs is as long as what was read of 0_0."""
     found = of_two(Thread("a", 1, sums={(0, 0): 100, (0, 1): 50, (1, 0): 50, (1, 1): 50}))
     assert found.open
@@ -162,7 +162,7 @@ def order(app: App, generation: int, *threads: Thread) -> Decide:
 
 
 def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = open_app()
         planned = await app.planner.plan(order(app, 1, A))
         decision = planned.chosen.decision
@@ -176,7 +176,7 @@ def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> Non
         assert app.known.topology is not None
         assert app.known.topology.digest == SHOP.digest
 
-    run(story())
+    run(scenario())
 
 
 class Ends(Log):
@@ -212,7 +212,7 @@ def pair(read: int) -> tuple[Thread, Thread]:
 def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None:
     """Both logs are so nearly of one length that nothing anybody reports tells them apart: nor do the plans differ."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
         planned = await app.planner.plan(order(app, 1, *pair(499)))
         decision = planned.chosen.decision
@@ -222,46 +222,46 @@ def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None
         assert app.known.topology is not None
         assert app.known.topology.undecided == TWO.undecided, "it stays open, and is looked at again in each round"
 
-    run(story())
+    run(scenario())
 
 
 def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
     """One log is long and the other short: who has read half of the short one has caught up, or has hardly begun."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
         with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
             await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
         assert app.known.topology is not None
         assert app.known.topology.undecided
 
-    run(story())
+    run(scenario())
 
 
 def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
         a, b = pair(499)
         with pytest.raises(RefusalError, match="has restarted and may run another version"):
             await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
 
-    run(story())
+    run(scenario())
 
 
 def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
     """Before that nothing is known of a group at rest but what its members said when they joined."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
         assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.plan.view.size == 2
 
-    run(story())
+    run(scenario())
 
 
 def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         app = App(known=Known(replace(OPEN, source="file")))
         with pytest.raises(RefusalError, match="does not say which subtopology"):
             await app.planner.plan(order(app, 1, A))
 
-    run(story())
+    run(scenario())

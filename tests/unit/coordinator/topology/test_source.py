@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.runtime.process import serve
-from bellwether_kafka.coordinator.runtime.service import Outcome, Service
+from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import write_topology
@@ -117,7 +117,7 @@ def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
     assert found.witnesses == frozenset()
 
 
-def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> None:
+def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> None:
     now, learned = [0.0], []
 
     async def learner(application_id: str, members: Any, *_: object) -> Learned:
@@ -166,7 +166,7 @@ def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
     assert found.topology is not None
 
 
-def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
+def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
     fitting = keeper(SHOP)
     with capture_logs() as logs:
         run(fitting.observe(shown()))
@@ -174,9 +174,11 @@ def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
     assert [entry["event"] for entry in logs] == ["topology_confirmed"], "there is nothing to learn and nothing to do"
     zero, one = SHOP.subtopologies
     other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
-    told = keeper(other)
-    run(told.observe(shown()))
-    assert told.mismatch == f"subtopology 1 of the application has the changelog {CHANGELOG}, in the topology file not"
+    reported = keeper(other)
+    run(reported.observe(shown()))
+    assert (
+        reported.mismatch == f"subtopology 1 of the application has the changelog {CHANGELOG}, in the topology file not"
+    )
 
 
 def test_contradictions_name_the_subtopology_and_the_topic() -> None:
@@ -223,7 +225,7 @@ def test_internal_topics_have_the_replicas_that_are_set_or_the_brokers_default(
 
 
 @pytest.mark.parametrize(
-    ("asked", "orders", "default", "said"),
+    ("asked", "orders", "default", "message"),
     [
         (-1, 3, 1, 'it would have 1 replica, and topic orders of the application has 3; set "replication.factor"'),
         (2, 3, 1, "it would have 2 replicas, and topic orders of the application has 3; set"),
@@ -233,11 +235,11 @@ def test_internal_topics_have_the_replicas_that_are_set_or_the_brokers_default(
     ids=["the default is too low", "the setting is too low", "lower than the default", "nobody knows the default"],
 )
 def test_topics_with_fewer_replicas_than_the_application_has_are_not_created(
-    asked: int, orders: int, default: int | None, said: str
+    asked: int, orders: int, default: int | None, message: str
 ) -> None:
     """Thirteen were made with one replica; when a broker went down, the application stood still."""
     admin = Admin({"orders": orders, "somebody-elses": 5}, default)
-    with pytest.raises(TopicCreationError, match=said):
+    with pytest.raises(TopicCreationError, match=message):
         completed(keeper(DESCRIBED, admin, defaults=TopicDefaults(asked)))
     assert admin.created == {}
 
@@ -310,8 +312,8 @@ def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
 ) -> None:
     file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
 
-    async def nothing(_: Service) -> Outcome:
-        return Outcome(0)
+    async def nothing(_: Service) -> ServiceOutcome:
+        return ServiceOutcome(0)
 
     monkeypatch.setattr(Service, "run", nothing)
     config = tmp_path / "bellwether.toml"
@@ -330,12 +332,12 @@ def test_an_application_without_changelogs_needs_no_word_on_its_stores(tmp_path:
     for topology, guarded in ((SHOP, True), (stateless, False)):
         application = load_application(StreamsConfig("shop", written(tmp_path, topology)))
         config = application.membership(group.membership(None))
-        assert (config.takeover_guard is not None) == guarded
+        assert (config.takeover_obstacle is not None) == guarded
         assert application.membership(config) == config
     eos = GroupSettings.model_validate(
         {"name": "shop", "mode": "lead", "kind": "streams", "processing.guarantee": "exactly_once_v2"}
     )
-    assert application.membership(eos.membership(None)).takeover_guard is not None
+    assert application.membership(eos.membership(None)).takeover_obstacle is not None
 
 
 def test_stores_in_memory_are_not_taken_for_persistent_ones(tmp_path: Path) -> None:
@@ -361,8 +363,8 @@ def test_mistakes_in_settings_are_sentences(tmp_path: Path) -> None:
         (StreamsConfig("other", written(tmp_path)), "is of the application 'shop', not of 'other'"),
         (StreamsConfig("shop", policy="best"), "The setting policy of group shop cannot be used"),
     ]
-    for config, said in wrong:
-        with pytest.raises(ApplicationError, match=said) as caught:
+    for config, message in wrong:
+        with pytest.raises(ApplicationError, match=message) as caught:
             load_application(config)
         assert str(caught.value).endswith(".")
 
@@ -382,7 +384,7 @@ def parts(*subtopologies: Subtopology, undecided: tuple[str, ...] = (), source: 
 
 
 @pytest.mark.parametrize(
-    ("given", "learned", "doubted"),
+    ("given", "learned", "unconfirmed"),
     [
         (SHOP, parts(ZERO, ONE), ""),
         (SHOP, parts(ZERO, replace(ONE, changelogs=())), f"1 of the application has no changelog {CHANGELOG}"),
@@ -393,28 +395,28 @@ def parts(*subtopologies: Subtopology, undecided: tuple[str, ...] = (), source: 
     ],
     ids=["alike", "a store fewer", "not known whose", "not known whose, and in no file", "a store more", "elsewhere"],
 )
-def test_what_contradicts_a_topology_that_is_doubted(given: Topology, learned: Topology, doubted: str) -> None:
-    found = contradiction(given, learned, doubted=True)
-    assert bool(found) == bool(doubted)
-    assert doubted in found
+def test_what_contradicts_a_topology_that_is_unconfirmed(given: Topology, learned: Topology, unconfirmed: str) -> None:
+    found = contradiction(given, learned, unconfirmed=True)
+    assert bool(found) == bool(unconfirmed)
+    assert unconfirmed in found
 
 
-def test_what_only_a_doubted_topology_is_reproached_with() -> None:
+def test_what_only_a_unconfirmed_topology_is_reproached_with() -> None:
     """Before there is a doubt these are the traces of a member that restarts, or of an older version."""
     for learned in (parts(ZERO, replace(ONE, changelogs=())), parts(ZERO, ONE, undecided=(NEW,))):
         assert contradiction(SHOP, learned) == ""
 
 
-@pytest.mark.parametrize("doubted", [False, True])
-def test_a_source_topic_is_not_taken_for_a_changelog(doubted: bool) -> None:
+@pytest.mark.parametrize("unconfirmed", [False, True])
+def test_a_source_topic_is_not_taken_for_a_changelog(unconfirmed: bool) -> None:
     """It is concluded from there being no other one, where the changelog has not been made yet; and an application that
     is optimised does use it."""
     file = parts(replace(ZERO, changelogs=(NEW,)), ONE, source="file")
     concluded = parts(replace(ZERO, changelogs=("orders",)), ONE)
-    assert "orders" not in contradiction(file, concluded, doubted=doubted)
+    assert "orders" not in contradiction(file, concluded, unconfirmed=unconfirmed)
     optimised = parts(replace(ZERO, changelogs=("orders",)), ONE, source="file")
-    assert contradiction(optimised, parts(ZERO, ONE), doubted=doubted) == ""
-    assert contradiction(optimised, concluded, doubted=doubted) == ""
+    assert contradiction(optimised, parts(ZERO, ONE), unconfirmed=unconfirmed) == ""
+    assert contradiction(optimised, concluded, unconfirmed=unconfirmed) == ""
 
 
 def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradiction() -> None:
@@ -422,9 +424,9 @@ def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradi
     assert "has the changelog orders" in contradiction(SHOP, parts(replace(ZERO, changelogs=("orders",)), ONE))
 
 
-def test_a_topology_that_was_doubted_counts_again_when_a_group_agrees_with_it() -> None:
+def test_a_topology_that_was_unconfirmed_counts_again_when_a_group_agrees_with_it() -> None:
     found = keeper(SHOP)
-    found.doubt()
+    found.distrust()
     assert found.mismatch == UNCONFIRMED
     (first, second) = shown()
     run(found.observe((first, replace(second, assignment=b""))))
@@ -433,27 +435,27 @@ def test_a_topology_that_was_doubted_counts_again_when_a_group_agrees_with_it() 
     assert found.mismatch == UNCONFIRMED, "the same members are asked again after a while"
 
 
-def test_members_that_were_learned_from_before_are_asked_again_after_a_doubt() -> None:
+def test_members_that_were_learned_from_before_are_asked_again_after_a_contradiction() -> None:
     found = keeper(SHOP)
     run(found.observe(shown()))
-    found.doubt()
+    found.distrust()
     run(found.observe(shown()))
     assert found.mismatch == ""
 
 
-def test_a_topology_that_is_doubted_and_wrong_stays_out() -> None:
+def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
     found = keeper(parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW)), source="file"))
     run(found.observe(shown()))
     assert found.mismatch == "", "a changelog that has not been made yet is no contradiction"
-    found.doubt()
+    found.distrust()
     run(found.observe(shown()))
     assert f"has no changelog {NEW}" in found.mismatch
 
 
-def test_a_learned_topology_that_is_doubted_is_learned_anew() -> None:
+def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
     found = keeper()
     run(found.observe(shown()))
-    found.doubt()
+    found.distrust()
     assert found.mismatch == UNCONFIRMED
     run(found.observe(shown()))
     assert (found.mismatch, found.witnesses) == ("", {"a", "b"})

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.upgrade import Change, Mixture, sentences, upgrade
+from bellwether_kafka.coordinator.topology.upgrade import Mixture, TopologyChange, sentences, upgrade
 from tests.unit.assignors.streams.world import SHOP
 from tests.unit.coordinator.cli.in_process import bellwether
 
@@ -45,13 +45,13 @@ IN_FRONT = with_parts(Subtopology(0, ("users",)), replace(ZERO, id=1), replace(O
     ],
     ids=["alike", "a store more", "a store renamed", "a topic more", "a part more", "a pattern", "other numbers"],
 )
-def test_what_tells_members_of_two_versions_apart(new: Topology, mixture: Mixture) -> None:
+def test_what_distinguishes_members_of_two_versions(new: Topology, mixture: Mixture) -> None:
     assert upgrade(SHOP, new).mixture == upgrade(new, SHOP).mixture == mixture
 
 
 def test_a_store_more_begins_empty_and_nothing_is_lost() -> None:
     (change,) = upgrade(SHOP, MORE_STORES).subtopologies
-    assert (change.id, change.change, change.begins_empty, change.loses) == (1, Change.CHANGED, (SUMS,), ())
+    assert (change.id, change.change, change.begins_empty, change.loses) == (1, TopologyChange.CHANGED, (SUMS,), ())
 
 
 def test_a_renamed_store_loses_its_state() -> None:
@@ -63,9 +63,9 @@ def test_a_renamed_store_loses_its_state() -> None:
 def test_tasks_that_change_their_number_are_restored() -> None:
     found = upgrade(SHOP, IN_FRONT)
     assert [(c.id, c.was, c.change) for c in found.subtopologies] == [
-        (0, None, Change.CHANGED),
-        (1, 0, Change.CHANGED),
-        (2, 1, Change.NEW),
+        (0, None, TopologyChange.CHANGED),
+        (1, 0, TopologyChange.CHANGED),
+        (2, 1, TopologyChange.NEW),
     ]
     assert found.subtopologies[2].restored == (TOTALS,)
     assert not any(c.begins_empty or (c.loses and c.id == 2) for c in found.subtopologies)
@@ -75,7 +75,7 @@ def test_tasks_that_change_their_number_are_restored() -> None:
 def test_what_is_gone_is_named_with_its_repartition_topic() -> None:
     found = upgrade(SHOP, with_parts(ZERO))
     (change,) = found.subtopologies
-    assert (change.change, change.loses, found.repartition_gone) == (Change.GONE, (TOTALS,), (REPARTITION,))
+    assert (change.change, change.loses, found.repartition_gone) == (TopologyChange.GONE, (TOTALS,), (REPARTITION,))
     assert "subtopology 1 is gone, and so are its tasks 1_*" in sentences(found)
 
 

@@ -3,14 +3,14 @@
 import asyncio
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch, would_move
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -35,12 +35,12 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     weights = {"now": EVEN}
     asked: list[tuple[str, str]] = []
     watch = LoadWatch(lambda: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
-    watch.on_decision(PlannedRound(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0)))
-    asyncio.run(watch.look())
+    watch.on_decision(PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0)))
+    asyncio.run(watch.refresh())
     assert asked == []
     weights["now"] = heavy_on_one(decision)
     moved = would_move(decision, POLICY, weights["now"])
-    asyncio.run(watch.look())
-    asyncio.run(watch.look())
+    asyncio.run(watch.refresh())
+    asyncio.run(watch.refresh())
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
     assert moved > 0

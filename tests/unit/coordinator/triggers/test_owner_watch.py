@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.events import DescribedMember, Even
 from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.shown import ShownGroup
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers.owner_watch import OwnerWatch
 from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -33,7 +33,7 @@ class Led:
         cluster = ClusterView.of({"t": [[None]] * 2, "u": [[None]] * 2})
         raw = live_group([LiveMember("a", ("t", "u"))], 1, "range")
         decision = decide(raw, cluster, Memory.empty(), Policy(), now_ms=0)
-        self.watch.on_decision(PlannedRound(Chosen(decision, Source.PLAN, ()), WatchedTopics(()), Timings(0, 0, 0)))
+        self.watch.on_decision(PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(()), Timings(0, 0, 0)))
 
     def shows(self, *members: DescribedMember) -> list[Event]:
         self.now_s += SETTLED_MS / 1000
@@ -58,7 +58,7 @@ def test_what_bellwether_itself_lists_needs_no_owner() -> None:
 
 
 def test_partitions_that_are_handed_over_have_no_owner_for_a_moment() -> None:
-    led = Led(Play().deciding().planned(withheld=True).synced())
+    led = Led(Play().deciding().planned(pending=True).synced())
     led.plan()
     assert led.shows(member("t u", "t")) == []
 

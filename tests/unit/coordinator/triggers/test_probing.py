@@ -184,7 +184,7 @@ def test_an_unsettled_or_just_rebalanced_group_is_left_alone() -> None:
     assert probe.due(T0 + TICK) is None
 
 
-def test_a_standby_that_falls_behind_is_told_once_per_interval() -> None:
+def test_a_standby_that_falls_behind_is_reported_once_per_interval() -> None:
     probe = prober(standby_lag_max=500)
     probe.planned(facts(T0, standby(1_000, 1_000, T0), pending=False))
     second = T0 + 60_000

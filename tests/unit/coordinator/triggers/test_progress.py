@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
@@ -78,7 +78,7 @@ def test_a_task_that_moves_gets_its_time_anew_and_one_that_stays_does_not() -> N
     assert TaskId(0, 1) in watched.see(2 * STALL_MS, {0: 10, 1: 10}, {0: 90, 1: 90})
 
 
-def test_nothing_is_said_about_a_group_that_is_not_led() -> None:
+def test_nothing_is_reported_about_a_group_that_is_not_led() -> None:
     watched = Watched()
     watched.see(0, {1: 10}, {1: 90})
     watched.progress.forget()

@@ -14,7 +14,7 @@ import pytest
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkDoubted
+from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkSuspected
 from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.telemetry import logs
@@ -35,7 +35,7 @@ class Led:
         self.app = app or App()
         self.app.kind._assignors = assignors
         self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
-        self.said: list[Event] = []
+        self.message: list[Event] = []
         self.watch = StreamsWatch(
             self.app.kind,
             self.app.log,
@@ -48,9 +48,9 @@ class Led:
         return self.play.machine.view
 
     def post(self, event: Event) -> None:
-        self.said.append(event)
+        self.message.append(event)
 
-    async def round(self, generation: int, *threads: Thread) -> None:
+    async def rebalance(self, generation: int, *threads: Thread) -> None:
         command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
         planned = await self.app.planner.plan(command)
         self.app.planner.delivered(generation)
@@ -61,18 +61,18 @@ class Led:
     async def later(self, seconds: float) -> list[Event]:
         self.app.at_s += seconds
         await self.watch.tick(self)
-        said, self.said[:] = list(self.said), []
-        return said
+        message, self.message[:] = list(self.message), []
+        return message
 
 
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
 
 
 def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         assert led.watch._prober.next_at_ms is not None
         assert await led.later(4) == []
         (wish,) = await led.later(1)
@@ -82,15 +82,15 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
         (tick,) = await led.later(600)
         assert isinstance(tick, RebalanceWanted)
 
-    run(story())
+    run(scenario())
 
 
 def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
     """A stateful input that has outgrown its internal topics: we could not plan, and a Java leader would fail it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         led.app.cluster.counts |= {"orders": 8}
         assert await led.later(5) == []
         assert await led.later(600) == []
@@ -101,37 +101,37 @@ def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_
         (wish,) = await led.later(30)
         assert isinstance(wish, RebalanceWanted)
 
-    run(story())
+    run(scenario())
 
 
-def test_nothing_is_said_while_the_group_is_not_at_rest() -> None:
-    async def story() -> None:
+def test_nothing_is_reported_while_the_group_is_not_at_rest() -> None:
+    async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         led.play.wake().heartbeat(27)
         assert led.play.state is State.JOINING
         assert await led.later(1000) == []
         assert led.watch._prober.next_at_ms is not None
 
-    run(story())
+    run(scenario())
 
 
 def test_a_group_that_is_no_longer_led_is_forgotten() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
-        await led.round(1, A, B)
-        led.play.tell(StepAsideWanted("x")).left()
+        await led.rebalance(1, A, B)
+        led.play.send(StepAsideWanted("x")).left()
         assert led.play.state is State.WATCHING
         assert await led.later(1000) == []
         assert led.watch._prober.next_at_ms is None
 
-    run(story())
+    run(scenario())
 
 
-def test_tasks_that_stand_still_raise_an_alert_once_and_their_members_are_asked_what_they_have() -> None:
-    async def story() -> None:
+def test_tasks_that_make_no_progress_raise_an_alert_once_and_their_members_are_asked_what_they_have() -> None:
+    async def scenario() -> None:
         led = Led()
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         led.app.log.done = 10
         heard = [event for _ in range(12) for event in await led.later(12)]
         assert not [event for event in heard if isinstance(event, StepAsideWanted)]
@@ -139,65 +139,65 @@ def test_tasks_that_stand_still_raise_an_alert_once_and_their_members_are_asked_
         assert (
             asked == ["see what member a makes of its tasks: it has records to read and has committed nothing yet"] * 3
         )
-        alerts = [event.reason for event in heard if isinstance(event, WorkDoubted)]
+        alerts = [event.reason for event in heard if isinstance(event, WorkSuspected)]
         assert len(alerts) == 2
         assert any(
             a.startswith("task 0_0, 0_1, 0_2 and others has records to read and commits nothing") for a in alerts
         )
 
-    run(story())
+    run(scenario())
 
 
 def test_a_thread_that_keeps_state_of_a_stateless_task_makes_it_step_aside_at_once() -> None:
     """Another version of the application, which Bellwether's topology does not know."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(attested=True))
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         assert await led.later(1) == []
         led.app.at_s += 30
         threads = [t.after(led.app.planner._previous) for t in (A, B)]
-        await led.round(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
+        await led.rebalance(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
         (wish,) = [event for event in await led.later(1) if isinstance(event, StepAsideWanted)]
         assert "has task 0_0 and keeps state of it, which it has not by the topology" in wish.reason
 
-    run(story())
+    run(scenario())
 
 
 def test_an_application_whose_instances_all_end_at_once_is_not_passed_over_in_silence() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(attested=True))
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         for _ in range(3):
             led.app.log.end += 10
             assert not [event for event in await led.later(6) if not isinstance(event, RebalanceWanted)]
         led.play = Play(protocols=("stream",)).joining().joined(member(ME), protocol="stream").synced()
         (alert,) = await led.later(6)
-        assert isinstance(alert, WorkDoubted)
+        assert isinstance(alert, WorkSuspected)
         assert "all instances have ended within 60 s of their first tasks" in alert.reason
         assert await led.later(1) == []
 
-    run(story())
+    run(scenario())
 
 
 def test_tasks_that_commit_are_left_alone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led()
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         for done in range(10, 30):
             led.app.log.done = done
             assert await led.later(12) == []
 
-    run(story())
+    run(scenario())
 
 
 def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led(App(standby_lag_max=500, num_standby_replicas=1))
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         led.app.at_s += 60
         led.app.log.end = led.app.log.done = 1_100
-        await led.round(2, *(t.after(led.app.planner._previous) for t in (A, B)))
+        await led.rebalance(2, *(t.after(led.app.planner._previous) for t in (A, B)))
         assert await led.later(10) == []
         led.app.log.end = led.app.log.done = 5_000
         (wish,) = await led.later(ENDS_INTERVAL_S)
@@ -205,11 +205,11 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
         assert "records behind" in wish.reason
         assert await led.later(ENDS_INTERVAL_S) == []
 
-    run(story())
+    run(scenario())
 
 
 def test_alone_it_makes_the_internal_topics() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         fresh = Log(committed=-1)
         app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
         led = Led(app)
@@ -220,13 +220,13 @@ def test_alone_it_makes_the_internal_topics() -> None:
         await led.later(1)
         assert len(app.cluster.asked) == asked
 
-    run(story())
+    run(scenario())
 
 
 def test_silence_of_brokers_does_not_end_the_watch() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         led = Led()
-        await led.round(1, A, B)
+        await led.rebalance(1, A, B)
         led.app.log.failure = "no answer"
         naps = 0
 
@@ -241,7 +241,7 @@ def test_silence_of_brokers_does_not_end_the_watch() -> None:
             await led.watch.run(led)
         assert naps == 4
 
-    run(story())
+    run(scenario())
 
 
 def test_the_machine_of_these_tests_leads() -> None:
@@ -264,7 +264,7 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
             del topics, age_ms_max
             raise error
 
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         app, ticks, out = App(attested=True), 0, io.StringIO()
         app.kind._reader = Silent()
 
@@ -284,6 +284,6 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
             await watch.run(led)
         return out.getvalue().splitlines()
 
-    lines = [json.loads(line) for line in asyncio.run(story())]
+    lines = [json.loads(line) for line in asyncio.run(scenario())]
     assert [line["event"] for line in lines] == [event] * 2
     assert all(line["reason"] == reason and "exception" not in line for line in lines)

@@ -52,10 +52,12 @@ def large_group() -> Observation:
     decision = decide(raw, cluster, recall(9, "range", cluster, stored), Policy("rack-first"), 0, 0)
     committed = ({name: [100 * at] * PARTITIONS for name in NAMES} for at in range(0, 330, 30))
     ends = ({name: [100 * at + p for p in range(PARTITIONS)] for name in NAMES} for at in range(0, 330, 30))
-    looks = (sample(at, *both) for at, *both in zip(range(0, 330, 30), committed, ends, strict=True))
+    refreshes = (sample(at, *both) for at, *both in zip(range(0, 330, 30), committed, ends, strict=True))
     owners = {tp: m.member_id for m in members for tp in ConsumerProtocolAssignment.decode(m.assignment).partitions}
     seen = observation(LARGE, "classic", DescribeAnswer(0, 0, "Stable", "consumer", "range", members), 9_000)
-    return replace(seen, shadow=shadow_of(decision, decision.plan.before)).with_lag(group_lag(history(*looks), owners))
+    return replace(seen, shadow=shadow_of(decision, decision.plan.before)).with_lag(
+        group_lag(history(*refreshes), owners)
+    )
 
 
 def group_now(number: int) -> GroupNow:

@@ -13,10 +13,10 @@ from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.web.app import Web
 from bellwether_kafka.coordinator.web.lags import Lags, with_lags
+from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import present
 from bellwether_kafka.coordinator.web.overview import GroupNow, Row, overview
 from bellwether_kafka.coordinator.web.picture import Picture
-from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.server import HttpServer
 from bellwether_kafka.coordinator.web.status import Emptying, GroupStatus, RoleStatus
 from bellwether_kafka.coordinator.web.trends import Curve
@@ -30,11 +30,11 @@ from tests.unit.coordinator.web.test_picture import decided, member, planned, ta
 EVIL = "<img src=x onerror=document.title='hacked'>"
 LONG = "a-team-with-a-very-long-name." * 5 + "/orders?x=1#y"
 # By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
-LOOKS = history(
+REFRESHES = history(
     sample(0, {"orders": [0, 0, 0, 0]}, {"orders": [0, 7, 0, 90]}),
     sample(100, {"orders": [7, -1, 50, 60]}, {"orders": [14, 7, 50, 12_060]}),
 )
-FOUND = replace(group_lag(LOOKS, None), notes=(f"{EVIL} is compacted",))
+FOUND = replace(group_lag(REFRESHES, None), notes=(f"{EVIL} is compacted",))
 READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, FOUND)
 FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
 LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
@@ -75,8 +75,8 @@ def row_of(status: GroupStatus) -> GroupNow:
     )
 
 
-def rounds() -> Rounds:
-    found = Rounds()
+def example_rebalances() -> LedRebalances:
+    found = LedRebalances()
     first = decided(member("a", "az1"), member("b", "az3"))
     found.on_decision(planned(first))
     found.on_decision(
@@ -92,18 +92,18 @@ def rounds() -> Rounds:
     return found
 
 
-def pictured(led_rounds: Rounds, name: str) -> Picture | None:
-    found = led_rounds.picture(name)
+def pictured(led_rebalances: LedRebalances, name: str) -> Picture | None:
+    found = led_rebalances.picture(name)
     return None if found is None else with_lags(found, READ, 2.0)
 
 
 def application() -> Web:
-    led_rounds = rounds()
+    led_rebalances = example_rebalances()
 
     def rows(name: str) -> Sequence[Row]:
         return overview(row_of(one) for one in GROUPS if name in ("", one.group))
 
-    lags = (lambda: None, lambda: GROUPS, led_rounds, lambda name: pictured(led_rounds, name))
+    lags = (lambda: None, lambda: GROUPS, led_rebalances, lambda name: pictured(led_rebalances, name))
     return Web(CollectorRegistry(), *lags, OBSERVED.get, rows)
 
 

@@ -23,14 +23,14 @@ class Making:
 
 
 def asked(make: Callable[[], object], times: int, now_s: Callable[[], float]) -> list[object]:
-    async def story() -> list[object]:
+    async def scenario() -> list[object]:
         answers = Answers(now_s)
         return [
             *await asyncio.gather(*(answers.of("page", make) for _ in range(times))),
             await answers.of("page", make),
         ]
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 def test_all_who_ask_at_a_time_share_one_answer_and_so_does_who_asks_soon_after() -> None:

@@ -46,7 +46,7 @@ def test_the_formula_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("name", "surface", "least"), PAIRS)
-def test_every_colour_stands_out_enough(scheme: str, name: str, surface: str, least: float) -> None:
+def test_every_colour_is_visible_enough(scheme: str, name: str, surface: str, least: float) -> None:
     colours = schemes()[scheme]
     assert contrast(colours[name], colours[surface]) >= least
 

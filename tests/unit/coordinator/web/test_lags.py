@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, g
 from bellwether_kafka.coordinator.telemetry.samples import Followed
 from bellwether_kafka.coordinator.web import lags
 from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, owners_of, with_lags
-from bellwether_kafka.coordinator.web.picture import Picture, round_picture
-from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
+from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -27,11 +27,11 @@ from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
 
-def looked_at(committed: Mapping[str, list[int]], ends: Mapping[str, list[int]]) -> GroupLag:
+def refreshed_at(committed: Mapping[str, list[int]], ends: Mapping[str, list[int]]) -> GroupLag:
     return group_lag(history(sample(9, committed, ends)), {})
 
 
-def told(picture: Picture | None) -> dict[str, int | None]:
+def reported(picture: Picture | None) -> dict[str, int | None]:
     assert picture is not None
     return {item.name: item.lag for holder in picture.holders for item in holder.items}
 
@@ -40,7 +40,7 @@ def test_a_partition_without_a_commit_or_a_holder_has_no_lag() -> None:
     cluster = ClusterView.of({"a": [[], []], "t": [[], [], [], []]})
     holder = (None, None, "x", "x", "x", None)
     followed = Followed("g", cluster, holder, (None,) * 6, (None,) * 6)
-    found = looked_at({"t": [3, -1, 8, 0]}, {"t": [10, 10, 8, 5]})
+    found = refreshed_at({"t": [3, -1, 8, 0]}, {"t": [10, 10, 8, 5]})
     assert lags_of_items(followed, found) == {"t-0": 7, "t-2": 0}
     assert owners_of(followed) == {TopicPartition("t", p): "x" for p in (0, 1, 2)}
 
@@ -48,13 +48,13 @@ def test_a_partition_without_a_commit_or_a_holder_has_no_lag() -> None:
 def test_a_task_is_behind_by_all_that_it_reads() -> None:
     cluster = ClusterView.of({"a": [[], []], "b": [[], []]})
     followed = Followed("g", cluster, ("x",) * 4, (None,) * 4, ("0_0", "0_1", "0_0", "0_1"))
-    found = looked_at({"a": [1, 2], "b": [3, -1]}, {"a": [11, 2], "b": [8, 9]})
+    found = refreshed_at({"a": [1, 2], "b": [3, -1]}, {"a": [11, 2], "b": [8, 9]})
     assert lags_of_items(followed, found) == {"0_0": 15}, "of 0_1 not all is known"
 
 
-def test_standbys_keep_the_lag_that_their_threads_tell() -> None:
+def test_standbys_keep_the_lag_that_their_threads_show() -> None:
     decision = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")), configs=ONE_STANDBY)
-    found = round_picture(tasks(decision))
+    found = rebalance_picture(tasks(decision))
     lagging = with_lags(found, Lags(10.0, {"1_0": 77}), 12.5)
     pairs = [
         (old, new)
@@ -68,11 +68,11 @@ def test_standbys_keep_the_lag_that_their_threads_tell() -> None:
 
 
 def test_of_a_group_that_nobody_leads_there_is_no_picture() -> None:
-    assert LagWatch(Rounds()).picture("g") is None
+    assert LagWatch(LedRebalances()).picture("g") is None
 
 
 @pytest.mark.embedded
-def test_a_look_has_lags_read() -> None:
+def test_a_refresh_has_lags_read() -> None:
     """Three partitions of four have an owner who committed: 5, 0 and 1 of their records are left."""
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
@@ -86,18 +86,18 @@ def test_a_look_has_lags_read() -> None:
         commits = [At("orders", p, at) for p, at in ((0, 0), (1, 3), (2, 3))]
         consumer.commit(offsets=commits, asynchronous=False)
         consumer.close()
-        before, after, later = asyncio.run(looked(brokers))
-    assert set(told(before).values()) == {None}
-    assert told(after) == {"orders-0": 5, "orders-1": 0, "orders-2": 1, "orders-3": None}
+        before, after, later = asyncio.run(refreshed(brokers))
+    assert set(reported(before).values()) == {None}
+    assert reported(after) == {"orders-0": 5, "orders-1": 0, "orders-2": 1, "orders-3": None}
     assert after is not None
     assert after.lag_report is not None
     assert (after.lag_report.summary.lag, after.lag_report.summary.unknown) == (6, 1)
     assert after.lag_report.partitions[1].verdict is LagVerdict.OK
-    assert set(told(later).values()) == {None}, "what is old says nothing"
+    assert set(reported(later).values()) == {None}, "what is old says nothing"
 
 
 @pytest.mark.embedded
-def test_a_led_group_is_looked_at_although_nobody_asks_until_it_is_led_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_led_group_is_refreshed_although_nobody_asks_until_it_is_led_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lags, "INTERVAL_S", 0.05)
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
@@ -105,17 +105,17 @@ def test_a_led_group_is_looked_at_although_nobody_asks_until_it_is_led_no_more(m
 
 
 async def unasked(brokers: EmbeddedCluster) -> None:
-    rounds, heard = Rounds(), list[GroupLag]()
-    round_of_two = planned(decided(member("a", "az1"), member("b", None)))
-    rounds.on_decision(round_of_two)
-    looked_at = asyncio.Event()
+    rebalances, heard = LedRebalances(), list[GroupLag]()
+    rebalance_of_two = planned(decided(member("a", "az1"), member("b", None)))
+    rebalances.on_decision(rebalance_of_two)
+    refreshed_at = asyncio.Event()
 
     def hear(_: str, found: GroupLag) -> None:
         heard.append(found)
-        looked_at.set()
+        refreshed_at.set()
 
-    watch = LagWatch(rounds, [hear])
-    watch.on_decision(round_of_two)
+    watch = LagWatch(rebalances, [hear])
+    watch.on_decision(rebalance_of_two)
     transport = EmbeddedTransport(brokers.properties)
     await transport.start()
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
@@ -123,24 +123,24 @@ async def unasked(brokers: EmbeddedCluster) -> None:
     beside = asyncio.create_task(watch.beside(None, transport, cluster.admin))
     try:
         async with asyncio.timeout(60 * PATIENCE):
-            await looked_at.wait()
+            await refreshed_at.wait()
         beside.cancel()
         assert [partition.member for partition in heard[0].partitions()].count(None) == 0
         watch.on_note("g", Note(NoteKind.LEFT, "told to"))
-        told_before = len(heard)
-        await watch.look("g", reader, cluster.admin)
-        assert len(heard) == told_before
+        reported_before = len(heard)
+        await watch.refresh("g", reader, cluster.admin)
+        assert len(heard) == reported_before
     finally:
         reader.close()
         cluster.close()
         await transport.close()
 
 
-async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | None, Picture | None]:
+async def refreshed(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | None, Picture | None]:
     """The picture at the first look, as soon as it has lags, and long after that."""
-    rounds, now = Rounds(), [100.0]
-    rounds.on_decision(planned(decided(member("a", "az1"), member("b", None))))
-    watch = LagWatch(rounds, clock=lambda: now[0])
+    rebalances, now = LedRebalances(), [100.0]
+    rebalances.on_decision(planned(decided(member("a", "az1"), member("b", None))))
+    watch = LagWatch(rebalances, clock=lambda: now[0])
     transport = EmbeddedTransport(brokers.properties)
     await transport.start()
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
@@ -148,7 +148,7 @@ async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | No
     try:
         before = after = watch.picture("g")
         async with asyncio.timeout(60 * PATIENCE):
-            while set(told(after).values()) == {None}:
+            while set(reported(after).values()) == {None}:
                 await asyncio.sleep(0.05)
                 now[0] += 0.3
                 after = watch.picture("g")
@@ -161,5 +161,5 @@ async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | No
 
 
 def test_the_rest_of_a_picture_stays() -> None:
-    found = round_picture(planned(decided(member("a", "az1"))))
+    found = rebalance_picture(planned(decided(member("a", "az1"))))
     assert with_lags(found, Lags(0.0, {}), 1.0) == found

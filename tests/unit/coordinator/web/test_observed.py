@@ -70,7 +70,7 @@ def test_holders_have_what_they_have_now_and_not_what_they_would_get() -> None:
     ]  # fmt: skip
 
 
-def test_moves_lead_from_what_is_to_our_plan_and_agree_with_its_counts() -> None:
+def test_moves_lead_from_what_is_to_bellwethers_plan_and_agree_with_its_counts() -> None:
     found = present(SKEWED)
     assert SKEWED.shadow is not None
     assert len(found.moves) == SKEWED.shadow.moves.moved == found.observed["shadow"]["moves"]["moved"] > 0
@@ -83,7 +83,7 @@ def test_moves_lead_from_what_is_to_our_plan_and_agree_with_its_counts() -> None
 RACKLESS = observed_group(member("a-1", None, "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
 
 
-def test_where_no_rack_is_known_nothing_is_said_to_be_read_in_its_own_rack() -> None:
+def test_where_no_rack_is_known_nothing_is_reported_to_be_read_in_its_own_rack() -> None:
     shadow = RACKLESS.shadow
     assert shadow is not None
     assert (shadow.cross_rack, shadow.cross_rack_planned) == (None, None)
@@ -92,7 +92,7 @@ def test_where_no_rack_is_known_nothing_is_said_to_be_read_in_its_own_rack() -> 
     assert (costs["planned"]["cross_rack"], costs["planned"]["unknown_racks"]) == (None, 4)
 
 
-def test_what_is_known_of_racks_is_said_with_how_much_is_not() -> None:
+def test_what_is_known_of_racks_is_reported_with_how_much_is_not() -> None:
     some = observed_group(member("a-1", "az1", "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
     assert some.shadow is not None
     assert some.shadow.cross_rack == some.shadow.current.cross_rack
@@ -106,7 +106,7 @@ def test_unknown_lags_are_counted_and_never_zero() -> None:
     assert (unread.observed["lag"], {lag for *_, lag in items(unread).values()}) == (None, {None})
 
 
-def test_without_a_plan_members_are_shown_and_nothing_is_said_of_racks() -> None:
+def test_without_a_plan_members_are_shown_and_nothing_is_reported_of_racks() -> None:
     found = present(observed_group(member("a-1", "az1", "orders-0"), member("b-1", None, "orders-1"), shadow=False))
     assert items(found) == {"orders-0": ("a-1", NEUTRAL, 7), "orders-1": ("b-1", NEUTRAL, None)}
     assert (found.racks, found.moves, found.observed["shadow"]) == (("az1",), (), None)
@@ -144,7 +144,7 @@ def observed_application(*, reported: bool = False) -> Observation:
     since, and said how far they are."""
     first, second = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")
 
-    async def story() -> Observation:
+    async def scenario() -> Observation:
         app = App(attested=True, num_standby_replicas=1)
         planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
         given = dict(planned.chosen.decision.assignments)
@@ -159,17 +159,17 @@ def observed_application(*, reported: bool = False) -> Observation:
         shadow = shadow_of(compared.decision, compared.held, compared.inputs)
         return replace(observation("shop", "classic", answer, 9_000), shadow=shadow)
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
-def test_standbys_stand_with_the_lag_that_their_process_has_told() -> None:
+def test_standbys_are_shown_with_the_lag_that_their_process_has_reported() -> None:
     held = [item for holder in present(observed_application(reported=True)).holders for item in holder.items]
     standbys = [item for item in held if item.state == STANDBY]
     assert standbys
     assert None not in {item.lag for item in standbys}
 
 
-def test_tasks_of_an_application_stand_at_their_processes_with_standbys_and_lags() -> None:
+def test_tasks_of_an_application_are_shown_at_their_processes_with_standbys_and_lags() -> None:
     seen = observed_application()
     assert seen.shadow is not None
     plan = seen.shadow.decision.plan

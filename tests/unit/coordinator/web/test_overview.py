@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.web.overview import (
     PASSING,
     RULES,
     GroupNow,
-    Reason,
+    OverviewReason,
     overview,
     pains_of,
     values_of_row,
@@ -44,23 +44,23 @@ def unusual(kind: AnomalyKind) -> GroupNow:
 
 NOBODY = replace(WELL, status=replace(WELL.status, state="empty", members=0))
 EXAMPLES = {
-    Reason.NOT_LED: to_lead(NotLeading.NO_PLAN),
-    Reason.NOBODY_READS: NOBODY,
-    Reason.STOPPED: judged(LagVerdict.STOPPED),
-    Reason.STALLED: judged(LagVerdict.STALLED),
-    Reason.FALLING_BEHIND: judged(LagVerdict.FALLING_BEHIND),
-    Reason.NO_OWNER: replace(WELL, unowned=3),
-    Reason.WRONG_ASSIGNMENT: unusual(AnomalyKind.TWO_OWNERS),
-    Reason.REBALANCES_OFTEN: replace(WELL, rebalances=OFTEN),
-    Reason.NOT_SEEN: replace(WELL, lag=None, trouble="there is no such group yet"),
-    Reason.SELF_ASSIGNED: replace(NOBODY, lag=replace(LAG, self_assigned=True)),
-    Reason.UNUSUAL: unusual(AnomalyKind.TWO_APPLICATIONS),
-    Reason.WAITS: to_lead(NotLeading.JOINING),
+    OverviewReason.NOT_LED: to_lead(NotLeading.NO_PLAN),
+    OverviewReason.NOBODY_READS: NOBODY,
+    OverviewReason.STOPPED: judged(LagVerdict.STOPPED),
+    OverviewReason.STALLED: judged(LagVerdict.STALLED),
+    OverviewReason.FALLING_BEHIND: judged(LagVerdict.FALLING_BEHIND),
+    OverviewReason.NO_OWNER: replace(WELL, unowned=3),
+    OverviewReason.WRONG_ASSIGNMENT: unusual(AnomalyKind.TWO_OWNERS),
+    OverviewReason.REBALANCES_OFTEN: replace(WELL, rebalances=OFTEN),
+    OverviewReason.NOT_SEEN: replace(WELL, lag=None, trouble="there is no such group yet"),
+    OverviewReason.SELF_ASSIGNED: replace(NOBODY, lag=replace(LAG, self_assigned=True)),
+    OverviewReason.UNUSUAL: unusual(AnomalyKind.TWO_APPLICATIONS),
+    OverviewReason.WAITS: to_lead(NotLeading.JOINING),
 }
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_each_reason_has_a_rule_and_holds_alone(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", OverviewReason)
+def test_each_reason_has_a_rule_and_holds_alone(reason: OverviewReason) -> None:
     (pain,) = pains_of(EXAMPLES[reason])
     assert pain.reason == reason
     assert pain.words
@@ -68,7 +68,7 @@ def test_each_reason_has_a_rule_and_holds_alone(reason: Reason) -> None:
 
 
 def test_rules_are_in_the_order_of_the_reasons() -> None:
-    assert [rule.reason for rule in RULES] == list(Reason)
+    assert [rule.reason for rule in RULES] == list(OverviewReason)
 
 
 def test_the_documentation_has_the_rules_in_their_order() -> None:
@@ -90,7 +90,7 @@ def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_is_at_peace(rea
     if reason is None or reason in AT_PEACE:
         assert found == set()
     else:
-        assert found == {Reason.WAITS if reason in PASSING else Reason.NOT_LED}
+        assert found == {OverviewReason.WAITS if reason in PASSING else OverviewReason.NOT_LED}
 
 
 def test_a_group_that_should_be_led_and_is_not_says_why_and_what_to_do() -> None:
@@ -114,10 +114,10 @@ def test_the_most_painful_is_first_then_lag_in_time_then_in_records_then_the_nam
     assert [row.now.status.group for row in overview(reversed(ordered))] == names
 
 
-def test_a_group_with_several_reasons_stands_at_its_worst() -> None:
+def test_a_group_with_several_reasons_is_shown_at_its_worst() -> None:
     both = replace(judged(LagVerdict.STALLED), unowned=1)
-    (row, _) = overview([named("x", EXAMPLES[Reason.FALLING_BEHIND]), named("both", both)])
-    assert [pain.reason for pain in row.pains] == [Reason.STALLED, Reason.NO_OWNER]
+    (row, _) = overview([named("x", EXAMPLES[OverviewReason.FALLING_BEHIND]), named("both", both)])
+    assert [pain.reason for pain in row.pains] == [OverviewReason.STALLED, OverviewReason.NO_OWNER]
 
 
 def test_values_keep_the_unknown_apart_from_zero() -> None:
@@ -129,7 +129,7 @@ def test_values_keep_the_unknown_apart_from_zero() -> None:
 
 
 def test_consumers_that_assign_themselves_are_shown_with_their_lag_and_progress() -> None:
-    (pain,) = pains_of(EXAMPLES[Reason.SELF_ASSIGNED])
+    (pain,) = pains_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
     assert pain.level == "info"
     assert pain.detail == (
         "Consumers assign themselves: offsets move without members. 100 records wait, and 1.0 per second are read."

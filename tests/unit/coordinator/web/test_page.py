@@ -45,7 +45,7 @@ def browser(tab: Browser) -> Browser:
     return tab
 
 
-def told(page: str, path: str) -> Any:
+def reported(page: str, path: str) -> Any:
     with urllib.request.urlopen(f"{page}api/{path}", timeout=10) as answer:  # noqa: S310 - a page of ours
         return json.load(answer)
 
@@ -65,11 +65,11 @@ def squares(browser: Browser) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", ["g", "shop"])
 def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str) -> None:
-    picture = told(page, f"groups/{name}")
+    picture = reported(page, f"groups/{name}")
     text = opened(browser, page, name, str(picture["generation"]))
     items = [item for holder in picture["holders"] for item in holder["items"]]
     drawn = squares(browser)
-    kinds = sorted(f"item {i['state']}{' withheld' * i['withheld']} {i['name']}" for i in items)
+    kinds = sorted(f"item {i['state']}{' withheld' * i['pending']} {i['name']}" for i in items)
     assert sorted(f"{one['kind']} {one['item']}" for one in drawn) == kinds != []
     lags = sorted((i["name"], str(i["lag"])) for i in items if i["lag"] is not None)
     assert sorted((one["item"], one["lag"]) for one in drawn if "lag" in one) == lags
@@ -87,19 +87,19 @@ def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str
     )
 
 
-def test_a_group_that_nobody_has_looked_at_yet_says_so(browser: Browser, page: str) -> None:
+def test_a_group_that_nobody_has_refreshed_yet_says_so(browser: Browser, page: str) -> None:
     text = opened(browser, page, "watched", "none")
     assert "watched: observe, stable. Brokers have not shown it yet." in text
 
 
-def test_a_group_that_is_none_of_ours_says_so(browser: Browser, page: str) -> None:
+def test_a_group_that_is_none_of_bellwethers_says_so(browser: Browser, page: str) -> None:
     assert "This process neither leads nor observes a group nothing." in opened(browser, page, "nothing", "none")
 
 
 def test_an_observed_group_shows_members_lags_costs_moves_and_rebalances_without_hovering(
     browser: Browser, page: str
 ) -> None:
-    picture = told(page, "groups/seen")
+    picture = reported(page, "groups/seen")
     text = opened(browser, page, "seen", "observed")
     cards = browser.run(
         "Object.fromEntries([...document.querySelectorAll('.holder')].map(h => [h.dataset.holder, h.innerText]))"
@@ -133,7 +133,7 @@ def test_an_observed_group_shows_members_lags_costs_moves_and_rebalances_without
     assert browser.run("document.title") == "seen · Bellwether", "names that clients choose are text and nothing else"
 
 
-def test_what_an_observer_does_not_know_is_said_to_be_unknown(browser: Browser, page: str) -> None:
+def test_what_an_observer_does_not_know_is_reported_to_be_unknown(browser: Browser, page: str) -> None:
     text = opened(browser, page, "unplanned", "observed")
     assert "no shadow plan: the brokers are silent" in text
     assert "Cost now and under Bellwether: not known, for want of a plan." in text
@@ -159,7 +159,7 @@ def listed(browser: Browser) -> list[str]:
 
 
 def test_the_overview_lists_all_groups_as_the_api_orders_them_with_what_is_wrong(browser: Browser, page: str) -> None:
-    rows = told(page, "overview")
+    rows = reported(page, "overview")
     browser.open(page, f"{DRAWN} === 'overview'")
     assert listed(browser) == [row["group"] for row in rows]
     assert listed(browser)[0] == "lost"

@@ -4,26 +4,26 @@ import json
 from dataclasses import asdict
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.web import picture
+from bellwether_kafka.coordinator.web.led_rebalances import LINES_MAX, LedRebalances
 from bellwether_kafka.coordinator.web.picture import (
     CROSS_RACK,
     LOCAL,
     NEUTRAL,
     STANDBY,
     Picture,
-    round_picture,
+    rebalance_picture,
 )
-from bellwether_kafka.coordinator.web.rounds import LINES_MAX, Rounds
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
@@ -45,15 +45,17 @@ def decided(
 
 def planned(
     decision: Decision[PartitionPlan], previous: Decision[PartitionPlan] | None = None
-) -> PlannedRound[PartitionPlan]:
+) -> PlannedRebalance[PartitionPlan]:
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004, 0.01)
-    return PlannedRound(chosen, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision))
+    return PlannedRebalance(
+        chosen, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision)
+    )
 
 
-def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRound[TaskPlan]:
+def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRebalance[TaskPlan]:
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
     why = cause(previous, decision)
-    return PlannedRound(
+    return PlannedRebalance(
         chosen, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why
     )
 
@@ -63,7 +65,7 @@ def items(found: Picture) -> dict[str, tuple[str, str]]:
 
 
 def test_a_consumer_group() -> None:
-    found = round_picture(planned(decided(member("a", "az1"), member("b", None))))
+    found = rebalance_picture(planned(decided(member("a", "az1"), member("b", None))))
     assert items(found) == {
         "orders-0": ("a", LOCAL),
         "orders-1": ("b", NEUTRAL),
@@ -77,8 +79,8 @@ def test_a_consumer_group() -> None:
 
 
 def test_what_crosses_racks_is_not_0_where_no_rack_is_known() -> None:
-    assert round_picture(planned(decided(member("a", None), member("b", None)))).cross_rack is None
-    assert round_picture(planned(decided(member("a", "az1"), member("b", None)))).cross_rack == 1
+    assert rebalance_picture(planned(decided(member("a", None), member("b", None)))).cross_rack is None
+    assert rebalance_picture(planned(decided(member("a", "az1"), member("b", None)))).cross_rack == 1
 
 
 def test_a_move_names_the_stage_that_made_it() -> None:
@@ -86,7 +88,7 @@ def test_a_move_names_the_stage_that_made_it() -> None:
     swapped = decided(
         member("a", "az3"), member("b", "az1"), generation=2, policy="rack-first", memory=first.plan.memory
     )
-    found = round_picture(planned(swapped, first))
+    found = rebalance_picture(planned(swapped, first))
     assert found.moved == len(found.moves) > 0
     assert {move.reason for move in found.moves} == {"by rack locality"}
     for move in found.moves:
@@ -95,7 +97,7 @@ def test_a_move_names_the_stage_that_made_it() -> None:
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch: object) -> None:
     monkeypatch.setattr(picture, "ITEMS_MAX", 3)  # type: ignore[attr-defined]
-    found = round_picture(planned(decided(member("a", "az1"))))
+    found = rebalance_picture(planned(decided(member("a", "az1"))))
     assert (len(items(found)), found.total, found.truncated) == (3, 4, True)
 
 
@@ -105,36 +107,36 @@ def test_an_application() -> None:
         group(A.after(first), B.after(first), C, generation=2),
         configs=ONE_STANDBY, memory=first.plan.memory, now_ms=NOW_MS + 5,
     )  # fmt: skip
-    found = round_picture(tasks(grown, first))
+    found = rebalance_picture(tasks(grown, first))
     held = [item for holder in found.holders for item in holder.items]
     assert found.total == grown.plan.view.tasks.size
     assert sum(item.state not in (STANDBY, picture.WARMUP) for item in held) == found.total
     assert sum(item.state in (STANDBY, picture.WARMUP) for item in held) == len(grown.plan.target.standby_task)
-    assert sum(item.withheld for item in held) == found.withheld > 0
+    assert sum(item.pending for item in held) == found.pending > 0
     assert {holder.rack for holder in found.holders} == {"az1", "az2", None}
     assert "joined" in found.cause
     json.dumps(asdict(found))
 
 
-def test_rounds_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
-    rounds = Rounds()
-    assert rounds.picture("g") is None
+def test_rebalances_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
+    rebalances = LedRebalances()
+    assert rebalances.picture("g") is None
     first = decided(member("a", "az1"))
-    rounds.on_decision(planned(first))
+    rebalances.on_decision(planned(first))
     second = decided(member("a", "az1"), member("b", "az3"), generation=2, memory=first.plan.memory)
-    rounds.on_decision(planned(second, first))
-    assert [(line.generation, line.cause) for line in rounds.lines()] == [
+    rebalances.on_decision(planned(second, first))
+    assert [(line.generation, line.cause) for line in rebalances.lines()] == [
         (2, "b joined"),
         (1, "first plan, for 1 member"),
     ]
-    newest = rounds.picture("g")
+    newest = rebalances.picture("g")
     assert newest is not None
     assert (newest.generation, newest.cause) == (2, "b joined")
-    rounds.on_decision(tasks(led(group(A, B), configs=ONE_STANDBY)))
-    assert len(rounds.lines()) == 3
+    rebalances.on_decision(tasks(led(group(A, B), configs=ONE_STANDBY)))
+    assert len(rebalances.lines()) == 3
     for _ in range(LINES_MAX):
-        rounds.on_decision(planned(first))
-    assert len(rounds.lines()) == LINES_MAX
+        rebalances.on_decision(planned(first))
+    assert len(rebalances.lines()) == LINES_MAX
 
 
 def test_a_dry_run_has_no_generation_and_is_nobodys_first_plan() -> None:

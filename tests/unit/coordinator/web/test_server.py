@@ -88,9 +88,9 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
 )
 def test_answers(line: str, status: int, body: str) -> None:
     async def talk(ask: Ask) -> None:
-        head, told = (await ask(request(line))).split("\r\n\r\n", 1)
+        head, reported = (await ask(request(line))).split("\r\n\r\n", 1)
         assert head.startswith(f"HTTP/1.1 {status} ")
-        assert body in told
+        assert body in reported
         assert "content-security-policy: default-src 'none'" in head
 
     served(talk)
@@ -170,7 +170,7 @@ def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, 
     ],
     ids=["websocket", "h2c", "http 2", "no version", "no text"],
 )
-def test_what_is_not_understood_is_no_error_of_ours(
+def test_what_is_not_understood_is_no_error_of_bellwether(
     words: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Some were answered with 500 once; h2c wrote a traceback into the log and kept its connection for ever."""

@@ -14,15 +14,15 @@ HOUR_MS = 3_600_000
 BEGAN_MS = 1_700_000_003_000
 
 
-def trend(*looks: tuple[int, int | None]) -> Trend:
+def trend(*refreshes: tuple[int, int | None]) -> Trend:
     """By time since the beginning, in milliseconds."""
     found = Trend()
-    for after_ms, lag in looks:
+    for after_ms, lag in refreshes:
         found.add(BEGAN_MS + after_ms, lag)
     return found
 
 
-def test_each_look_is_a_value_at_first() -> None:
+def test_each_refresh_is_a_value_at_first() -> None:
     found = trend((0, 5), (10_000, 7), (20_000, 0)).curve()
     assert found.values == (5, 7, 0)
     assert found.step_ms == STEP_MS_MIN
@@ -34,7 +34,7 @@ def test_what_nobody_knew_is_a_gap_and_never_zero() -> None:
     assert trend((0, None)).curve().values == (None,)
 
 
-def test_looks_that_are_far_apart_are_no_gap_but_a_silence_is() -> None:
+def test_refreshes_that_are_far_apart_are_no_gap_but_a_silence_is() -> None:
     assert trend((0, 5), (30_000, 7)).curve().values == (5, 5, 5, 7)
     silent = trend((0, 5), (300_000, 7)).curve().values
     assert (silent[0], set(silent[1:-1]), silent[-1]) == (5, {None}, 7)
@@ -53,8 +53,8 @@ def test_it_never_grows_and_reaches_back_six_hours(hours: float) -> None:
 
 
 def test_a_peak_outlives_thinning_at_its_time() -> None:
-    looks = [(at, 1_000_000 if at == HOUR_MS else 3) for at in range(0, 4 * HOUR_MS, 10_000)]
-    found = trend(*looks).curve()
+    refreshes = [(at, 1_000_000 if at == HOUR_MS else 3) for at in range(0, 4 * HOUR_MS, 10_000)]
+    found = trend(*refreshes).curve()
     place = found.values.index(1_000_000)
     begin_ms = found.from_ms + place * found.step_ms
     assert begin_ms <= BEGAN_MS + HOUR_MS < begin_ms + found.step_ms

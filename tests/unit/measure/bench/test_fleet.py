@@ -3,12 +3,12 @@
 from tests.measure.bench.fleet import Fleet
 
 
-def test_a_fleet_leads_all_its_groups_and_beats_in_time() -> None:
+def test_a_fleet_leads_all_its_groups_and_sends_heartbeats_in_time() -> None:
     fleet = Fleet(3, 3, 7)
     fleet.settle()
     began, spent = fleet.clock.now, fleet.processor.spent_s
     fleet.pass_time(10.0)
-    gaps = fleet.beats_since(began)
+    gaps = fleet.heartbeats_since(began)
     assert len(gaps) >= 3 * 8
     assert fleet.processor.spent_s > spent
     fleet.forget_shares()
@@ -24,4 +24,4 @@ def test_work_takes_time_and_what_comes_meanwhile_waits() -> None:
     fleet.pass_time(4.0)
     assert not fleet.worlds[0].leader.leads
     fleet.pass_time(20.0)
-    assert fleet.worlds[0].leader.beats[0] > 5.0
+    assert fleet.worlds[0].leader.heartbeats[0] > 5.0

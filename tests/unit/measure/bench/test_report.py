@@ -3,14 +3,14 @@
 from xml.etree import ElementTree as ET
 
 from tests.measure.bench.plot import Line, chart
-from tests.measure.bench.report import FRANZ, JVM, OURS, written
+from tests.measure.bench.report import FRANZ, JVM, OWN, written
 
 ROW = {
     "row": "sticky, join, 2 x 10",
     "engines": {
         JVM: {"best": {"decode": 1.0, "assign": 2.0, "encode": 1.0}, "median": 5.0, "first": 95.0},
         FRANZ: {"failed": "not valid: a member has 9 partitions"},
-        OURS: {"best": {"decode": 0.5, "assign": 1.0, "encode": 0.5}, "median": 2.5, "first": 3.0},
+        OWN: {"best": {"decode": 0.5, "assign": 1.0, "encode": 0.5}, "median": 2.5, "first": 3.0},
     },
     "load": "0.5",
     "commit": "0123abcd",
@@ -19,7 +19,7 @@ TASKS = {
     "row": "racks, 5 x 50",
     "jvm_ms": 240_000.0,
     "stopped": True,
-    "our_ms": 2.0,
+    "own_ms": 2.0,
     "outcome": "cost 7",
     "commit": "0123abcd",
 }

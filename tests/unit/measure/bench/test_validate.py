@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
 from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
-from tests.measure.bench.ours import run_ours
+from tests.measure.bench.own import run_own
 from tests.measure.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh
 from tests.measure.bench.validate import check
 
@@ -26,7 +26,7 @@ def scenario(shape: Shape) -> Scenario:
 
 def plan(of: Scenario) -> IntArray:
     """Our own target as an owner array."""
-    answer = run_ours(of, warm_s=0, measure_s=0).assignments
+    answer = run_own(of, warm_s=0, measure_s=0).assignments
     return owner_of(answer, of.cluster.topics, of.cluster.first)
 
 
@@ -35,11 +35,11 @@ def encoded(of: Scenario, owner: IntArray) -> list[bytes]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_our_plans_hold_in_every_situation(shape: Shape) -> None:
+def test_bellwethers_plans_hold_in_every_situation(shape: Shape) -> None:
     of = scenario(shape)
     assert len(of.member_ids) == shape.members
     verdict = check(of, encoded(of, plan(of)))
-    assert (verdict.withheld == 0) == (verdict.moved == 0)
+    assert (verdict.pending == 0) == (verdict.moved == 0)
     assert (of.claimed != NOBODY).any() == (shape.event != "fresh")
 
 

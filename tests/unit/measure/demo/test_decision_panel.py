@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.cli.output import ranges
@@ -35,7 +35,7 @@ def test_partitions_are_grouped_by_topic() -> None:
     assert partitions(cluster, np.array([4, 0, 1])) == "a 0-1\nb 1"
 
 
-def test_the_table_tells_before_after_and_change() -> None:
+def test_the_table_shows_before_after_and_change() -> None:
     held = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
     members = {"a": ("orders",), "b": ("orders",)}
     text = drawn(None, decided(members, {"orders": 2}, protocol="cooperative-sticky", owned=held))

@@ -61,8 +61,8 @@ def test_a_demo_that_does_not_hold_is_one_sentence_and_leaves_nobody_behind(monk
 
 
 def test_an_end_of_the_service_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ends_at_once(self: object, *, handle_signals: bool = True) -> demo.Outcome:
-        return demo.Outcome(2, ("The group is not ours.",))
+    async def ends_at_once(self: object, *, handle_signals: bool = True) -> demo.ServiceOutcome:
+        return demo.ServiceOutcome(2, ("The group is not ours.",))
 
     monkeypatch.setattr(stage.Service, "run", ends_at_once)
     out = io.StringIO()

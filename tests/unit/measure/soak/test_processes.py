@@ -3,14 +3,14 @@
 from tests.measure.soak.processes import LED_WITHIN_S, Unled
 
 
-def test_a_group_that_is_not_led_for_too_long_is_told_once_however_rarely_one_looks() -> None:
+def test_a_group_that_is_not_led_for_too_long_is_reported_once_however_rarely_one_refreshes() -> None:
     found = Unled()
-    looks = [found.add(at_s, "orders", led=False) for at_s in (0.0, LED_WITHIN_S - 5, LED_WITHIN_S + 7, 400.0)]
-    assert looks == [None, None, LED_WITHIN_S + 7, None]
+    refreshes = [found.add(at_s, "orders", led=False) for at_s in (0.0, LED_WITHIN_S - 5, LED_WITHIN_S + 7, 400.0)]
+    assert refreshes == [None, None, LED_WITHIN_S + 7, None]
     assert found.longest_s == 400
 
 
-def test_it_is_told_again_after_it_was_led() -> None:
+def test_it_is_reported_again_after_it_was_led() -> None:
     found = Unled()
     spans = [(0.0, False), (61.0, False), (62.0, True), (63.0, False), (124.0, False)]
     assert [found.add(at_s, "orders", led=led) is not None for at_s, led in spans] == [False, True, False, False, True]

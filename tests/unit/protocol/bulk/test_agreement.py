@@ -117,7 +117,7 @@ def test_assigned_tasks_with_one_thing_wrong(version: int) -> None:
     assigned_agree([*damaged(info.encode())])
 
 
-def test_whoever_is_cut_or_too_long_must_not_leave() -> None:
+def test_a_member_that_is_cut_or_too_long_must_not_leave() -> None:
     for version in range(1, 12):
         blob = AssignmentInfo(version, 11, (TaskId(0, 1),), ((TaskId(1, 2), (TopicPartition("t", 2),)),)).encode()
         wrong = [blob[:size] for size in range(len(blob))] + [blob + b"\0", blob + blob]

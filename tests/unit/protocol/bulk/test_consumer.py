@@ -101,7 +101,7 @@ def test_a_topic_that_is_listed_without_partitions_is_not_owned() -> None:
 
 @pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_names_that_only_their_middle_tells_apart(members: int, reader: Reader) -> None:
+def test_names_that_differ_only_in_the_middle(members: int, reader: Reader) -> None:
     names = [f"prefix-of-8-{i:05d}-suffix-of-8" for i in range(300)] + ["", "x", "x" * 300, "y" * 300, "é" * 200]
     owned = tuple(TopicPartition(name, i) for i, name in enumerate(names))
     columns = reader([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
@@ -199,7 +199,7 @@ def test_what_cannot_be_written() -> None:
         write_assignments(("x" * 32768,), np.array([0, 9], dtype=np.int64), good, 1)
 
 
-def test_the_last_look_refuses_what_is_wrong() -> None:
+def test_the_last_check_refuses_what_is_wrong() -> None:
     def assignment(*partitions: tuple[str, int], version: int = 1) -> bytes:
         return ConsumerProtocolAssignment(version, tuple(TopicPartition(*p) for p in partitions)).encode()
 
@@ -294,7 +294,7 @@ def test_names_of_all_lengths_beside_one_another() -> None:
         assert blob == ConsumerProtocolAssignment(1, mine).encode()
 
 
-def test_a_short_name_at_the_very_end_is_told_apart_from_the_longest() -> None:
+def test_a_short_name_at_the_very_end_is_distinguished_from_the_longest() -> None:
     """All names are read to the length of the longest, also where the buffer ends."""
     names = ["x" * size for size in range(250, 0, -1)]
     blobs = [ConsumerProtocolSubscription(1, ("t",), None, (TopicPartition(name, 0),)).encode() for name in names]

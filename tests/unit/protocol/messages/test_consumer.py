@@ -60,7 +60,7 @@ def test_unknown_generation_and_rack_have_one_form_each() -> None:
     assert subscription("0003 00000000 ffffffff 00000000 fffffff9 fffe").rack_id is None
 
 
-def test_null_and_empty_user_data_are_told_apart() -> None:
+def test_null_and_empty_user_data_are_distinguished() -> None:
     assert subscription("0000 00000000 ffffffff").user_data is None
     assert subscription("0000 00000000 00000000").user_data == b""
 

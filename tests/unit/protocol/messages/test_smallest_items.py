@@ -6,7 +6,13 @@ import pytest
 
 from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
+from bellwether_kafka.protocol.messages.stateful import (
+    Copy,
+    StatefulAssignment,
+    StatefulSubscription,
+    StatefulTaskState,
+    Task,
+)
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
@@ -23,7 +29,7 @@ HOSTS = tuple((HostInfo("", p), ()) for p in range(MANY))
         ConsumerProtocolSubscription(0, ("",) * MANY),
         ConsumerProtocolAssignment(0, EMPTY_NAMES),
         StatefulSubscription(tags=(("", ""),) * MANY),
-        StatefulSubscription(tasks=tuple(TaskState(Task(0, p)) for p in range(MANY))),
+        StatefulSubscription(tasks=tuple(StatefulTaskState(Task(0, p)) for p in range(MANY))),
         StatefulAssignment(groups=tuple((g, ()) for g in range(MANY))),
         StatefulAssignment(groups=((0, ("",) * MANY),)),
         StatefulAssignment(active=tuple(Task(0, p) for p in range(MANY))),

@@ -10,8 +10,8 @@ from bellwether_kafka.protocol.messages.stateful import (
     Copy,
     StatefulAssignment,
     StatefulSubscription,
+    StatefulTaskState,
     Task,
-    TaskState,
 )
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
 from bellwether_kafka.protocol.primitives.types import ProcessId
@@ -22,7 +22,7 @@ SUBSCRIPTION = StatefulSubscription(
     rack="az1",
     capacity=4,
     tags=(("zone", "a"),),
-    tasks=(TaskState(Task(0, 2), 90, 100), TaskState(Task(1, 0), 7, 7, running=True)),
+    tasks=(StatefulTaskState(Task(0, 2), 90, 100), StatefulTaskState(Task(1, 0), 7, 7, running=True)),
 )
 GOLDEN = (
     "0001 00112233445566778899aabbccddeeff 0003617a31 00000004"
@@ -83,11 +83,11 @@ def test_only_this_version_is_written() -> None:
     ("changes", "complaint"),
     [
         ({"capacity": 0}, "capacity 0 is below 1"),
-        ({"tasks": (TaskState(Task(0, 1)), TaskState(Task(0, 1), 5))}, "a task is named twice"),
-        ({"tasks": (TaskState(Task(-1, 0)),)}, "task -1_0 is below 0"),
-        ({"tasks": (TaskState(Task(0, -1)),)}, "task 0_-1 is below 0"),
-        ({"tasks": (TaskState(Task(0, 0), -2),)}, "task 0_0 has a position or an end below -1"),
-        ({"tasks": (TaskState(Task(0, 0), 0, -5),)}, "task 0_0 has a position or an end below -1"),
+        ({"tasks": (StatefulTaskState(Task(0, 1)), StatefulTaskState(Task(0, 1), 5))}, "a task is named twice"),
+        ({"tasks": (StatefulTaskState(Task(-1, 0)),)}, "task -1_0 is below 0"),
+        ({"tasks": (StatefulTaskState(Task(0, -1)),)}, "task 0_-1 is below 0"),
+        ({"tasks": (StatefulTaskState(Task(0, 0), -2),)}, "task 0_0 has a position or an end below -1"),
+        ({"tasks": (StatefulTaskState(Task(0, 0), 0, -5),)}, "task 0_0 has a position or an end below -1"),
     ],
 )
 def test_what_cannot_be_meant_is_neither_written_nor_read(changes: dict[str, object], complaint: str) -> None:

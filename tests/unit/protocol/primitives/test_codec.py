@@ -152,7 +152,7 @@ def test_utf16_counts_units() -> None:
         lambda w: w.sized_text("\ud800"),
     ],
 )
-def test_what_does_not_fit_is_our_fault(write: Callable[[Writer], None]) -> None:
+def test_what_does_not_fit_is_bellwethers_fault(write: Callable[[Writer], None]) -> None:
     with pytest.raises(LocalProtocolError):
         write(Writer())
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky.assignor import CooperativeStickyAssignor
 from bellwether_kafka.assignors.shared.model import (
     NO_GENERATION,
@@ -35,7 +35,7 @@ class Outcome:
     cluster: ClusterView
     group: GroupView
     owner: IntArray
-    withheld: BoolArray
+    pending: BoolArray
     names: list[str] = field(default_factory=list)
 
     def of(self, member: str) -> list[str]:
@@ -51,7 +51,7 @@ class Outcome:
     def waiting(self) -> dict[str, str]:
         """Withheld partition -> the member that gets it in the next round."""
         return {
-            self.names[f]: self.group.members[self.owner[f]].member_id for f in np.flatnonzero(self.withheld).tolist()
+            self.names[f]: self.group.members[self.owner[f]].member_id for f in np.flatnonzero(self.pending).tolist()
         }
 
     @property
@@ -66,9 +66,9 @@ class Outcome:
             for m in range(self.group.size)
         )
 
-    def next_round(self, members: Mapping[str, Who], generation: int = 2) -> dict[str, Who]:
+    def next_rebalance(self, members: Mapping[str, Who], generation: int = 2) -> dict[str, Who]:
         """The same members after they applied what was sent: they own it, in the new generation."""
-        sent = np.where(self.withheld, NOBODY, self.owner)
+        sent = np.where(self.pending, NOBODY, self.owner)
         return {
             m.member_id: Who(
                 members[m.member_id].topics,
@@ -117,7 +117,7 @@ def decide(
     owner = CooperativeStickyAssignor().assign(group, cluster)
     names = [f"{t}-{p}" for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) for p in range(n)]
     check(cluster, group, owner)
-    return Outcome(cluster, group, owner, withhold(group, owner), names)
+    return Outcome(cluster, group, owner, pending_partitions(group, owner), names)
 
 
 def check(cluster: ClusterView, group: GroupView, owner: IntArray) -> None:

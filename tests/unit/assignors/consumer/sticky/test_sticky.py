@@ -11,7 +11,7 @@ def joined(*members: str, topics: str) -> dict[str, Who]:
 
 
 def without(outcome: Outcome, members: dict[str, Who], *gone: str) -> dict[str, Who]:
-    return {name: who for name, who in outcome.next_round(members).items() if name not in gone}
+    return {name: who for name, who in outcome.next_rebalance(members).items() if name not in gone}
 
 
 def test_names_and_modes_are_kafkas() -> None:
@@ -88,7 +88,7 @@ def test_quota_reached() -> None:
 def test_a_member_comes_and_another_goes() -> None:
     members = joined("c1", topics="t")
     outcome = decide({"t": 3}, members)
-    members = outcome.next_round(members) | {"c2": Who("t")}
+    members = outcome.next_rebalance(members) | {"c2": Who("t")}
     outcome = decide({"t": 3}, members)
     assert outcome.plan == {"c1": ["t-0", "t-1"], "c2": ["t-2"]}
     assert outcome.waiting == {"t-2": "c2"}
@@ -113,7 +113,7 @@ def test_two_members_four_members_two_members() -> None:
     members = joined("c1", "c2", topics="t1 t2")
     outcome = decide(topics, members)
     assert outcome.plan == {"c1": ["t1-0", "t1-2", "t2-1", "t2-3"], "c2": ["t1-1", "t2-0", "t2-2"]}
-    members = outcome.next_round(members) | joined("c3", "c4", topics="t1 t2")
+    members = outcome.next_rebalance(members) | joined("c3", "c4", topics="t1 t2")
     outcome = decide(topics, members)
     assert outcome.plan == {
         "c1": ["t1-0", "t2-1"],
@@ -135,11 +135,11 @@ def test_poor_round_robin_scenario() -> None:
 def test_a_topic_is_added_and_another_deleted() -> None:
     members = joined("c1", "c2", topics="t1 t2")
     first = decide({"t1": 3}, members)
-    members = first.next_round(members)
+    members = first.next_rebalance(members)
     second = decide({"t1": 3, "t2": 3}, members)
     assert second.sizes == [3, 3]
     assert second.kept == 3
-    third = decide({"t2": 3}, second.next_round(members))
+    third = decide({"t2": 3}, second.next_rebalance(members))
     assert sorted(third.sizes) == [1, 2]
     assert third.kept == 3
 
@@ -160,7 +160,7 @@ def test_pyramid_stays_sticky_when_a_member_leaves(gone: int) -> None:
 def test_nine_then_ten_members_on_twenty_partitions() -> None:
     members = joined(*(f"c{i}" for i in range(9)), topics="t")
     outcome = decide({"t": 20}, members)
-    after = decide({"t": 20}, outcome.next_round(members) | {"c9": Who("t")})
+    after = decide({"t": 20}, outcome.next_rebalance(members) | {"c9": Who("t")})
     assert after.sizes == [2] * 10
     assert after.kept == 18
 

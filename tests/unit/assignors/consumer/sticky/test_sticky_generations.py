@@ -22,7 +22,7 @@ def test_a_claim_without_a_generation_is_the_oldest() -> None:
     assert outcome.plan == {"c1": ["t-3", "t-4", "t-5"], "c2": ["t-0", "t-1", "t-2"]}
 
 
-def test_an_equal_double_claim_waits_a_round() -> None:
+def test_an_equal_double_claim_waits_a_rebalance() -> None:
     members = {"c1": Who("t", "t-0 t-1", 3), "c2": Who("t", "t-0 t-2", 3), "c3": Who("t")}
     outcome = decide({"t": 3}, members)
     assert outcome.plan == {"c1": ["t-1"], "c2": ["t-2"], "c3": ["t-0"]}
@@ -113,7 +113,7 @@ def test_conflicting_previous_generations() -> None:
     assert not set(outcome.waiting) & set(outcome.of("c3"))
 
 
-def test_a_member_that_dropped_the_topic_does_not_void_an_older_claim() -> None:
+def test_a_member_that_dropped_the_topic_does_not_invalidate_an_older_claim() -> None:
     outcome = decide({"t": 1, "u": 1}, {"a": Who("t", "t-0", 1), "b": Who("u", "t-0 u-0", 2)})
     assert outcome.plan == {"a": ["t-0"], "b": ["u-0"]}
 
@@ -175,7 +175,7 @@ def test_jvm_bug_a_newer_third_claim_waits_too() -> None:
     assert outcome.waiting == {}
 
 
-def test_memory_beats_claims_of_its_generation() -> None:
+def test_memory_comes_before_claims_of_its_generation() -> None:
     members = {"c1": Who("t", "t-1", 5), "c2": Who("t", "t-0", 5)}
     outcome = decide({"t": 2}, members, remembered={"c1": "t-0", "c2": "t-1"}, remembered_generation=5)
     assert outcome.plan == {"c1": ["t-0"], "c2": ["t-1"]}
@@ -187,7 +187,7 @@ def test_memory_is_all_that_eager_members_need() -> None:
     assert outcome.plan == {"c1": ["t-2", "t-3"], "c2": ["t-0", "t-1"]}
 
 
-def test_a_newer_claim_beats_memory() -> None:
+def test_a_newer_claim_comes_before_memory() -> None:
     members = {"c1": Who("t", "t-1", 6), "c2": Who("t", "t-0", 6)}
     outcome = decide({"t": 2}, members, remembered={"c1": "t-0", "c2": "t-1"}, remembered_generation=5)
     assert outcome.plan == {"c1": ["t-1"], "c2": ["t-0"]}
@@ -211,4 +211,4 @@ def test_claims_fill_what_memory_does_not_know() -> None:
     members = {"c1": Who("t", "t-2", 4), "c2": Who("t", "t-3", 4)}
     outcome = decide({"t": 4}, members, remembered={"c1": "t-0", "c2": "t-1"}, remembered_generation=5)
     assert outcome.plan == {"c1": ["t-0", "t-2"], "c2": ["t-1", "t-3"]}
-    assert np.array_equal(np.flatnonzero(outcome.withheld), [])
+    assert np.array_equal(np.flatnonzero(outcome.pending), [])

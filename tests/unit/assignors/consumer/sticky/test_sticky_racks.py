@@ -69,7 +69,7 @@ def test_grid(topics: Sequence[str], replicas: int, broker_racks: Sequence[str],
     assert far(outcome) <= at_most
 
 
-def test_what_is_owned_in_the_wrong_rack_moves_in_two_rounds() -> None:
+def test_what_is_owned_in_the_wrong_rack_moves_in_two_rebalances() -> None:
     """Partition i stands in rack i mod 3; every member owns what stands next door."""
     flats = [f"{topic}-{p}" for topic, count in TOPICS.items() for p in range(count)]
     members = {f"c{i}": Who("t1 t2 t3", " ".join(flats[(i + 1) % 3 :: 3]), 1, rack) for i, rack in enumerate(ABC)}
@@ -77,7 +77,7 @@ def test_what_is_owned_in_the_wrong_rack_moves_in_two_rounds() -> None:
     assert far(first) == 0
     assert first.kept == 0
     assert len(first.waiting) == len(flats)
-    second = decide(TOPICS, first.next_round(members), racks=ABC)
+    second = decide(TOPICS, first.next_rebalance(members), racks=ABC)
     assert second.plan == first.plan
     assert second.waiting == {}
 
@@ -95,7 +95,7 @@ def test_two_racks_two_topics_all_local() -> None:
     assert far(outcome) == 0
 
 
-def test_balance_beats_locality() -> None:
+def test_balance_comes_before_locality() -> None:
     cluster = ClusterView.of({"t": [["a"]] * 6, "u": [["b"]]})
     group = group_of(cluster, {"A1": Who("t", rack="a"), "A2": Who("t", rack="a"), "B1": Who("t", rack="b")})
     owner = place(group, cluster)
@@ -146,7 +146,7 @@ def test_a_member_leaves_and_what_is_local_stays(topics: Sequence[str], kept: in
     members = {f"m{i}": Who(wanted, rack="abab"[i]) for i, wanted in enumerate(topics)}
     first = decide({"t": 8, "u": 8}, members, racks=("a", "b"))
     assert far(first) == 0
-    remaining = {name: who for name, who in first.next_round(members).items() if name != "m3"}
+    remaining = {name: who for name, who in first.next_rebalance(members).items() if name != "m3"}
     after = decide({"t": 8, "u": 8}, remaining, racks=("a", "b"))
     assert after.kept == kept
     assert after.sizes in ([5, 5, 6], [4, 6, 6])
@@ -163,7 +163,7 @@ def test_a_settled_group_stays_though_not_everything_can_be_local(topics: Sequen
     """The JVM puts every misplaced partition back into the pool at each rebalance."""
     members = {f"c{i}": Who(wanted, rack=rack) for i, (wanted, rack) in enumerate(zip(topics, "aaz", strict=True))}
     first = decide({"t": 7, "u": 8}, members, racks=ABC)
-    members = first.next_round(members)
+    members = first.next_rebalance(members)
     assert far(first) > 0
     again = decide({"t": 7, "u": 8}, members, racks=ABC)
     assert again.plan == first.plan

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived.claims import subscriptions
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
 from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
@@ -90,7 +90,7 @@ def test_a_million_partitions_and_one_newcomer(racks: int) -> None:
     assert np.bincount(owner).tolist() == [500] * 2000
     if not racks:
         assert int((owner != before).sum()) == 500
-    assert np.array_equal(withhold(group, owner), owner != before)
+    assert np.array_equal(pending_partitions(group, owner), owner != before)
 
 
 @pytest.mark.timeout(60)
@@ -157,15 +157,15 @@ def test_random_lists_and_fifty_of_two_hundred_leave() -> None:
     group = wide_group(cluster, sets, range(200))
     owner = place(group, cluster)
     is_balanced(cluster, group, owner)
-    stay = owner >= 50
-    left = np.where(stay, owner - 50, NOBODY).astype(np.int32)
+    remain = owner >= 50
+    left = np.where(remain, owner - 50, NOBODY).astype(np.int32)
     group = wide_group(cluster, sets[50:], range(150), left)
     after = place(group, cluster)
     is_balanced(cluster, group, after)
 
 
 @pytest.mark.timeout(60)
-def test_a_hundred_rounds_of_changing_lists() -> None:
+def test_a_hundred_rebalances_of_changing_lists() -> None:
     draw = np.random.default_rng(23)
     for _ in range(100):
         topics, size = int(draw.integers(10, 21)), int(draw.integers(20, 41))

@@ -153,7 +153,7 @@ def test_kip_54_example_one() -> None:
     topics = dict.fromkeys("1234", 2)
     members = {name: Who("1 2 3 4") for name in "ABC"}
     first = decide(topics, members)
-    remaining = {name: who for name, who in first.next_round(members).items() if name != "A"}
+    remaining = {name: who for name, who in first.next_rebalance(members).items() if name != "A"}
     after = decide(topics, remaining)
     assert after.sizes == [4, 4]
     assert after.kept == 8 - len(first.of("A"))
@@ -164,7 +164,7 @@ def test_kip_54_example_two() -> None:
     members = {"A": Who("1"), "B": Who("1 2"), "C": Who("1 2 3")}
     first = decide(topics, members)
     assert first.plan == {"A": ["1-0"], "B": ["2-0", "2-1"], "C": ["3-0", "3-1", "3-2"]}
-    remaining = {name: who for name, who in first.next_round(members).items() if name != "A"}
+    remaining = {name: who for name, who in first.next_rebalance(members).items() if name != "A"}
     after = decide(topics, remaining)
     assert after.plan == {"B": ["1-0", "2-0", "2-1"], "C": ["3-0", "3-1", "3-2"]}
 
@@ -183,7 +183,7 @@ def test_an_odd_newcomer_takes_only_what_it_needs(odd_topics: str) -> None:
     topics = {"1": 16, "2": 16, "3": 0}
     members = {"A": Who("1 2"), "B": Who("1 2"), "C": Who("1 2")}
     first = decide(topics, members)
-    after = decide(topics, first.next_round(members) | {"D": Who(odd_topics)})
+    after = decide(topics, first.next_rebalance(members) | {"D": Who(odd_topics)})
     assert after.sizes == [8, 8, 8, 8]
     assert after.kept == 24
 
@@ -192,7 +192,7 @@ def test_a_newcomer_takes_a_little_of_every_topic() -> None:
     topics = dict.fromkeys("abcdefgh", 12)
     members = {"m1": Who(" ".join(topics)), "m2": Who(" ".join(topics)), "m3": Who("a b c d e f g")}
     first = decide(topics, members)
-    after = decide(topics, first.next_round(members) | {"m4": Who("a b c d e f g h")})
+    after = decide(topics, first.next_rebalance(members) | {"m4": Who("a b c d e f g h")})
     per_topic = [sum(part.startswith(t) for part in after.of("m4")) for t in topics]
     assert sum(per_topic) == 24
     assert max(per_topic) <= 6

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import Described, parse_description
+from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
 from tests.vectors.topologies import Recorded, recorded
 
 ALL = [pytest.param(case, id=case.name) for case in recorded()]
 TWO = next(case.text for case in recorded() if case.name == "count by another key")
 
 
-def parsed(text: str) -> Described | None:
+def parsed(text: str) -> DescribedSubtopology | None:
     """None where the text is refused as one that is not whole, or has a line cut."""
     try:
         return parse_description(text, "app")
@@ -20,7 +20,7 @@ def parsed(text: str) -> Described | None:
         return None
 
 
-def shape(described: Described) -> object:
+def shape(described: DescribedSubtopology) -> object:
     topology = described.topology
     return topology.digest, topology.changelogs, [s.copartition_groups for s in topology.subtopologies]
 

@@ -6,9 +6,9 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, stock
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
@@ -21,7 +21,7 @@ def staged(stages: StageConfigs) -> Assignors:
     return replace(stock(stages), assign=lambda view, configs, _: assign_streams(view, configs, STREAMS_HA, stages))
 
 
-def story(stages: StageConfigs, sums: dict[tuple[int, int], int], away_ms: int = 1000) -> list[Decision[TaskPlan]]:
+def scenario(stages: StageConfigs, sums: dict[tuple[int, int], int], away_ms: int = 1000) -> list[Decision[TaskPlan]]:
     """Two processes; the second goes, and comes back with these sums."""
     decisions: list[Decision[TaskPlan]] = []
     a, b = A, B
@@ -44,7 +44,7 @@ def story(stages: StageConfigs, sums: dict[tuple[int, int], int], away_ms: int =
 
 
 def test_the_tasks_of_a_process_that_went_have_their_home_there() -> None:
-    both, alone, back, _ = story(StageConfigs(host_affinity_ms=WINDOW_MS), {(1, 2): 950, (1, 3): 940})
+    both, alone, back, _ = scenario(StageConfigs(host_affinity_ms=WINDOW_MS), {(1, 2): 950, (1, 3): 940})
     mine = {task for task in both.plan.tasks_of("b")[0] if task.subtopology == 1}
     assert len(mine) == 2
     assert {task for task, home in alone.plan.memory.homes.items() if home.process_id == ProcessId(0, 2)} == mine
@@ -55,7 +55,7 @@ def test_the_tasks_of_a_process_that_went_have_their_home_there() -> None:
 
 
 def test_it_gets_back_just_these() -> None:
-    both, _, back, _ = story(
+    both, _, back, _ = scenario(
         StageConfigs(host_affinity_ms=WINDOW_MS), {(1, partition): 950 + partition for partition in range(4)}
     )
     mine = {task for task in both.plan.tasks_of("b")[0] if task.subtopology == 1}
@@ -68,16 +68,16 @@ def test_it_gets_back_just_these() -> None:
 
 
 def test_a_process_without_the_state_has_no_home_any_more() -> None:
-    *_, back, _ = story(StageConfigs(host_affinity_ms=WINDOW_MS), {})
+    *_, back, _ = scenario(StageConfigs(host_affinity_ms=WINDOW_MS), {})
     assert (back.plan.view.home == NOBODY).all()
     assert not back.plan.memory.homes
 
 
 def test_after_its_time_nothing_is_remembered() -> None:
-    *_, back, _ = story(StageConfigs(host_affinity_ms=WINDOW_MS), {(1, 2): 950}, away_ms=WINDOW_MS + 1)
+    *_, back, _ = scenario(StageConfigs(host_affinity_ms=WINDOW_MS), {(1, 2): 950}, away_ms=WINDOW_MS + 1)
     assert not back.plan.memory.homes
 
 
 def test_without_the_stage_nothing_is_remembered_at_all() -> None:
     assert stock(NO_STAGES) is STOCK
-    assert not any(decision.plan.memory.homes for decision in story(NO_STAGES, {(1, 2): 950}))
+    assert not any(decision.plan.memory.homes for decision in scenario(NO_STAGES, {(1, 2): 950}))

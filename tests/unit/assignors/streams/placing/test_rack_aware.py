@@ -177,7 +177,7 @@ def test_kip925_balanced_subtopologies_keep_to_ceil_of_share() -> None:
     assert cost == 1
 
 
-def test_kip925_the_solution_of_the_kip_is_one_of_ours() -> None:
+def test_kip925_the_solution_of_the_kip_is_one_of_bellwethers() -> None:
     """{s1_1}, {s1_2, s2_1}, {s1_3, s2_2, s2_3}: no other within the limits costs less, and so it stays."""
     kips = [0, 1, 2, 1, 2, 2]
     assert optimised(kip925_three_clients(kips), 1, 0, strategy=BALANCE_SUBTOPOLOGY) == (1, 1, kips)

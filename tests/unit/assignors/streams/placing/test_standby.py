@@ -182,7 +182,7 @@ class TestRackDisagreement:
         assert text is not None
         assert "has no tag zone" in text
 
-    def test_it_is_said_in_the_plan(self) -> None:
+    def test_it_is_reported_in_the_plan(self) -> None:
         application = tagged(zones("a", "c"))
         application.instances[0].rack = application.instances[1].rack = "a"
         configs = AssignmentConfigs(rack_aware_assignment_tags=ZONES)

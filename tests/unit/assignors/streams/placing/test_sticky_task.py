@@ -59,7 +59,7 @@ def test_an_overloaded_owner_gives_way() -> None:
     assert counts(assign_sticky(group(4, ([0, 1, 2, 3], [], 1), ([], [], 1)).view(), NONE), 2) == [2, 2]
 
 
-def test_standbys_stay_with_whoever_has_them() -> None:
+def test_standbys_stay_with_the_member_that_has_them() -> None:
     plan = assign_sticky(group(3, ([0], [1], 1), ([1], [2], 1), ([2], [0], 1)).view(), ONE)
     assert standbys(plan, 3) == [[1], [2], [0]]
 
@@ -96,7 +96,7 @@ def test_the_fallback_keeps_everything_and_asks_for_a_probing_rebalance() -> Non
     assert plan.probing
 
 
-def test_the_fallback_does_not_look_at_lags() -> None:
+def test_the_fallback_ignores_lags() -> None:
     application = group(4, ([0, 1], [2], 1), ([2, 3], [0], 1))
     expected = assign_fallback_prior(application.view(), ONE)
     for instance in application.instances:

@@ -57,11 +57,11 @@ def test_adopting_a_group_that_java_led_moves_nothing(replicas: int) -> None:
         application.instances = [Instance(random_process_id(random)) for _ in range(random.randint(1, 6))]
         java = assign_streams(application.view(), configs, KAFKA)
         application.settle(java)
-        ours = assign_streams(application.view(), configs, STREAMS_HA)
-        assert (ours.active == java.active).all()
-        assert (ours.standby_process == java.standby_process).all()
-        assert not ours.probing
-        application.settle(ours)
+        own = assign_streams(application.view(), configs, STREAMS_HA)
+        assert (own.active == java.active).all()
+        assert (own.standby_process == java.standby_process).all()
+        assert not own.probing
+        application.settle(own)
         assert (assign_streams(application.view(), configs, KAFKA).active == java.active).all()
 
 
@@ -141,7 +141,7 @@ def test_racks_are_optimised(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
-def test_why_racks_are_not_used_is_said(policy: str) -> None:
+def test_why_racks_are_not_used_is_reported(policy: str) -> None:
     application = running([(2, 100)], [[0], [1]])
     plan = assign_streams(application.view(), AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC), policy)
     assert "racks are not taken into account" in plan.notes[0]

@@ -140,14 +140,14 @@ def test_without_endpoints_there_are_no_hosts() -> None:
     assert (found.hosts, found.active, found.standby) == ((), (), ())
 
 
-def test_our_own_member_gets_nothing_and_waits_for_nothing() -> None:
+def test_bellwethers_own_member_gets_nothing_and_waits_for_nothing() -> None:
     assignment = ConsumerProtocolAssignment.decode(own_assignment())
     assert (assignment.version, assignment.partitions) == (1, ())
     assert AssignmentInfo.decode(assignment.user_data or b"") == AssignmentInfo()
 
 
 @pytest.mark.parametrize(("version", "carried"), [(1, 11), (3, 11), (4, 4), (5, 5), (11, 11)])
-def test_who_must_stop_is_told_so_in_a_version_that_can_say_it(version: int, carried: int) -> None:
+def test_who_must_stop_is_reported_so_in_a_version_that_can_say_it(version: int, carried: int) -> None:
     assignment = ConsumerProtocolAssignment.decode(shutdown_assignment(version, 8, 2))
     assert (assignment.version, assignment.partitions) == (1, ())
     assert AssignmentInfo.decode(assignment.user_data or b"") == AssignmentInfo(carried, 8, error_code=2)

@@ -10,7 +10,6 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
 from bellwether_kafka.assignors.streams.sending.validate import (
@@ -20,6 +19,7 @@ from bellwether_kafka.assignors.streams.sending.validate import (
     validate_plan,
     validate_threads,
 )
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -117,7 +117,7 @@ def own(*partitions: TopicPartition, info: AssignmentInfo | None = None) -> byte
     return ConsumerProtocolAssignment(partitions=partitions, user_data=(info or AssignmentInfo()).encode()).encode()
 
 
-def test_our_own_member_gets_bytes_and_no_work() -> None:
+def test_bellwethers_own_member_gets_bytes_and_no_work() -> None:
     assert validate_own(own()) == ()
     assert validate_own(own(TopicPartition("t", 0))) == ("Bellwether's own member would get tasks",)
     assert validate_own(own(info=AssignmentInfo(next_rebalance_ms=5))) == ("Bellwether's own member would get tasks",)
@@ -228,6 +228,6 @@ def test_bytes_that_say_something_else_are_found(
     assert found in read_back(decision, decision.plan.out, edited(decision, change))
 
 
-def test_a_partition_for_somebody_else_is_named(decision: Decision[TaskPlan]) -> None:
+def test_a_partition_for_another_member_is_named(decision: Decision[TaskPlan]) -> None:
     other = replace(decision.plan.out, holder=changed(decision.plan.out.holder, 0, 1 - decision.plan.out.holder[0]))
     assert read_back(decision, other) == ("orders-0 is sent to another member than planned",)

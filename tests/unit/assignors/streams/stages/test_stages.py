@@ -188,7 +188,7 @@ class TestMovesBudget:
         assert np.bincount(plan.active).tolist() == [3, 3]
         assert (plan.deferred, plan.probing) == (0, False)
 
-    def test_an_exchange_that_no_round_can_make_is_given_up_and_said(self) -> None:
+    def test_an_exchange_that_no_rebalance_can_make_is_given_up_and_reported(self) -> None:
         application = with_copies(running([(2, 100), (2, 100)], [[0, 3], [1, 2]]))
         plan = plan_of(application, StageConfigs(colocate=((0, 1),), max_concurrent_moves=1))
         assert plan.active.tolist() == [0, 1, 1, 0]
@@ -351,12 +351,12 @@ class TestOperatorRules:
         stages = StageConfigs(rules=(Rule("pin", "1", f"rack:{RACKS[0]}"), Rule("pin", "0_1", f"rack:{RACKS[1]}")))
         assert plan_of(application, stages).active.tolist()[1:] == [1, 0, 0]
 
-    def test_what_nobody_can_obey_is_left_alone(self) -> None:
+    def test_what_nobody_can_carry_out_is_left_alone(self) -> None:
         application = with_copies(running([(2, 100)], [[0], [1]]))
         rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))
         assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed
 
-    def test_what_only_emptied_processes_have_a_caught_up_copy_of_is_known(self) -> None:
+    def test_what_only_evacuated_processes_have_a_caught_up_copy_of_is_known(self) -> None:
         one, two = (Rule("ban", "*", f"member:{process_id(n)}") for n in (1, 2))
         bare, copied = (running([(4, 100_000)], [[0, 1], [2, 3], []]) for _ in range(2))
         assert last_copies(bare.view(), (one,), 0).tolist() == [0, 1]

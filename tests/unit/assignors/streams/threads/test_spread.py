@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior, assign_streams
-from bellwether_kafka.assignors.streams.threads.stay import spread
+from bellwether_kafka.assignors.streams.threads.keep import spread
 from tests.unit.assignors.streams.world import Thread, group, led, tasks_text
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)

@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.cli.init.answers import (
     AnswerError,
-    Chosen,
+    ChosenGroups,
     chosen,
     names_of,
     properties_of,
@@ -21,7 +21,7 @@ def test_properties_are_names_and_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["security.protocol"], "security.protocol is not"),
         (["=x"], "one is not"),
@@ -33,8 +33,8 @@ def test_properties_are_names_and_values() -> None:
         (["ssl.key.pem=hunter2"], "use ssl.key.pem.file=PATH"),
     ],
 )
-def test_a_property_that_cannot_be_used_is_named_without_its_value(given: list[str], said: str) -> None:
-    with pytest.raises(AnswerError, match=said) as raised:
+def test_a_property_that_cannot_be_used_is_named_without_its_value(given: list[str], message: str) -> None:
+    with pytest.raises(AnswerError, match=message) as raised:
         properties_of(given)
     assert "hunter2" not in str(raised.value)
 
@@ -46,11 +46,11 @@ def test_names_have_commas_between() -> None:
 
 
 def test_groups_to_observe_need_not_exist_yet_and_groups_to_lead_do() -> None:
-    assert chosen(["team-*", "later", "later"], ["orders"], KNOWN) == Chosen(("team-*", "later"), ("orders",))
+    assert chosen(["team-*", "later", "later"], ["orders"], KNOWN) == ChosenGroups(("team-*", "later"), ("orders",))
 
 
 @pytest.mark.parametrize(
-    ("observe", "lead", "said"),
+    ("observe", "lead", "message"),
     [
         ([], [], "use --observe PATTERN or --lead GROUP"),
         (["orders"], ["orders"], "given to --observe and to --lead"),
@@ -58,8 +58,8 @@ def test_groups_to_observe_need_not_exist_yet_and_groups_to_lead_do() -> None:
         ([], ["x"], "start its members, or see 'bellwether groups'"),
     ],
 )
-def test_a_choice_that_cannot_be_is_a_sentence(observe: list[str], lead: list[str], said: str) -> None:
-    with pytest.raises(AnswerError, match=said):
+def test_a_choice_that_cannot_be_is_a_sentence(observe: list[str], lead: list[str], message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
         chosen(observe, lead, KNOWN)
 
 

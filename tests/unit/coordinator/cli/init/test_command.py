@@ -9,7 +9,7 @@ from tests.unit.coordinator.cli.in_process import bellwether
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "There is no terminal to ask for the brokers; use --bootstrap."),
         (("--yes",), "There is no terminal to ask for the brokers; use --bootstrap."),
@@ -22,13 +22,13 @@ from tests.unit.coordinator.cli.in_process import bellwether
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
-    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.toml").write_text("kept", encoding="utf-8")
     ended = bellwether("init", *arguments)
     assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert "hunter2" not in ended.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["there.toml"]

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.init.draft import Draft, Led, text_of
+from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, text_of
 from bellwether_kafka.coordinator.settings.process import Settings, load
 
 BROKER = {"bootstrap.servers": "b-1:9092"}
-ORDERS = Led("orders: classic, Stable, range, 2 members; can be led", '[[groups]]\nname = "orders"\nmode = "lead"\n')
+ORDERS = DraftedGroup(
+    "orders: classic, Stable, range, 2 members; can be led", '[[groups]]\nname = "orders"\nmode = "lead"\n'
+)
 
 
 def loaded(draft: Draft, folder: Path) -> Settings:
@@ -44,5 +46,5 @@ def test_properties_of_the_environment_are_named_and_not_written() -> None:
 
 @pytest.mark.parametrize("name", ['a "b" \\c', "two\nlines\n[x]", "emoji \U0001f600", "tab\there", "\U000e0001"])
 def test_a_group_may_have_any_name(name: str, tmp_path: Path) -> None:
-    settings = loaded(Draft(BROKER, (name,), (Led(f"{name}: classic", ORDERS.configuration),)), tmp_path)
+    settings = loaded(Draft(BROKER, (name,), (DraftedGroup(f"{name}: classic", ORDERS.configuration),)), tmp_path)
     assert [one.name for one in settings.groups] == [name, "orders"]

@@ -29,7 +29,7 @@ class Broker:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.logins: list[float] = []
-        self.beats: list[float] = []
+        self.heartbeats: list[float] = []
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -69,12 +69,12 @@ class Broker:
         if key == SASL_HANDSHAKE:
             return struct.pack(">hih", 0, 1, len(self._mechanism)) + self._mechanism.encode()
         if key == SASL_AUTHENTICATE:
-            said = self._answers[(step - 1) % len(self._answers)]
+            message = self._answers[(step - 1) % len(self._answers)]
             if step % len(self._answers) == 0:
                 self.logins.append(time.monotonic())
             lifetime = struct.pack(">q", self._lives_ms) if version else b""
-            return struct.pack(">hhi", 0, -1, len(said)) + said + lifetime
-        self.beats.append(time.monotonic())
+            return struct.pack(">hhi", 0, -1, len(message)) + message + lifetime
+        self.heartbeats.append(time.monotonic())
         return struct.pack(">ih", 0, 0)
 
 

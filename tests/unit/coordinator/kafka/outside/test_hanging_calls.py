@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
 
 AT_ONCE_S = 1.0  # generous on a busy machine; what hangs, hangs for longer than any test
-BEATS = 10
+HEARTBEATS = 10
 
 
 @pytest.fixture
@@ -43,22 +43,22 @@ async def connected(to: Broker, host: str = "127.0.0.1", **properties: str) -> A
     transport = Transport({"bootstrap.servers": f"{host}:{to.port}", "bellwether.api.version": "2.3", **named})
     transport._net.start()
     try:
-        assert not isinstance(await beat(transport, Node(1, host, to.port)), RequestFailed)
+        assert not isinstance(await heartbeat(transport, Node(1, host, to.port)), RequestFailed)
         yield transport
     finally:
         await transport.close()
 
 
-async def beat(transport: Transport, node: Node, timeout_ms: int = 5_000) -> object:
+async def heartbeat(transport: Transport, node: Node, timeout_ms: int = 5_000) -> object:
     return await transport.request(Heartbeat(1, node, "orders", timeout_ms, "m", None, 1))
 
 
 async def slowest(transport: Transport, node: Node) -> float:
     """Of some heartbeats, in seconds."""
     took = []
-    for _ in range(BEATS):
+    for _ in range(HEARTBEATS):
         began = time.monotonic()
-        answer = await beat(transport, node)
+        answer = await heartbeat(transport, node)
         assert not isinstance(answer, RequestFailed), answer
         took.append(time.monotonic() - began)
         await asyncio.sleep(0.02)
@@ -77,11 +77,11 @@ def slow_name(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> Hanging:
     return hanging
 
 
-def test_a_name_that_is_looked_up_for_long_stops_no_other_heartbeat(slow_name: Hanging) -> None:
-    async def story(to: Broker) -> None:
+def test_a_name_that_is_resolved_for_long_stops_no_other_heartbeat(slow_name: Hanging) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to) as transport:
             slow_name.hang()
-            other = asyncio.create_task(beat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000))
+            other = asyncio.create_task(heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000))
             assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
             assert slow_name.waited == 1
             assert not other.done()
@@ -89,11 +89,11 @@ def test_a_name_that_is_looked_up_for_long_stops_no_other_heartbeat(slow_name: H
             assert not isinstance(await other, RequestFailed)
 
     with broker() as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
-def test_the_last_known_addresses_serve_while_a_name_is_looked_up_for_long(slow_name: Hanging) -> None:
-    async def story(to: Broker) -> None:
+def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_name: Hanging) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to, "broker-1.kafka.test") as transport:
             node = Node(1, "broker-1.kafka.test", to.port)
             slow_name.hang()
@@ -102,21 +102,21 @@ def test_the_last_known_addresses_serve_while_a_name_is_looked_up_for_long(slow_
             assert slow_name.waited == 1
 
     with broker() as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 def test_a_name_that_is_never_found_fails_within_the_connection_timeout(slow_name: Hanging) -> None:
-    async def story(to: Broker) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to, socket_connection_setup_timeout_ms="500") as transport:
             slow_name.hang()
             began = time.monotonic()
-            failed = await beat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000)
+            failed = await heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000)
             assert isinstance(failed, RequestFailed)
             assert "broker-2.kafka.test" in failed.reason
             assert time.monotonic() - began < 0.5 + AT_ONCE_S
 
     with broker() as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -159,11 +159,11 @@ def oidc(endpoint: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, endpoint: str) -> None:
-    async def story(to: Broker) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to, **oidc(endpoint)) as transport:
             hanging.hang()
             await asyncio.sleep(2.2)  # the token's life
-            other = asyncio.create_task(beat(transport, Node(2, "127.0.0.1", to.port), 60_000))
+            other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port), 60_000))
             assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
             assert not other.done()
             assert len(to.logins) == 1
@@ -172,7 +172,7 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: H
 
     tokens._keeper.cache_clear()
     with broker(mechanism="OAUTHBEARER") as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_r
 ) -> None:
     """KIP-368: a login holds back what is sent, so the token is there before it begins."""
 
-    async def story(to: Broker) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to, **oidc(endpoint)) as transport:
             hanging.hang()
             until = time.monotonic() + 4.0
@@ -197,7 +197,7 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_r
 
     tokens._keeper.cache_clear()
     with broker(mechanism="OAUTHBEARER", lives_ms=3_000) as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 def kerberos(hanging: Hanging) -> ModuleType:
@@ -229,11 +229,11 @@ def test_a_kdc_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, mon
     monkeypatch.setitem(sys.modules, "gssapi", kerberos(hanging))
     monkeypatch.setattr("bellwether_kafka.coordinator.kafka.kerberos.check_packages", lambda: None)
 
-    async def story(to: Broker) -> None:
+    async def scenario(to: Broker) -> None:
         properties = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}
         async with connected(to, **properties) as transport:
             hanging.hang()
-            other = asyncio.create_task(beat(transport, Node(2, "127.0.0.1", to.port), 60_000))
+            other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port), 60_000))
             assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
             assert hanging.waited == 1
             assert not other.done()
@@ -241,7 +241,7 @@ def test_a_kdc_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, mon
             assert not isinstance(await other, RequestFailed)
 
     with broker(mechanism="GSSAPI", answers=(b"token", b"\x01\x00\x00\x00", b"")) as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 @pytest.mark.slow
@@ -256,28 +256,28 @@ def test_a_certificate_on_a_file_system_that_hangs_stops_nothing(tmp_path: Path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
 
-    async def story(to: Broker) -> None:
+    async def scenario(to: Broker) -> None:
         async with connected(to, security_protocol="SSL", ssl_ca_location=str(trusted)) as transport:
             trusted.unlink()
             os.mkfifo(trusted)
-            other = asyncio.create_task(beat(transport, Node(2, "127.0.0.1", to.port)))
+            other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port)))
             assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
             assert not isinstance(await other, RequestFailed), "the certificates that were read last serve"
             trusted.write_bytes(certificate.read_bytes())  # what has waited for the pipe may end
 
     with broker(tls=context) as to:
-        asyncio.run(story(to))
+        asyncio.run(scenario(to))
 
 
 def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeout() -> None:
-    async def story(port: int) -> None:
+    async def scenario(port: int) -> None:
         properties = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL"}
         transport = Transport({**properties, "socket.connection.setup.timeout.ms": "500"})
         transport._net.start()
         began = time.monotonic()
-        assert isinstance(await beat(transport, Node(1, "127.0.0.1", port), 60_000), RequestFailed)
+        assert isinstance(await heartbeat(transport, Node(1, "127.0.0.1", port), 60_000), RequestFailed)
         assert time.monotonic() - began < 0.5 + AT_ONCE_S
         await transport.close()
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        asyncio.run(story(silent.getsockname()[1]))
+        asyncio.run(scenario(silent.getsockname()[1]))

@@ -2,7 +2,7 @@
 
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.membership.events import DescribedMember
-from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, Owners, Unserved
+from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, OwnerWork, Unserved
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -18,7 +18,7 @@ def member(subscribed: str, owned: str = "", member_id: str = "a") -> DescribedM
 
 class Watched:
     def __init__(self) -> None:
-        self.owners, self.now_ms = Owners(), 0
+        self.owners, self.now_ms = OwnerWork(), 0
 
     def plan(self) -> "Watched":
         self.owners.planned(CLUSTER, self.now_ms)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.triggers.work.short_lives import AT_ONCE_MS, PLANS_MIN, ShortLives
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack
 from bellwether_kafka.coordinator.triggers.work.work_watch import WorkWatch
@@ -154,7 +154,7 @@ def seen(watch: WorkWatch, app: Application, done: int, end: int) -> None:
     """A look at offsets that are alike on all partitions."""
     assert app.last is not None
     total = app.last.cluster.partition_total
-    watch.look(app.last, np.full(total, done), np.full(total, end), app.at_ms + 5_000)
+    watch.refresh(app.last, np.full(total, done), np.full(total, end), app.at_ms + 5_000)
 
 
 def test_a_watch_hands_back_where_all_instances_have_ended_three_times_and_alerts_before() -> None:

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan
 from bellwether_kafka.coordinator.observation import Anomaly, anomalies_of_plan
-from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry import Followed, client_of
-from bellwether_kafka.coordinator.web.picture import Picture, round_picture
+from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
 
 LINES_MAX = 200  # of all groups together
 
@@ -29,15 +29,15 @@ class Line:
     plan_ms: float
 
 
-class Rounds:
+class LedRebalances:
     """An observer of decisions. Pictures are drawn on request: a rebalance must not wait for them."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, PlannedRound[GroupPlan]] = {}
+        self._newest: dict[str, PlannedRebalance[GroupPlan]] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
         self._anomalies: dict[str, tuple[Anomaly, ...]] = {}
 
-    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         group = planned.chosen.decision.raw.group_id
         self._newest[group] = planned
         self._anomalies.pop(group, None)
@@ -49,7 +49,7 @@ class Rounds:
 
     def picture(self, group: str) -> Picture | None:
         """The newest rebalance of this group, None where Bellwether has led none."""
-        return round_picture(self._newest[group]) if group in self._newest else None
+        return rebalance_picture(self._newest[group]) if group in self._newest else None
 
     def decision(self, group: str) -> Decision[GroupPlan] | None:
         """Of that rebalance."""
@@ -70,7 +70,7 @@ class Rounds:
         return Followed.of(decision) if decision is not None else None
 
 
-def _line(planned: PlannedRound[GroupPlan]) -> Line:
+def _line(planned: PlannedRebalance[GroupPlan]) -> Line:
     decision = planned.chosen.decision
     return Line(
         group=decision.raw.group_id,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.plan import TaskPlan
-from bellwether_kafka.coordinator.planning.guard import inspect
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.planning.inspection import inspect
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -61,8 +61,8 @@ def test_a_plan_for_other_members_does_not_pass() -> None:
     assert inspect(other, GOOD)[0] == "no assignment for c"
 
 
-def test_what_is_held_back_must_be_what_is_withheld() -> None:
-    lie = replace(GOOD, plan=replace(GOOD.plan, withheld=np.ones_like(GOOD.plan.withheld)))
+def test_what_is_held_back_must_be_what_is_pending() -> None:
+    lie = replace(GOOD, plan=replace(GOOD.plan, pending=np.ones_like(GOOD.plan.pending)))
     assert inspect(RAW, lie) == ("8 tasks are neither sent nor pending, or both",)
 
 

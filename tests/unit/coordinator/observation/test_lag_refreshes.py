@@ -22,9 +22,9 @@ from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
 from bellwether_kafka.coordinator.kafka.offset_reader import NO_END, Ends, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation import lag_looks
+from bellwether_kafka.coordinator.observation import lag_refreshes
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
-from bellwether_kafka.coordinator.observation.lag_looks import ASK_AGAIN_MS, LagLooks
+from bellwether_kafka.coordinator.observation.lag_refreshes import ASK_AGAIN_MS, LagRefreshes
 from bellwether_kafka.coordinator.observation.observation import Observation, as_document
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
@@ -69,20 +69,20 @@ class FakeReader:
         return {topic: np.array(self.committed_now[topic]) for topic in topics}
 
 
-def looked(reader: FakeReader, counts: Mapping[str, int], compacted: Collection[str] = ()) -> GroupLag:
-    looks = LagLooks("g", clock=lambda: 9.0, compacted=lambda *_: dict.fromkeys(compacted, True))
-    return asyncio.run(looks.look(cast("Any", reader), cast("AdminClient", None), counts, {}, 1.0))
+def refreshed(reader: FakeReader, counts: Mapping[str, int], compacted: Collection[str] = ()) -> GroupLag:
+    refreshes = LagRefreshes("g", clock=lambda: 9.0, compacted=lambda *_: dict.fromkeys(compacted, True))
+    return asyncio.run(refreshes.refresh(cast("Any", reader), cast("AdminClient", None), counts, {}, 1.0))
 
 
 def test_a_commit_that_overtakes_its_end_is_read_again_and_no_lag_is_made_of_it() -> None:
     reader = FakeReader({"t": [12, 3], "u": [0]}, {"t": [10, 5], "u": [0]}, {"t": [13, 6], "u": [0]})
-    found = looked(reader, {"t": 2, "u": 1})
+    found = refreshed(reader, {"t": 2, "u": 1})
     assert found.by_topic() == {"t": (1, 3), "u": (0,)}
     assert reader.asked == [("t", "u"), ("t",)]
 
 
 def test_a_commit_that_stays_beyond_the_end_has_no_lag() -> None:
-    assert looked(FakeReader({"t": [12]}, {"t": [10]}), {"t": 1}).by_topic() == {"t": (None,)}
+    assert refreshed(FakeReader({"t": [12]}, {"t": [10]}), {"t": 1}).by_topic() == {"t": (None,)}
 
 
 def test_a_partition_without_a_leader_hides_no_lag_and_says_why_it_has_none() -> None:
@@ -91,7 +91,7 @@ def test_a_partition_without_a_leader_hides_no_lag_and_says_why_it_has_none() ->
             del topics, limit_s
             return Ends({"t": np.array([10, NO_END])}, {TopicPartition("t", 1): "no broker leads the partition"})
 
-    found = looked(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
+    found = refreshed(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
     assert found.by_topic() == {"t": (2, None)}
     assert [one.note for one in found.partitions()] == ["", "the end is not known: no broker leads the partition"]
 
@@ -102,21 +102,23 @@ class Watched:
     def __init__(self) -> None:
         self.now = 1_000.0
         self.reader = FakeReader({"t": [0]}, {"t": [0]})
-        self.looks = LagLooks("g", clock=lambda: self.now, monotonic=lambda: self.now, compacted=lambda *_: {})
+        self.refreshes = LagRefreshes("g", clock=lambda: self.now, monotonic=lambda: self.now, compacted=lambda *_: {})
 
-    def look(self, committed: int, end: int, start: int = 0) -> GroupLag:
+    def refresh(self, committed: int, end: int, start: int = 0) -> GroupLag:
         self.now += 10
         self.reader.committed_now, self.reader.ends_left = {"t": [committed]}, [{"t": [end]}]
         self.reader.starts_now = {"t": [start]}
         owners = {TopicPartition("t", 0): "a"}
-        return asyncio.run(self.looks.look(cast("Any", self.reader), cast("AdminClient", None), {"t": 1}, owners, 1.0))
+        return asyncio.run(
+            self.refreshes.refresh(cast("Any", self.reader), cast("AdminClient", None), {"t": 1}, owners, 1.0)
+        )
 
 
 class TestOpenTransaction:
-    def last(self, committed: int, end: int, stable: int | None, looks: int = 34) -> tuple[GroupLag, Watched]:
+    def last(self, committed: int, end: int, stable: int | None, refreshes: int = 34) -> tuple[GroupLag, Watched]:
         watched = Watched()
         watched.reader.stable_now = None if stable is None else {"t": [stable]}
-        return [watched.look(committed, end) for _ in range(looks)][-1], watched
+        return [watched.refresh(committed, end) for _ in range(refreshes)][-1], watched
 
     def test_it_is_named_where_the_group_has_read_all_before_it(self) -> None:
         found, _ = self.last(200, 1_663, 200)
@@ -131,20 +133,20 @@ class TestOpenTransaction:
         assert (found.summary().verdict, found.notes) == (LagVerdict.STALLED, ())
 
     def test_it_is_asked_for_each_minute_and_only_where_a_partition_is_stalled(self) -> None:
-        assert self.last(200, 1_663, 200, looks=30)[1].reader.stable_asked == []
-        _, watched = self.last(200, 1_663, 200, looks=31 + 11)
+        assert self.last(200, 1_663, 200, refreshes=30)[1].reader.stable_asked == []
+        _, watched = self.last(200, 1_663, 200, refreshes=31 + 11)
         assert watched.reader.stable_asked == [("t",)] * 2
 
     def test_its_end_is_seen(self) -> None:
         _, watched = self.last(200, 1_663, 200)
-        assert watched.look(1_663, 1_663).notes == ()
-        assert watched.look(1_664, 1_664).notes == ()
+        assert watched.refresh(1_663, 1_663).notes == ()
+        assert watched.refresh(1_664, 1_664).notes == ()
 
 
 class TestRetention:
     def test_what_was_deleted_unread_is_no_lag_and_is_named(self) -> None:
         watched = Watched()
-        found = [watched.look(1_000, 50_000, 50_000) for _ in range(45)][-1]
+        found = [watched.refresh(1_000, 50_000, 50_000) for _ in range(45)][-1]
         (only,) = found.partitions()
         assert (only.lag, only.lag_ms, only.verdict, only.catch_up_ms) == (0, 0, LagVerdict.OK, 0)
         assert (only.committed, only.end) == (1_000, 50_000)
@@ -153,31 +155,31 @@ class TestRetention:
 
     def test_the_lag_is_behind_what_is_there(self) -> None:
         watched = Watched()
-        found = [watched.look(1_000, 50_000, 49_000) for _ in range(45)][-1]
+        found = [watched.refresh(1_000, 50_000, 49_000) for _ in range(45)][-1]
         (only,) = found.partitions()
         assert (only.lag, only.verdict) == (1_000, LagVerdict.STALLED)
 
     def test_records_that_come_after_the_deletion_have_a_window_of_their_own(self) -> None:
         watched = Watched()
         for _ in range(40):
-            watched.look(1_000, 50_000, 50_000)
-        assert watched.look(1_000, 50_005).summary().verdict is LagVerdict.OK
-        late = [watched.look(1_000, 50_005) for _ in range(32)][-1].summary()
+            watched.refresh(1_000, 50_000, 50_000)
+        assert watched.refresh(1_000, 50_005).summary().verdict is LagVerdict.OK
+        late = [watched.refresh(1_000, 50_005) for _ in range(32)][-1].summary()
         assert (late.lag, late.verdict) == (5, LagVerdict.STALLED)
 
     def test_starts_are_asked_for_every_five_minutes_and_only_of_what_is_behind(self) -> None:
         watched = Watched()
         for _ in range(31):
-            watched.look(5, 9)
+            watched.refresh(5, 9)
         assert watched.reader.starts_asked == [("t",), ("t",)]
         for _ in range(60):
-            watched.look(9, 9)
+            watched.refresh(9, 9)
         assert len(watched.reader.starts_asked) == 2
 
     def test_a_topic_that_was_created_again_has_a_start_of_its_own(self) -> None:
         watched = Watched()
-        assert watched.look(1_000, 50_000, 40_000).summary().lag == 10_000
-        found = watched.look(2, 7, 0)
+        assert watched.refresh(1_000, 50_000, 40_000).summary().lag == 10_000
+        found = watched.refresh(2, 7, 0)
         assert (found.summary().lag, found.notes) == (5, ())
 
     def test_starts_that_cannot_be_read_leave_the_lag_as_it_is(self) -> None:
@@ -186,12 +188,12 @@ class TestRetention:
                 del topics, limit_s
                 raise OffsetsError("offsets: no answer in time")
 
-        assert looked(Startless({"t": [2]}, {"t": [7]}), {"t": 1}).by_topic() == {"t": (5,)}
+        assert refreshed(Startless({"t": [2]}, {"t": [7]}), {"t": 1}).by_topic() == {"t": (5,)}
 
     def test_all_partitions_are_counted_and_the_worst_is_named(self) -> None:
         reader = FakeReader({"t": [5, 1], "u": [3]}, {"t": [9, 9], "u": [9]})
         reader.starts_now = {"t": [6, 9], "u": [2]}
-        found = looked(reader, {"t": 2, "u": 1})
+        found = refreshed(reader, {"t": 2, "u": 1})
         assert found.notes == ("9 offsets of t-1 and 1 other partitions were deleted before the group read them",)
         assert found.by_topic() == {"t": (3, 0), "u": (6,)}
 
@@ -199,7 +201,7 @@ class TestRetention:
 def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:
     reader = FakeReader({"t": [3], "read": [4]}, {"t": [10], "read": [4]})
     note = "t is compacted: its lag counts offsets, and some of them have no record any more"
-    assert looked(reader, {"t": 1, "read": 1}, {"t", "read"}).notes == (note,)
+    assert refreshed(reader, {"t": 1, "read": 1}, {"t", "read"}).notes == (note,)
 
 
 def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
@@ -210,10 +212,10 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
         asked.append(list(topics))
         return dict.fromkeys(topics, True) if len(asked) == 1 else {}
 
-    looks = LagLooks("g", clock=lambda: now[0], compacted=compacted)
+    refreshes = LagRefreshes("g", clock=lambda: now[0], compacted=compacted)
     reader: Any = FakeReader({"t": [3]}, {"t": [10]})
     for _ in range(3):
-        found = asyncio.run(looks.look(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+        found = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
         now[0] += ASK_AGAIN_MS / 1000 / 2
     assert asked == [["t"], ["t"]]
     assert len(found.notes) == 1, "what was known holds"
@@ -221,12 +223,12 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
 
 def test_a_clock_that_is_set_begins_anew_and_makes_no_lag_in_time() -> None:
     wall, running = [1_000.0], [50.0]
-    looks = LagLooks("g", clock=lambda: wall[0], monotonic=lambda: running[0], compacted=lambda *_: {})
+    refreshes = LagRefreshes("g", clock=lambda: wall[0], monotonic=lambda: running[0], compacted=lambda *_: {})
 
     def after(passed_s: float, set_by_s: float, committed: int, end: int) -> GroupLag:
         wall[0], running[0] = wall[0] + passed_s + set_by_s, running[0] + passed_s
         reader: Any = FakeReader({"t": [committed]}, {"t": [end]})
-        return asyncio.run(looks.look(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+        return asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
 
     after(10, 0, 0, 0)
     assert after(10, 0, 0, 10).lag_ms.tolist() == [10_000]
@@ -275,15 +277,15 @@ def at(state: str, *members: DescribedMember) -> DescribeAnswer:
 
 @pytest.fixture(autouse=True)
 def nothing_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag_looks, "compacted_topics", lambda *_: {})
+    monkeypatch.setattr(lag_refreshes, "compacted_topics", lambda *_: {})
 
 
-def one_look(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> Observation:
-    return asyncio.run(observer(transport, reader, counts).look())
+def one_refresh(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> Observation:
+    return asyncio.run(observer(transport, reader, counts).observe())
 
 
 def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
-    seen = one_look(FakeTransport(at("Empty"), "t"), FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    seen = one_refresh(FakeTransport(at("Empty"), "t"), FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
     assert (seen.lags, seen.lag) == ({"t": (7,)}, 7)
     assert seen.group_lag is not None
     assert seen.group_lag.summary().verdict is LagVerdict.UNKNOWN
@@ -297,7 +299,7 @@ def moving(*committed: int, state: str = "Empty", members: tuple[DescribedMember
         if members and number == len(committed) - 1:
             transport.answer = at("Stable", *members)
         reader.committed_now = {"t": [offset]}
-        seen.append(asyncio.run(found.look()))
+        seen.append(asyncio.run(found.observe()))
     return seen
 
 
@@ -320,7 +322,7 @@ def test_with_a_member_in_the_group_nobody_assigns_itself() -> None:
 
 def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_stopped() -> None:
     now = [1_000.0]
-    looks = LagLooks("g", clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
+    refreshes = LagRefreshes("g", clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
     reader: Any = FakeReader({"t": [3, 3]}, {"t": [1_000, 1_000]})
 
     def minutes(number: int, *, moves: bool) -> GroupLag:
@@ -328,7 +330,7 @@ def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_st
             now[0] += 30.0
             reader.committed_now["t"][1] += moves
             ends = {"t": 2}
-            found = asyncio.run(looks.look(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True))
+            found = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True))
         return found
 
     found = minutes(6, moves=True)
@@ -341,14 +343,14 @@ def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_st
 
 def test_a_topic_that_is_gone_has_no_lag_and_a_sentence() -> None:
     transport = FakeTransport(at("Empty"), "gone", "t")
-    seen = one_look(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    seen = one_refresh(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
     assert seen.lags == {"t": (7,)}
     assert seen.lag_notes == ("gone does not exist or may not be described: its lag is not known",)
 
 
 def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
     transport = FakeTransport(at("Empty"), "t")
-    seen = one_look(transport, FakeReader({}, {}, trouble="end offset of t-0: no answer in time"), {"t": 1})
+    seen = one_refresh(transport, FakeReader({}, {}, trouble="end offset of t-0: no answer in time"), {"t": 1})
     assert (seen.lag, seen.group_lag, seen.lag_notes) == (
         None,
         None,
@@ -356,14 +358,14 @@ def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
     )
 
 
-def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_look() -> None:
+def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_refresh() -> None:
     transport = FakeTransport(at("Stable", classic("a", "t-0")))
     found = observer(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
 
     async def both() -> tuple[Observation, Observation]:
-        before = await found.look()
+        before = await found.observe()
         transport.answer = at("PreparingRebalance", DescribedMember("a", None))
-        return before, await found.look()
+        return before, await found.observe()
 
     before, after = asyncio.run(both())
     assert before.lags == after.lags == {"t": (7,)}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import policy
 from bellwether_kafka.assignors.consumer.views import decode_group
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -22,7 +22,7 @@ from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, 
 from tests.measure.bench.scenario import SETTLED_GENERATION, Scenario
 
 
-def run_ours(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
+def run_own(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
     """Measures our leader on the scenario's bytes."""
     members = tuple(
         RawMember(member_id, None, metadata)

@@ -24,14 +24,14 @@ from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
-from tests.simulation.desks import Desk
+from tests.simulation.channels import Channel
 from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BUSY = 1_000  # steps without time passing
-LOOK_S = 0.5
+REFRESH_S = 0.5
 METADATA_S = 5.0
 OFFSETS_S = 0.05
 CONTROL_LANE = -1  # of short requests; JoinGroups have lanes from 0 on
@@ -45,7 +45,7 @@ def machine_rests(machine: GroupMembership | None, generation: int) -> bool:
     return machine is not None and machine.state is State.STABLE and machine.generation == generation
 
 
-class Sidecar:
+class Instance:
     """`machine` is None while the process is down. `exit_code` is of its last end, None after a crash."""
 
     def __init__(self, world: "World", name: str, config: MembershipConfig) -> None:
@@ -58,7 +58,7 @@ class Sidecar:
         self.paused_until = 0.0
         self.offset_s = 0.0  # of its monotonic clock
         self.coalescing_since = 0.0
-        self.desk: Desk | None = None  # where sidecars stand by for each other
+        self.channel: Channel | None = None  # where sidecars stand by for each other
         self.fatal: c.Fatal | None = None
         self._wipe()
 
@@ -91,7 +91,7 @@ class Sidecar:
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         """Operators order nothing here."""
 
-    def begin_round(self, order: str) -> None:
+    def begin_rebalance(self, order: str) -> None:
         """Nor a round."""
 
     @property
@@ -139,28 +139,28 @@ class Sidecar:
         self.fuse = None
         self.paused_until = 0.0
         self.offset_s = self.world.rng.uniform(1.0, 1e6)
-        self.world.tell(f"{self.name} starts")
+        self.world.log(f"{self.name} starts")
         self.machine = GroupMembership(self.config, self._moved)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
         if self.config.standby:
-            self.desk = Desk(self, self.world.control)
+            self.channel = Channel(self, self.world.control)
         self.world.checks.hand_backs.started(self)
-        self._look()
+        self._refresh()
 
     def _moved(self, edge: Edge[Any]) -> None:
         self.world.edges[edge] += 1
 
     def crash(self, why: str = "dies") -> None:
         if self.machine is not None:
-            self.world.tell(f"{self.name} {why} in {self.machine.state.name}")
+            self.world.log(f"{self.name} {why} in {self.machine.state.name}")
             self._end()
 
     def stop(self) -> None:
-        if self.desk is None:
+        if self.channel is None:
             self.post(e.StopRequested())
         else:
-            self.desk.hand_over(lambda: self.post(e.StopRequested()))
+            self.channel.hand_over(lambda: self.post(e.StopRequested()))
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
@@ -177,9 +177,9 @@ class Sidecar:
         self.world.clock.after(delay_s, self._alive(do))
 
     def _end(self, *, in_order: bool = False) -> None:
-        if self.desk is not None:
-            self.desk.close(in_order=in_order)
-            self.desk = None
+        if self.channel is not None:
+            self.channel.close(in_order=in_order)
+            self.channel = None
         self.world.network.drop_client(self.client)
         self.machine = None
         self.process += 1
@@ -284,21 +284,21 @@ class Sidecar:
                 self._decide(command)
             case c.RebuildMemory():
                 self._rebuild(command)
-            case c.Delivered():
+            case c.PlanDelivered():
                 self._delivered(command.generation)
             case c.Note():
-                self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
+                self.world.log(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
                 self.world.checks.hand_backs.noted(self, command)
                 if command.reason.startswith(INTERNAL_ERROR):
                     self.world.violate(f"{self.name}: {command.reason}")
-                if self.desk is not None:
-                    self.desk.real.on_note("g", command)
+                if self.channel is not None:
+                    self.channel.real.on_note("g", command)
             case c.Fatal():
-                self.world.tell(f"{self.name}: FATAL {command.message}")
+                self.world.log(f"{self.name}: FATAL {command.message}")
                 self.exit_code, self.fatal = command.exit_code, command
-            case c.Stopped():
-                self.world.tell(f"{self.name} has stopped")
+            case c.MembershipStopped():
+                self.world.log(f"{self.name} has stopped")
                 self.exit_code = self.exit_code or 0
                 self._end(in_order=True)
             case _:
@@ -348,11 +348,11 @@ class Sidecar:
         raw = raw_group("g", command)
         decision, findings = self._attempt(raw)
         if decision is None or findings:
-            self.world.tell(f"{self.name}: no plan: {'; '.join(findings)}")
+            self.world.log(f"{self.name}: no plan: {'; '.join(findings)}")
             self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
             return
         self._planned = command.generation, decision
-        topics, called_in_ms = self._planner.topics(raw), decision.called_in_ms(self.world.our_wall_ms())
+        topics, called_in_ms = self._planner.topics(raw), decision.called_in_ms(self.world.own_wall_ms())
         self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
 
     def _attempt(self, raw: RawGroup) -> Made:
@@ -399,9 +399,9 @@ class Sidecar:
         if planned is not None and planned[0] == generation:
             self._planner.delivered(planned[1])
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """What the watch over an application does twice a second, and that over metadata every few seconds."""
-        self.world.clock.after(LOOK_S if self.config.streams else METADATA_S, self._alive(self._look))
+        self.world.clock.after(REFRESH_S if self.config.streams else METADATA_S, self._alive(self._refresh))
         machine = self.machine
         if machine is None or self.world.clock.now < self.paused_until:
             return
@@ -421,7 +421,7 @@ class Sidecar:
         machine = self.machine
         assert machine is not None
 
-        def look() -> None:
+        def refresh() -> None:
             if machine_rests(self.machine, generation) and may_change(machine.members, machine.member_id):
                 at = self.world.broker.coordinator or 1
                 request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
@@ -430,7 +430,7 @@ class Sidecar:
                 )
 
         def again() -> None:
-            self.world.clock.after(INTERVAL_S, self._alive(look))
+            self.world.clock.after(INTERVAL_S, self._alive(refresh))
 
         def read(answer: e.DescribeAnswer) -> None:
             again()

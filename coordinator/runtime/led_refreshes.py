@@ -6,32 +6,32 @@ from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import kafka, planning
-from bellwether_kafka.coordinator.observation import GroupObserver, LagLooks, Observation, OnObservation, notify
-from bellwether_kafka.coordinator.runtime.look_sources import LookSources
+from bellwether_kafka.coordinator.observation import GroupObserver, LagRefreshes, Observation, OnObservation, notify
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected
 from bellwether_kafka.coordinator.web import ITEMS_MAX
 
-LagsOf = Callable[[str], LagLooks]  # what is remembered of the offsets of a group to lead
+LagsOf = Callable[[str], LagRefreshes]  # what is remembered of the offsets of a group to lead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedLooks:
+class LedRefreshes:
     """`plan_in_force` says of a group whether members have a plan of this process; such a group is not looked at.
     `on_seen` also get what is `unknown`. `solvers` are those of the groups' own plans: plug-ins run nowhere else."""
 
-    looks: LookSources
+    refreshes: RefreshSources
     transport: kafka.Transport
     plan_in_force: Callable[[str], bool]
     solvers: Mapping[str, planning.Solver]
     on_seen: Sequence[OnObservation]
     weights: Callable[[], Weights] | None = None
-    lags_of: LagsOf = LagLooks
+    lags_of: LagsOf = LagRefreshes
 
     def of(self, groups: Mapping[str, Selected]) -> ObservedGroups:
         """To be run beside the memberships."""
-        listed = lister(self.transport, lambda: self.looks.reader)
-        return ObservedGroups(Named(groups), self._observer, listed, self.looks.shared, due=self._due)
+        listed = lister(self.transport, lambda: self.refreshes.reader)
+        return ObservedGroups(Named(groups), self._observer, listed, self.refreshes.shared, due=self._due)
 
     def _due(self, group_id: str) -> bool:
         return not self.plan_in_force(group_id)
@@ -40,7 +40,7 @@ class LedLooks:
         group_id = selected.config.group_id
         return GroupObserver(
             selected.config,
-            self.looks.sources,
+            self.refreshes.sources,
             selected.policy,
             selected.application,
             [self._hear],

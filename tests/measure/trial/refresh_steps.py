@@ -30,8 +30,8 @@ def plans_of_a_kip_848_group_are_called_hypothetical(stage: Stage, found: Findin
                 ended = stage.run(*arguments, "--output", form)
                 labelled = HYPOTHETICAL in ended.text.lower()
                 found.check(labelled, f"{command} as {form} {'is' if labelled else 'is not'} labelled")
-        passed = [c["said"] for c in stage.json("doctor", group) if c["verdict"] == "pass"]
-        wrong = [said for said in passed if "lead it" in said or "which Bellwether offers" in said]
+        passed = [c["message"] for c in stage.json("doctor", group) if c["verdict"] == "pass"]
+        wrong = [message for message in passed if "lead it" in message or "which Bellwether offers" in message]
         found.check(not wrong, f"doctor passes {wrong or 'nothing that is meaningless'}")
 
 
@@ -62,7 +62,7 @@ def hints_and_help_work_as_written(stage: Stage, found: Findings) -> None:
         evacuated = scene.order("evacuate", scene.group, "rack:az1")
         hint = re.search(r"bellwether (unpin \S+ .*?)'? ends that", evacuated.text)
         words = _as_a_shell_reads(hint[1], stage.folder) if hint else []
-        undone = bool(words) and scene.order(*words).code == 0 and not scene.standing()
+        undone = bool(words) and scene.order(*words).code == 0 and not scene.in_force()
         found.check(
             undone, f"the hint {'ends' if undone else 'does not end'} it, read by a shell as {words or 'nothing'}"
         )
@@ -70,7 +70,7 @@ def hints_and_help_work_as_written(stage: Stage, found: Findings) -> None:
         item = f"{scene.group}-0"
         scene.order("pin", scene.group, item, "rack:az2")
         scene.order("unpin", scene.group, "*")
-        left = scene.standing()
+        left = scene.in_force()
         found.check(not left, f"after unpin '*' stand {left or 'no orders'}")
     blob = ConsumerProtocolSubscription(topics=("orders",)).encode().hex()
     decoded = run_to_end(["decode", "subscription", blob])
@@ -80,8 +80,8 @@ def hints_and_help_work_as_written(stage: Stage, found: Findings) -> None:
     ended = run_to_end(["decode", *example[1].split()]) if example else Ended(1, "", "")
     found.check(ended.code == 0, f"README's decode: exit code {ended.code}")
     before_groups = readme.split("bellwether groups")[0]
-    told = "BELLWETHER_CONFIG" in readme or "--bootstrap" in before_groups
-    found.check(told, f"README {'names' if told else 'does not name'} --bootstrap or BELLWETHER_CONFIG")
+    reported = "BELLWETHER_CONFIG" in readme or "--bootstrap" in before_groups
+    found.check(reported, f"README {'names' if reported else 'does not name'} --bootstrap or BELLWETHER_CONFIG")
     file = stage.folder / "misplaced.toml"
     file.write_text(
         f'[kafka]\n"bootstrap.servers" = "{stage.cluster.bootstrap}"\nstandby = true\n[[groups]]\nname = "x"\n'
@@ -109,12 +109,12 @@ def _as_a_shell_reads(command: str, folder: Path) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-def our_own_member_is_not_counted_as_theirs(stage: Stage, found: Findings) -> None:
+def own_member_is_not_counted_as_theirs(stage: Stage, found: Findings) -> None:
     with led(stage, "counted") as scene:
         warnings = stage.json("plan", scene.group)["warnings"]
-        ours = [warning for warning in warnings if "bellwether-" in warning]
-        found.check(not ours, f"plan warns {ours or 'of none of ours'}")
-        checks = {check["name"]: check["said"] for check in stage.json("doctor", scene.group)}
+        own = [warning for warning in warnings if "bellwether-" in warning]
+        found.check(not own, f"plan warns {own or 'of none of ours'}")
+        checks = {check["name"]: check["message"] for check in stage.json("doctor", scene.group)}
         beside = checks.get("group size", "")
         found.check(f"beside {len(scene.members)} members" in beside, f"doctor: {beside}")
         versions = checks.get("versions", "")
@@ -141,8 +141,8 @@ def small_things_are_right(stage: Stage, found: Findings) -> None:
         given, moved = sum(e["new"] for e in lines), sum(e["moved"] for e in lines)
         found.check(given == 0, f"moved {moved}, and new {given} although all had owners")
         rows = {line.split()[0]: line for line in stage.run("groups").stdout.splitlines() if len(line.split()) > 3}
-        said = rows.get(scene.group, "")
-        found.check("bellwether" in said.lower(), f"groups: {' '.join(said.split())}")
+        message = rows.get(scene.group, "")
+        found.check("bellwether" in message.lower(), f"groups: {' '.join(message.split())}")
         one = stage.run("top", scene.group, "--once").stdout
         found.check("1 groups" not in one, "top says '1 groups'" if "1 groups" in one else "top counts in English")
     listed = [group["group_id"] for group in stage.json("groups")]
@@ -165,19 +165,19 @@ def describing_a_rebalance_shows_no_decoder_errors(stage: Stage, found: Findings
     stage.cluster.create_topic(group, PARTITIONS)
     protocols = [("range", ConsumerProtocolSubscription(topics=(group,)).encode())]
     with (
-        stage.bellwether(group) as ours,
+        stage.bellwether(group) as own,
         RawMember(stage.cluster.bootstrap, group, protocols, session_ms=SESSION_MS) as first,
         RawMember(stage.cluster.bootstrap, group, protocols, session_ms=SESSION_MS) as second,
     ):
-        stage.led(ours, group)
-        first.round()
-        joining = threading.Thread(target=second.round, daemon=True)
+        stage.led(own, group)
+        first.rebalance()
+        joining = threading.Thread(target=second.rebalance, daemon=True)
         joining.start()
         opened = within(20, lambda: stage.shown(group).state == "PreparingRebalance")
         assert opened is not None, "no round was opened"
         texts = {form: stage.run("describe", group, "--output", form).text for form in ("table", "json")}
         still = stage.shown(group).state
-        first.round()
+        first.rebalance()
         joining.join(60)
     found.check(still == "PreparingRebalance", f"looked at in {still}")
     for form, text in texts.items():

@@ -47,14 +47,14 @@ class HeadCount:
         self.members = max(members, self.members or 0)
         return now >= self.due
 
-    def next_look(self, now: float) -> float:
+    def next_count(self, now: float) -> float:
         """Some looks during the quiet time, one of them when it ends."""
         step = now + self.quiet_s / COALESCE_STEPS
         return min(step, self.due) if self.due > now else min(step, self.limit)
 
 
 @dataclass(slots=True)
-class NextRound:
+class NextRebalance:
     core: Core
     joining: Joining
     leaving: Leaving
@@ -100,7 +100,7 @@ class NextRound:
         core.reason = "a rebalance has begun"
         if core.alone:
             self._count = HeadCount.since(core.session.rested_at, core.now, window_ms, config.coalesce_ms_max)
-            self.look()
+            self.refresh()
         else:
             self._count = None
             core.set_timer(Timer.COALESCE, window_ms)
@@ -112,13 +112,13 @@ class NextRound:
 
     # ---- holding the round open ------------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         core = self.core
         if self._count is None or core.now >= self._count.limit:
             self.recovery.rejoin(core.reason)
             return
         core.requests.describe()
-        core.timers.set(Timer.COALESCE, self._count.next_look(core.now))
+        core.timers.set(Timer.COALESCE, self._count.next_count(core.now))
 
     def counted(self, answer: DescribeAnswer) -> None:
         core, count = self.core, self._count

@@ -47,8 +47,8 @@ class PartitionPlan:
         return self.target.owner
 
     @property
-    def withheld(self) -> BoolArray:
-        return self.target.withheld
+    def pending(self) -> BoolArray:
+        return self.target.pending
 
     @property
     def item_of(self) -> IntArray:
@@ -154,8 +154,8 @@ class PartitionPlan:
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
-    def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
-        return operator_rules.void(Problem(self.group, self.cluster, self.before), rule, others)
+    def infeasible(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
+        return operator_rules.infeasible(Problem(self.group, self.cluster, self.before), rule, others)
 
     def against(self, rules: Sequence[shared.Rule], owner: IntArray) -> IntArray:
         return operator_rules.against(Problem(self.group, self.cluster, self.before), rules, owner)

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import look
+from bellwether_kafka.coordinator.cli import refresh
 from bellwether_kafka.coordinator.cli.groups import _assigned_by
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
@@ -24,34 +24,34 @@ class Observer:
     def __init__(self, *seen: Observation) -> None:
         self.left = list(seen)
 
-    async def look_or_unknown(self) -> Observation:
+    async def observe_or_unknown(self) -> Observation:
         return self.left.pop(0)
 
 
-def looked(*seen: Observation, caught_up: bool = False) -> Observation:
+def refreshed(*seen: Observation, caught_up: bool = False) -> Observation:
     observer = cast("GroupObserver", Observer(*seen))
-    return asyncio.run(look.look_twice(observer, caught_up=caught_up))
+    return asyncio.run(refresh.observe_twice(observer, caught_up=caught_up))
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "COMMITS_S", 0.0)
+    monkeypatch.setattr(refresh, "COMMITS_S", 0.0)
 
 
 def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
     later = replace(BEHIND, seen_at_ms=6_000)
-    assert looked(BEHIND, later) is later
+    assert refreshed(BEHIND, later) is later
     unknown = replace(BEHIND, kind="unknown")
-    assert looked(BEHIND, unknown) is BEHIND
-    assert looked(CAUGHT_UP, later, caught_up=True) is later
+    assert refreshed(BEHIND, unknown) is BEHIND
+    assert refreshed(CAUGHT_UP, later, caught_up=True) is later
 
 
 @pytest.mark.parametrize("seen", [CAUGHT_UP, NOTHING, replace(BEHIND, members=(MEMBER,))])
 def test_no_other_group_is_waited_for(seen: Observation) -> None:
-    assert looked(seen) is seen
+    assert refreshed(seen) is seen
 
 
-@pytest.mark.parametrize(("protocol_type", "who"), [("", look.CONSUMERS), ("consumer", look.NOBODY)])
+@pytest.mark.parametrize(("protocol_type", "who"), [("", refresh.CONSUMERS), ("consumer", refresh.NOBODY)])
 def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: str, who: str) -> None:
     assert _assigned_by(ListedGroup("g", protocol_type, "Empty", "classic"), None, MembershipConfig("g")) == who
 
@@ -69,7 +69,7 @@ def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     unknown = unknown_of(cause, "g", 0)
     seen = Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown)
     with pytest.raises(typer.Exit):
-        look.of_a_group(seen)
-    said = capsys.readouterr().err
-    assert "The group g cannot be looked at" in said
-    assert remedy in " ".join(said.split())
+        refresh.of_a_group(seen)
+    message = capsys.readouterr().err
+    assert "The group g cannot be looked at" in message
+    assert remedy in " ".join(message.split())

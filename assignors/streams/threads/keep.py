@@ -16,18 +16,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up, offsets, task_code
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, lookup, offsets, task_code
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, ThreadPlan
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
-def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
+def keep_threads(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
     tasks are even on their own and all together, as in Kafka. Where nothing would stay and all is even, nothing
     changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
-    here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & placed
+    here = (lookup(process_of, view.running_on, NOBODY) == plan.active) & placed
     copy = copies.thread(plan.active, np.arange(view.tasks.size, dtype=np.int32))
     beside = (copy != NOBODY) & ~here & placed
     wanted = np.where(here, view.running_on, np.where(beside, copy, dealt)).astype(np.int32)
@@ -38,7 +38,7 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
     if (dealt == wanted).all() and not touched.any():
         return dealt
     touched[plan.active[here | beside]] = True
-    mine: BoolArray = placed & look_up(touched, plan.active, False)
+    mine: BoolArray = placed & lookup(touched, plan.active, False)
     if plan.deadlines:  # until then everything stays: a process is expected back, and these threads are even again
         mine &= ~here & ~beside
     stateful = view.tasks.stateful
@@ -47,7 +47,7 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies
     return wanted
 
 
-def stay_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies: "_Copies") -> IntArray:
+def keep_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies: "_Copies") -> IntArray:
     """The thread of each standby: the one that has the copy, unless that has more than one above its share. Others are
     dealt so that all threads could take over their part of the tasks of any one process. `active` has the threads of
     active tasks."""
@@ -67,10 +67,10 @@ def stay_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies
 
 def _is_settled(view: StreamsView, plan: StreamsPlan) -> bool:
     """No task that runs leaves its process, now or later, so copies may change their threads: nobody waits for it."""
-    if plan.deadlines or plan.emptied.any() or plan.probing:
+    if plan.deadlines or plan.evacuated.any() or plan.probing:
         return False
     process_of = np.repeat(np.arange(view.size), view.capacity)
-    leaves = (view.running_on != NOBODY) & (look_up(process_of, view.running_on, NOBODY) != plan.active)
+    leaves = (view.running_on != NOBODY) & (lookup(process_of, view.running_on, NOBODY) != plan.active)
     return not leaves.any() and np.array_equal(plan.destination, plan.active)
 
 
@@ -204,10 +204,10 @@ def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     dealt = assign_threads(view, plan)
     active = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     active[dealt.active.values] = dealt.active.row
-    if plan.stays and len(view.running_on):
+    if plan.keeps_threads and len(view.running_on):
         copies = _Copies(view)
-        active = stay(view, plan, active, copies)
-        return ThreadPlan(active, stay_standbys(view, plan, active, copies))
+        active = keep_threads(view, plan, active, copies)
+        return ThreadPlan(active, keep_standbys(view, plan, active, copies))
     thread = dealt.standby.row
     process = np.repeat(np.arange(view.size), view.capacity)
     given = task_code(process[thread], dealt.standby.values, view.tasks.size)

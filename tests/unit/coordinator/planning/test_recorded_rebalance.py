@@ -4,11 +4,11 @@ import zlib
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, unpack
+from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, unpack
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"no zlib", "damaged"),
         (zlib.compress(b"[" * 100_000), "nested"),
@@ -24,6 +24,6 @@ from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRound
     ],
     ids=range(11),
 )
-def test_what_is_no_rebalance_is_refused_in_a_clause(data: bytes, said: str) -> None:
-    with pytest.raises(UnreadableRoundError, match=said):
+def test_what_is_no_rebalance_is_refused_in_a_clause(data: bytes, message: str) -> None:
+    with pytest.raises(UnreadableRebalanceError, match=message):
         unpack(data)

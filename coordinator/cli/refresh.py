@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
-from bellwether_kafka.coordinator.cli.output import fail, say
+from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node, name_of
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
@@ -33,14 +33,14 @@ from bellwether_kafka.coordinator.settings import Settings
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
 COMMITS_S = 6.0  # consumers commit every 5 s by default
-LOOK_S = 1.0  # between two looks at a group, which take connections
+REFRESH_S = 1.0  # between two looks at a group, which take connections
 UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
-LOOKS_AT_ONCE = 8
+REFRESHES_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
 # Who assigns in a group.
-BROKER, MEMBER, US, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
+BROKER, MEMBER, BELLWETHER, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
 CONSUMERS = "its consumers"
 
 
@@ -72,7 +72,7 @@ def patiently(
 ) -> T:
     """What it returns. Where brokers are silent it is asked again until the time is over, which is said once: by errors
     of these kinds, which are raised then, or by what the answer lacks for it ("" for nothing)."""
-    limit, said = time.monotonic() + patience_s, False
+    limit, announced = time.monotonic() + patience_s, False
     while True:
         over = time.monotonic() >= limit
         try:
@@ -84,10 +84,10 @@ def patiently(
             if over:
                 raise
             why = str(error)
-        if not said:
-            say(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
-            said = True
-        time.sleep(LOOK_S)
+        if not announced:
+            echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
+            announced = True
+        time.sleep(REFRESH_S)
 
 
 @asynccontextmanager
@@ -133,25 +133,25 @@ def observer_for(
     return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
 
 
-async def look_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
+async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
     """Refreshes again after a while where records wait for a group without members, or with `caught_up` where it has
     committed anything: offsets that have moved meanwhile show that its consumers assign themselves."""
-    seen = await observer.look_or_unknown()
+    seen = await observer.observe_or_unknown()
     worth = seen.lag is not None if caught_up else bool(seen.lag)
-    if not worth or seen.members or seen.sidecars:
+    if not worth or seen.members or seen.bellwether_members:
         return seen
     await asyncio.sleep(COMMITS_S)
-    again = await observer.look_or_unknown()
+    again = await observer.observe_or_unknown()
     return seen if again.kind == "unknown" else again
 
 
-def look(settings: Settings, group: str, *, unknown: bool = False, commits: bool = False) -> Observation:
+def observe_group(settings: Settings, group: str, *, unknown: bool = False, commits: bool = False) -> Observation:
     """Reads a group, or ends the process with a sentence; with `unknown` a group of which brokers say nothing is
-    returned, too; with `commits` as `look_twice`."""
+    returned, too; with `commits` as `observe_twice`."""
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            seen = await (look_twice(observer) if commits else observer.look_or_unknown())
+            seen = await (observe_twice(observer) if commits else observer.observe_or_unknown())
             return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 
     return run_to_end(once())
@@ -172,9 +172,9 @@ def _remedy(seen: Observation) -> str:
     return "It may be moving to another broker: try again in some seconds, or see 'bellwether groups'"
 
 
-def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
+def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
     """One look at a group and its shadow plan, or the end with a sentence."""
-    seen = look(settings, group)
+    seen = observe_group(settings, group)
     if seen.kind in ("missing", "unknown"):
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
@@ -185,12 +185,12 @@ def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]
 def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
     """Says so where the plan for a group is one that nobody could carry out; `err`: on standard error."""
     if not seen.can_be_led:
-        say(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
+        echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 
-def who_assigns(*, sidecar: bool, others: bool) -> str:
-    """In a classic group. A sidecar that does not lead leaves at once, so one that is a member leads."""
-    return US if sidecar else MEMBER if others else NOBODY
+def who_assigns(*, bellwether: bool, others: bool) -> str:
+    """In a classic group. An instance that does not lead leaves at once, so one that is a member leads."""
+    return BELLWETHER if bellwether else MEMBER if others else NOBODY
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
@@ -208,14 +208,14 @@ async def groups_by_node(
     groups: dict[Node, tuple[kafka.ListedGroup, ...]] = {}
     for node, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, kafka.TransportError):
-            say(f"Broker {node.node_id} does not list its groups ({answer}); they are left out.", err=True)
+            echo(f"Broker {node.node_id} does not list its groups ({answer}); they are left out.", err=True)
         elif isinstance(answer, BaseException):
             raise answer
         else:
             groups[node] = answer.groups
             if answer.error:
                 why = name_of(answer.error)
-                say(f"Broker {node.node_id} does not list all of its groups ({why}); some may be left out.", err=True)
+                echo(f"Broker {node.node_id} does not list all of its groups ({why}); some may be left out.", err=True)
     if nodes and not groups:
         raise next(answer for answer in answers if isinstance(answer, kafka.TransportError))
     return groups
@@ -224,7 +224,7 @@ async def groups_by_node(
 async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:
     """What brokers say of these classic groups, each of which its node coordinates: a request for many of them. Groups
     of a broker that does not answer are left out."""
-    turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+    turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
     async def some(node: Node, ids: Sequence[str]) -> dict[str, DescribeAnswer]:
         async with turns:
@@ -248,12 +248,12 @@ def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
     return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
 
 
-class Placed:
+class PlannedPlacement:
     """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
     rebalance is ordered), `policy` is what the leader names, None where it says nothing. While brokers are silent each
     look is tried again for `patience_s`.
 
-    Each look is taken anew, except for the one behind `doubt`.
+    Each look is taken anew, except for the one behind `objection`.
     """
 
     def __init__(
@@ -269,25 +269,25 @@ class Placed:
     ) -> None:
         self._settings, self._group, self._rules, self._rule = settings, group, rules, rule
         self._policy, self._configured, self._patience_s = policy, configured, patience_s
-        self._doubted: str | None = None
+        self._objection: str | None = None
         self._moved_from = 0
-        self.rebalancing = False  # when it was looked at for `doubt`
+        self.rebalancing = False  # when it was looked at for `objection`
 
     @property
     def _all(self) -> tuple[Rule, ...]:
         return (*self._rules, self._rule) if self._rule is not None else self._rules
 
     @property
-    def doubt(self) -> str:
+    def objection(self) -> str:
         """Why the new rule could not be kept, as a sentence; "" if it could."""
-        if self._doubted is None:
-            self._doubted = self._look_for_doubt()
-        return self._doubted
+        if self._objection is None:
+            self._objection = self._find_objection()
+        return self._objection
 
     def in_full(self, where: str) -> str:
         """The place as leaders know it, where the id of a member or a process is given in short; else as it is. Where
         that could be several it ends the process with a sentence."""
-        seen = self._look(self._rules)
+        seen = self._refresh(self._rules)
         plan = seen.shadow.decision.plan if seen.shadow is not None else None
         if plan is None or plan.named(where).any():
             return where
@@ -298,22 +298,22 @@ class Placed:
 
     def planned(self) -> tuple[Observation, Shadow]:
         """A look with the plan under all of the rules, or the end with a sentence."""
-        seen = self._look(self._all)
+        seen = self._refresh(self._all)
         if seen.shadow is None:
             fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
         return seen, seen.shadow
 
     def seen(self) -> Observation:
         """The group under the rules that stand already, or the end with a sentence where no such group is."""
-        return of_a_group(self._look(self._rules))
+        return of_a_group(self._refresh(self._rules))
 
     def unready(self, where: str) -> str:
         """What is missing until this member has its share again, as a sentence; "" for nothing."""
-        return unready(self._look(self._rules), where, self._rules)
+        return unready(self._refresh(self._rules), where, self._rules)
 
     def missing(self, elapsed_s: float) -> str:
         """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""
-        shadow = self._look(self._all).shadow
+        shadow = self._refresh(self._all).shadow
         if shadow is None or self._rule is None:
             return "the group is rebalancing."
         plan = shadow.decision.plan
@@ -329,22 +329,22 @@ class Placed:
         names = listed(plan.names(left))
         return f"{moved} of {self._moved_from} have moved; {names} still to move{state}{pace}."
 
-    def _look_for_doubt(self) -> str:
-        seen = self._look(self._rules)
+    def _find_objection(self) -> str:
+        seen = self._refresh(self._rules)
         self.rebalancing = seen.state in REBALANCING
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
         if self._rule is None:
             return ""
         plan = seen.shadow.decision.plan
-        found = plan.void(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
+        found = plan.infeasible(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
         return f"{found[:1].upper()}{found[1:]}." if found else ""
 
-    def _look(self, rules: tuple[Rule, ...]) -> Observation:
+    def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
         async def once() -> Observation:
             async with connected(self._settings.properties) as sources:
                 leader = await asyncio.to_thread(self._leader, rules)
-                return await observer_for(self._settings, self._group, sources, leader).look()
+                return await observer_for(self._settings, self._group, sources, leader).observe()
 
         with in_a_sentence():
             return patiently(
@@ -365,10 +365,10 @@ class Placed:
         return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
 
 
-def left_alone(plan: GroupPlan, standing: Sequence[Rule], rule: Rule) -> str:
+def left_alone(plan: GroupPlan, in_force: Sequence[Rule], rule: Rule) -> str:
     """Why an evacuation beside those that stand would leave a task without a copy that has caught up, as a part of a
     sentence; "" where it would not. One alone waits until warm-ups have; several may stop at the same time."""
-    others = [one for one in standing if one.empties]
+    others = [one for one in in_force if one.empties]
     if not others or not rule.empties:
         return ""
     left = plan.state.last_copies((*others, rule))

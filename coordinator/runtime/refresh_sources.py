@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets, Sources
 
 
-class LookSources:
+class RefreshSources:
     """Of one process. `properties` are librdkafka's."""
 
     def __init__(self, transport: kafka.Transport, properties: Mapping[str, str]) -> None:

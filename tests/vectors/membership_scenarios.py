@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 
-FILE = Path(__file__).with_name("membership-stories.jsonl")
+FILE = Path(__file__).with_name("membership-scenarios.jsonl")
 SEEDS = range(120)
 STEPS = 90
 NODES = tuple(e.Node(number, f"broker{number}", 9092) for number in (1, 2))
@@ -28,10 +28,10 @@ CROWDS = (0, 1, 2, 2, 3, 3, 11, 12, 13)
 ORDERS = (
     *[e.RebalanceWanted("told")] * 3,
     e.StepAsideWanted("told"),
-    *[e.RoundOrdered("told")] * 2,
-    e.OrdersStand("leave", ""),
-    e.OrdersStand("", "pause"),
-    *[e.OrdersStand("", "")] * 2,
+    *[e.RebalanceOrdered("told")] * 2,
+    e.OrdersInForce("leave", ""),
+    e.OrdersInForce("", "pause"),
+    *[e.OrdersInForce("", "")] * 2,
     *[e.ActiveRoleChanged(True, "")] * 3,
     e.ActiveRoleChanged(False, "told"),
 )
@@ -56,7 +56,7 @@ def random_config(random: Random) -> MembershipConfig:
     )
 
 
-class Story:
+class Scenario:
     """A broker that mostly answers as one would wish. `crowd` are the other members."""
 
     def __init__(self, seed: int) -> None:
@@ -72,14 +72,14 @@ class Story:
         self.steps: list[str] = []
         self._step("start", self.machine.start(self.now))
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         for number in range(STEPS):
-            if "Stopped" in self.steps[-1]:
+            if "MembershipStopped" in self.steps[-1]:
                 break
-            self._tell(self._next() if number != STEPS - 10 else e.StopRequested())
+            self._send(self._next() if number != STEPS - 10 else e.StopRequested())
         return self.steps
 
-    def _tell(self, event: e.Event) -> None:
+    def _send(self, event: e.Event) -> None:
         name = type(event).__name__
         error = getattr(event, "error", 0)
         self._step(f"{name} {error}" if error else name, self.machine.handle(event, self.now))
@@ -128,8 +128,8 @@ class Story:
             worth = self.random.random() < 0.5
             return e.ComparisonReady(number, worth, "told", ("t",)) if good else e.ComparisonFailed(number, "told")
         plan = tuple((member.member_id, b"for " + member.member_id.encode()) for member in asked.members)
-        withheld = self.random.random() < 0.3
-        return e.DecisionReady(number, plan, withheld, ("t",)) if good else e.DecisionFailed(number, "told")
+        pending = self.random.random() < 0.3
+        return e.DecisionReady(number, plan, pending, ("t",)) if good else e.DecisionFailed(number, "told")
 
     def _answer(self, number: int, request: c.Request, error: int) -> e.Event:
         match request:
@@ -191,7 +191,7 @@ def _values(thing: Any) -> Any:
 
 
 def record(seed: int) -> dict[str, Any]:
-    return {"seed": seed, "steps": Story(seed).told()}
+    return {"seed": seed, "steps": Scenario(seed).reported()}
 
 
 def records() -> Iterator[dict[str, Any]]:

@@ -25,7 +25,7 @@ from bellwether_kafka.assignors.streams.report import ID_CHARS, alternatives, re
 from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
 from bellwether_kafka.protocol.primitives import TaskId
 
-STANDING_STILL = "while a process is emptied or expected back"
+WHILE_SUSPENDED = "while a process is emptied or expected back"
 TASKS = shared.Words("streams", "task", "process", "processes", ("process ", "processes "), ID_CHARS)
 NAMES_SHOWN = 4
 
@@ -46,7 +46,7 @@ class TaskPlan:
     process_map: ProcessMap
     target: StreamsPlan
     threads: ThreadPlan
-    withheld: shared.BoolArray
+    pending: shared.BoolArray
     temporary: shared.IntArray
     out: Outgoing
     before: shared.IntArray
@@ -138,7 +138,7 @@ class TaskPlan:
 
     def read_remotely(self, owner: shared.IntArray) -> tuple[shared.BoolArray, shared.BoolArray]:
         table = self.view.tasks
-        rack = shared.look_up(self.view.rack, owner, shared.NO_RACK)
+        rack = shared.lookup(self.view.rack, owner, shared.NO_RACK)
         known = (rack != shared.NO_RACK) & table.racks_known
         remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
         return known, (rack == shared.FOREIGN_RACK) | ((rack >= 0) & remote)
@@ -174,7 +174,7 @@ class TaskPlan:
             return tuple(found)
         found += validate_plan(self.view, self.target)
         found += validate_bytes(decoded, self.tasks, self.out, [blobs[m.member_id] for m in decoded.members])
-        wrong = int(((self.out.holder >= 0) == (self.withheld | (self.owner < 0))).sum())
+        wrong = int(((self.out.holder >= 0) == (self.pending | (self.owner < 0))).sum())
         found += [f"{wrong} tasks are neither sent nor pending, or both"] * bool(wrong)
         return tuple(found)
 
@@ -191,8 +191,8 @@ class TaskPlan:
             return stage
         if int(self.owner[item]) != int(self.before[item]):
             return f"placement by {policy}"
-        stands_still = f", as all do {STANDING_STILL}" if self.target.stands_still else ""
-        return f"placement by {policy}: its owner keeps it{stands_still}"
+        suspended = f", as all do {WHILE_SUSPENDED}" if self.target.suspended else ""
+        return f"placement by {policy}: its owner keeps it{suspended}"
 
     def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
         """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks
@@ -212,13 +212,13 @@ class TaskPlan:
         return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.refused.of(flats.tolist()))
 
     def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - the interface of all plans
-        return "handed out when its owner has given it up" if self.withheld[item] else "handed out now"
+        return "handed out when its owner has given it up" if self.pending[item] else "handed out now"
 
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
-    def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
-        return streams_stages.void(self.view, rule, others)
+    def infeasible(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
+        return streams_stages.infeasible(self.view, rule, others)
 
     def against(self, rules: Sequence[shared.Rule], owner: shared.IntArray) -> shared.IntArray:
         return streams_stages.against(self.view, rules, owner)

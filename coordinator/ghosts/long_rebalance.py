@@ -15,7 +15,7 @@ TRANSACTION_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class LongRound:
+class LongRebalance:
     """It has waited for half of the transaction timeout. `awaited` are members of the last rebalance at rest: those on
     the hosts from which members have joined since then, which are the likeliest to be dead, else all of them."""
 
@@ -37,30 +37,30 @@ class LongRound:
         )
 
 
-class LongRounds:
+class LongRebalances:
     """One group; shown every answer of DescribeGroups. Times are seconds."""
 
     def __init__(self) -> None:
         self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen at rest
         self._since: float | None = None
-        self._told = False
+        self._reported = False
 
-    def look(self, seen: DescribeAnswer, now: float, ours: str = "") -> LongRound | None:
-        """The danger, once for each rebalance. `ours` is Bellwether's own member id, for which no rebalance of
+    def refresh(self, seen: DescribeAnswer, now: float, own: str = "") -> LongRebalance | None:
+        """The danger, once for each rebalance. `own` is Bellwether's own member id, for which no rebalance of
         Bellwether's waits."""
         if seen.error:
             return None
         if seen.state == GroupState.STABLE or not seen.members:
             self._at_rest = tuple(m.member_id for m in seen.members)
-            self._since, self._told = None, False
+            self._since, self._reported = None, False
             return None
         self._since = now if self._since is None else self._since
         waited_s = now - self._since
-        if self._told or waited_s < TRANSACTION_TIMEOUT_S / 2:
+        if self._reported or waited_s < TRANSACTION_TIMEOUT_S / 2:
             return None
-        self._told = True
+        self._reported = True
         known = self._at_rest or ()
-        old = tuple(m for m in seen.members if m.member_id in known and m.member_id != ours)
+        old = tuple(m for m in seen.members if m.member_id in known and m.member_id != own)
         came = tuple(m for m in seen.members if m.member_id not in known)
         hosts = {m.client_host for m in came}
-        return LongRound(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if known else ())
+        return LongRebalance(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if known else ())

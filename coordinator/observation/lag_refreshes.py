@@ -35,7 +35,7 @@ async def computed(partitions: int, work: Callable[P, T], *args: P.args, **kwarg
     return await asyncio.to_thread(work, *args, **kwargs)
 
 
-class LagLooks:
+class LagRefreshes:
     """Of one group. `clock` is in seconds, epoch; `monotonic` shows whether it was set in between. `compacted` says
     of some topics whether they are; `rhythms` outlast the process."""
 
@@ -57,7 +57,7 @@ class LagLooks:
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
         self._starts, self._stable_ends = LogStarts(), StableEnds()
-        self._looking = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
 
     @property
@@ -65,7 +65,7 @@ class LagLooks:
         """The topics of the last look."""
         return self._history.counts
 
-    async def look(
+    async def refresh(
         self,
         offsets: OffsetReader,
         admin: AdminClient,
@@ -77,7 +77,7 @@ class LagLooks:
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. `memberless`: no member was in the group
         just before. One look at a time. Raises OffsetsError."""
-        async with self._looking:
+        async with self._refreshing:
             found = await self._read(offsets, admin, counts, owners, limit_s)
             commits = self._commits or MemberlessCommits(found.at_ms)
             self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None

@@ -5,16 +5,16 @@ from dataclasses import replace
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.web.picture import picture_of
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 A, B = Thread("a", 1), Thread("b", 2)
 
 
-def round_with(stages: StageConfigs) -> Decision[TaskPlan]:
+def rebalance_with(stages: StageConfigs) -> Decision[TaskPlan]:
     """Each process runs the other half of the stateless tasks (0_0 to 0_3) than of the stateful ones (1_0 to 1_3)."""
     first = led(group(A, B), assignors=always(placed([0, 0, 1, 1, 1, 1, 0, 0])))
     assignors = replace(
@@ -24,22 +24,22 @@ def round_with(stages: StageConfigs) -> Decision[TaskPlan]:
 
 
 def test_a_task_that_followed_its_anchor_says_so() -> None:
-    decision = round_with(StageConfigs(colocate=((0, 1),)))
+    decision = rebalance_with(StageConfigs(colocate=((0, 1),)))
     assert decision.plan.target.active.tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
-    told = [explain(decision, task) for task in range(8)]
-    assert [one.stage for one in told[:4]] == ["co-location, stateless tasks"] * 4
-    assert "co-location" in told[0].sentence
-    assert all(one.stage.startswith("placement by") for one in told[4:])
+    reported = [explain(decision, task) for task in range(8)]
+    assert [one.stage for one in reported[:4]] == ["co-location, stateless tasks"] * 4
+    assert "co-location" in reported[0].sentence
+    assert all(one.stage.startswith("placement by") for one in reported[4:])
 
 
 def test_a_task_that_waits_for_the_budget_says_so() -> None:
-    decision = round_with(StageConfigs(colocate=((0, 1),), max_concurrent_moves=2))
-    told = [explain(decision, task).stage for task in range(4)]
-    assert sorted(told) == ["co-location, stateless tasks"] * 2 + ["moves budget, stateless tasks"] * 2
+    decision = rebalance_with(StageConfigs(colocate=((0, 1),), max_concurrent_moves=2))
+    reported = [explain(decision, task).stage for task in range(4)]
+    assert sorted(reported) == ["co-location, stateless tasks"] * 2 + ["moves budget, stateless tasks"] * 2
 
 
-def test_a_picture_of_the_round_has_a_line_for_every_stage() -> None:
-    picture = picture_of(round_with(StageConfigs(60_000, ((0, 1), (7, 8)), "cores", 4)))
+def test_a_picture_of_the_rebalance_has_a_line_for_every_stage() -> None:
+    picture = picture_of(rebalance_with(StageConfigs(60_000, ((0, 1), (7, 8)), "cores", 4)))
     names = [line.stage.split(",")[0] for line in picture.stages]
     for name in ("capacity", "host affinity", "co-location", "moves budget"):
         assert name in names

@@ -42,7 +42,7 @@ class _Named(Protocol):
     _fields: tuple[str, ...]
 
 
-class UnreadableRoundError(ValueError):
+class UnreadableRebalanceError(ValueError):
     """Bytes that are no rebalance, or one of another version; the message says which."""
 
 
@@ -61,11 +61,13 @@ def unpack(data: bytes) -> TaskRequest:
         whole = inflating.eof and not inflating.unused_data
         found = _unpacked(json_of(text)) if whole else None
     except OutsideTextError as error:
-        raise UnreadableRoundError(f"is damaged: {error}") from error
+        raise UnreadableRebalanceError(f"is damaged: {error}") from error
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
-        raise UnreadableRoundError(f"was recorded by another version, or damaged ({type(error).__name__})") from error
+        raise UnreadableRebalanceError(
+            f"was recorded by another version, or damaged ({type(error).__name__})"
+        ) from error
     if not isinstance(found, TaskRequest):
-        raise UnreadableRoundError("is no rebalance of an application")
+        raise UnreadableRebalanceError("is no rebalance of an application")
     return found
 
 

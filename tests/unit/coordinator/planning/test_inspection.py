@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, Plan
-from bellwether_kafka.coordinator.planning.guard import inspect, record_bytes
+from bellwether_kafka.coordinator.planning.inspection import inspect, record_bytes
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -48,10 +48,10 @@ def without(member_id: str) -> Decision[PartitionPlan]:
     return replace(GOOD, assignments=tuple(a for a in GOOD.assignments if a[0] != member_id))
 
 
-def owned_by(owner: list[int], withheld: list[bool] | None = None) -> Decision[PartitionPlan]:
+def owned_by(owner: list[int], pending: list[bool] | None = None) -> Decision[PartitionPlan]:
     """A decision whose plan and bytes say this about t-0..t-3 ("other" sorts first and is nobody's)."""
     full = np.array([NOBODY, NOBODY, *owner], dtype=np.int32)
-    held = np.array([False, False, *(withheld or [False] * 4)])
+    held = np.array([False, False, *(pending or [False] * 4)])
     sent = {m: [("t", p) for p in range(4) if owner[p] == m and not held[2 + p]] for m in (0, 1)}
     return replace(sending(a=blob(*sent[0]), b=blob(*sent[1])), plan=replace(GOOD.plan, target=Plan(full, held)))
 

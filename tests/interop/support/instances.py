@@ -19,7 +19,7 @@ from tests.interop.support.raw import (
     read_description,
     request_description,
 )
-from tests.interop.support.rounds import Round, rounds
+from tests.interop.support.rebalances import Rebalance, rebalances
 
 READY_S = 60.0
 # A standby knows of a leader, and the leader of it, once both have beaten in each other's hearing.
@@ -27,7 +27,7 @@ ACQUAINTED_S = 2.5
 POLL_S = 0.002
 
 
-class Seat:
+class LeaderPlace:
     """Asks the coordinator node all the time which member id sits under our instance id; a context manager."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
@@ -72,7 +72,7 @@ class Seat:
         return read_description(self._connection.ask(DESCRIBE, request_description(self._group)))
 
 
-class SidecarSet:
+class InstanceSet:
     """`count` processes that stand by for one another in these groups; a context manager. The first one begins."""
 
     def __init__(
@@ -96,7 +96,7 @@ class SidecarSet:
                 options={"leave_on_stop": False, **(options or {})},
                 standby=True,
                 control_topic=topic,
-                sidecar_id=f"sidecar-{number}",
+                instance_name=f"sidecar-{number}",
                 command=WATCHED if number else command,
             )
             for number in range(count)
@@ -127,9 +127,9 @@ class SidecarSet:
 
     def leader(self, group: str) -> Bellwether:
         """The process that has said last that it leads the group."""
-        said = [(self._last(p, group), p) for p in self.processes if p.running and self._last(p, group)]
-        assert said, "nobody leads"
-        return max(said, key=lambda pair: pair[0])[1]
+        message = [(self._last(p, group), p) for p in self.processes if p.running and self._last(p, group)]
+        assert message, "nobody leads"
+        return max(message, key=lambda pair: pair[0])[1]
 
     def drain(self, target: str = "*") -> float:
         """Orders a hand-over; when, on the monotonic clock, it was sent."""
@@ -154,9 +154,9 @@ class SidecarSet:
         return str(led[-1]["timestamp"]) if led else ""
 
 
-def strangers(cluster: KafkaCluster, group: str, after: int) -> list[Round]:
+def strangers(cluster: KafkaCluster, group: str, after: int) -> list[Rebalance]:
     """Rounds above generation `after` that somebody else than a sidecar led."""
-    return [r for r in rounds(cluster, group, after) if not r.leader.startswith(f"{INSTANCE}-")]
+    return [r for r in rebalances(cluster, group, after) if not r.leader.startswith(f"{INSTANCE}-")]
 
 
 def timed(action: Callable[[], None]) -> float:

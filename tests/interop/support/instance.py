@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.planned import PlannedRound
-from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
+from bellwether_kafka.coordinator.runtime.service import Observers, Service, ServiceOutcome
 from tests.patience import PATIENCE
 
 LIMIT_S = 40.0
 
 
-class Sidecar:
+class InstanceHarness:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
     def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
-        self.decisions: list[PlannedRound[PartitionPlan]] = []
+        self.decisions: list[PlannedRebalance[PartitionPlan]] = []
         self.notes: list[tuple[str, Note]] = []
-        self.outcome: Outcome | None = None
+        self.outcome: ServiceOutcome | None = None
         observers = Observers((self.decisions.append,), (lambda group, note: self.notes.append((group, note)),))
         self.service = Service(properties, groups, Policy(), observers=observers, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -53,7 +53,7 @@ class Sidecar:
         (runner,) = self.service.runners.values()
         return runner.membership.generation
 
-    def said(self, *kinds: NoteKind) -> list[str]:
+    def message(self, *kinds: NoteKind) -> list[str]:
         return [note.reason for _, note in self.notes if note.kind in kinds]
 
     def wait_for(self, state: State, limit_s: float = LIMIT_S) -> None:
@@ -66,12 +66,12 @@ class Sidecar:
             assert time.monotonic() < limit, f"{what}: {self.states} {self.outcome} {self._last()}"
             time.sleep(0.02)
 
-    def wait_for_outcome(self, limit_s: float = LIMIT_S) -> Outcome:
+    def wait_for_outcome(self, limit_s: float = LIMIT_S) -> ServiceOutcome:
         self.wait_until(lambda: self.outcome is not None, "an end", limit_s)
         assert self.outcome is not None
         return self.outcome
 
-    def stop(self) -> Outcome:
+    def stop(self) -> ServiceOutcome:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.service.stop)
         self._thread.join(LIMIT_S)

@@ -12,7 +12,7 @@ Reply = Callable[[Any], None]
 
 
 @dataclass
-class Seat:
+class GroupMember:
     """One member, as the coordinator node holds it."""
 
     member_id: str
@@ -30,7 +30,7 @@ class Seat:
     def metadata(self, protocol: str) -> bytes:
         return dict(self.protocols).get(protocol, b"")
 
-    def kept(self) -> "Seat":
+    def kept(self) -> "GroupMember":
         """What a record holds."""
         return replace(self, is_new=False, join=None, sync=None, timer=None)
 
@@ -42,7 +42,7 @@ class Record:
     generation: int
     protocol: str
     leader: str | None
-    seats: tuple[Seat, ...]
+    member_entries: tuple[GroupMember, ...]
 
 
 _spread_hash = lru_cache(maxsize=100_000)(spread_hash)
@@ -53,17 +53,17 @@ class Table:
     """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
 
     order: HashOrder = HashOrder.JAVA
-    seats: dict[str, Seat] = field(default_factory=dict)
+    member_entries: dict[str, GroupMember] = field(default_factory=dict)
     buckets: int = BUCKETS_MIN
 
-    def put(self, seat: Seat) -> None:
-        self.seats[seat.member_id] = seat
-        self.buckets = max(self.buckets, buckets_for(len(self.seats), self.order))
+    def put(self, member_entry: GroupMember) -> None:
+        self.member_entries[member_entry.member_id] = member_entry
+        self.buckets = max(self.buckets, buckets_for(len(self.member_entries), self.order))
 
-    def listed(self) -> list[Seat]:
-        return sorted(self.seats.values(), key=self._place)
+    def listed(self) -> list[GroupMember]:
+        return sorted(self.member_entries.values(), key=self._place)
 
-    def _place(self, seat: Seat) -> tuple[int, int]:
-        spread = _spread_hash(seat.member_id)
+    def _place(self, member_entry: GroupMember) -> tuple[int, int]:
+        spread = _spread_hash(member_entry.member_id)
         signed = spread - (1 << 32) if spread >> 31 else spread
         return spread & (self.buckets - 1), signed if self.order is HashOrder.SCALA else 0

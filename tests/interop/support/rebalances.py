@@ -12,7 +12,7 @@ ASSIGNED = re.compile(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Round:
+class Rebalance:
     """A generation whose leader delivered a plan; `members` counts everybody, a sidecar included."""
 
     generation: int
@@ -20,7 +20,7 @@ class Round:
     members: int
 
 
-def rounds(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Round]:
+def rebalances(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Rebalance]:
     """The completed rounds of a group above generation `after`, oldest first."""
     found = set()
     for path in cluster.log_paths():
@@ -28,12 +28,12 @@ def rounds(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Round]:
             for line in log:
                 hit = ASSIGNED.search(line)
                 if hit and hit["group"] == group_id and int(hit["generation"]) > after:
-                    found.add(Round(int(hit["generation"]), hit["leader"], int(hit["members"])))
+                    found.add(Rebalance(int(hit["generation"]), hit["leader"], int(hit["members"])))
     return sorted(found)
 
 
-def last_round(cluster: KafkaCluster, group_id: str) -> Round:
+def last_rebalance(cluster: KafkaCluster, group_id: str) -> Rebalance:
     """The newest completed round. Raises AssertionError when there is none."""
-    found = rounds(cluster, group_id)
+    found = rebalances(cluster, group_id)
     assert found, f"no leader has assigned anything in {group_id}"
     return found[-1]

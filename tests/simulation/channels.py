@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.controller import BEAT_S, STOP_POLL_S, Controller
+from bellwether_kafka.coordinator.control.controller import HEARTBEAT_S, STOP_POLL_S, Controller
 from bellwether_kafka.coordinator.control.records import ControlSettings, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
 
 if TYPE_CHECKING:
-    from tests.simulation.sidecar import Sidecar
+    from tests.simulation.instance import Instance
     from tests.simulation.world import World
 
 Entry = tuple[str, Record | None]
@@ -44,8 +44,8 @@ class Reader:
 
     topic = "control"
 
-    def __init__(self, sidecar: "Sidecar", log: ControlLog) -> None:
-        self._sidecar, self._log = sidecar, log
+    def __init__(self, instance: "Instance", log: ControlLog) -> None:
+        self._instance, self._log = instance, log
         self._inbox: deque[Entry] = deque()
         self._free_at = 0.0
         self._heard: OnRecord = lambda key, record: None
@@ -56,7 +56,7 @@ class Reader:
         for entry in self._log.kept.items():
             self.receive(entry)
         self._log.readers.append(self)
-        self._sidecar.later(0.05, self._all_read)
+        self._instance.later(0.05, self._all_read)
 
     def stop(self) -> None:
         if self in self._log.readers:
@@ -64,7 +64,7 @@ class Reader:
 
     def receive(self, entry: Entry) -> None:
         self._inbox.append(entry)
-        self._sidecar.later(self._log.world.rng.uniform(0.002, 0.02), self._deliver)
+        self._instance.later(self._log.world.rng.uniform(0.002, 0.02), self._deliver)
 
     def _deliver(self) -> None:
         if self._inbox:
@@ -77,19 +77,19 @@ class Reader:
         self._log.append(key, None)
 
 
-class Desk:
+class Channel:
     """The controller of one process, from its start to its end."""
 
-    def __init__(self, sidecar: "Sidecar", log: ControlLog) -> None:
-        self._sidecar = sidecar
-        self._reader = Reader(sidecar, log)
-        settings = ControlSettings("control", sidecar.name, standby=True)
-        wall = log.world.our_wall_ms
+    def __init__(self, instance: "Instance", log: ControlLog) -> None:
+        self._instance = instance
+        self._reader = Reader(instance, log)
+        settings = ControlSettings("control", instance.name, standby=True)
+        wall = log.world.own_wall_ms
         self.real = Controller(
             self._reader,  # type: ignore[arg-type]  # it does what the controller asks of a topic, without Kafka
             settings,
-            {"g": sidecar},
-            clock=sidecar.now,
+            {"g": instance},
+            clock=instance.now,
             wall_clock=lambda: wall() / 1000,
         )
         self._reader.start(self.real._heard, self._caught_up)
@@ -101,8 +101,8 @@ class Desk:
     def _turn(self) -> None:
         self.real._housekeeping()
         self.real.review()
-        self.real._beat(between=False)
-        self._sidecar.later(BEAT_S, self._turn)
+        self.real._heartbeat(between=False)
+        self._instance.later(HEARTBEAT_S, self._turn)
 
     def hand_over(self, then: Callable[[], None]) -> None:
         """Before an orderly end: `then`, once a standby has the group or none has taken it in time."""
@@ -118,9 +118,9 @@ class Desk:
             then()
             return
         self.real.review()
-        self._sidecar.later(STOP_POLL_S, lambda: self._wait(then))
+        self._instance.later(STOP_POLL_S, lambda: self._wait(then))
 
     def close(self, *, in_order: bool) -> None:
         self._reader.stop()
         if in_order:
-            self._reader.withdraw(f"beat/{self._sidecar.name}")
+            self._reader.withdraw(f"beat/{self._instance.name}")

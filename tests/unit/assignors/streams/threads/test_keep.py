@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.threads.stay import spread
+from bellwether_kafka.assignors.streams.threads.keep import spread
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 
@@ -20,7 +20,7 @@ def view_of(capacities: list[int], running_on: list[int], stateful: int = 0) -> 
 
 
 def threads(view: StreamsView, active: list[int], deadlines: tuple[tuple[int, int], ...] = ()) -> list[int]:
-    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), stays=True, deadlines=deadlines)
+    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), keeps_threads=True, deadlines=deadlines)
     return spread(view, plan).active.tolist()
 
 
@@ -93,7 +93,7 @@ def standby_threads(view: StreamsView, standbys: list[int], active: list[int] | 
     """Of these standbys on the first process; everything runs on the second one unless told otherwise."""
     task = np.array(standbys, dtype=np.int32)
     plan = StreamsPlan.of(np.array(active or [1] * 8, dtype=np.int32), task, np.zeros(len(task), dtype=np.int32))
-    return spread(view, replace(plan, stays=True)).standby.tolist()
+    return spread(view, replace(plan, keeps_threads=True)).standby.tolist()
 
 
 def test_a_copy_stays_on_its_thread() -> None:
@@ -122,10 +122,10 @@ def test_copies_change_threads_where_one_thread_would_take_over_everything() -> 
     view = view_with_copies([[0, 1], [], [0, 1, 2, 3], [4, 5, 6, 7]])
     task = np.array([0, 1], dtype=np.int32)
     plan = StreamsPlan.of(np.ones(8, dtype=np.int32), task, np.zeros(2, dtype=np.int32))
-    settled = replace(plan, stays=True, destination=plan.active)
+    settled = replace(plan, keeps_threads=True, destination=plan.active)
     assert spread(view, settled).standby.tolist() == [0, 1]
     assert spread(view, replace(settled, probing=True)).standby.tolist() == [0, 0]
-    assert spread(view, replace(settled, emptied=np.array([False, True]))).standby.tolist() == [0, 0]
+    assert spread(view, replace(settled, evacuated=np.array([False, True]))).standby.tolist() == [0, 0]
 
 
 def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:

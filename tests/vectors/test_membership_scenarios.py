@@ -1,0 +1,18 @@
+"""A membership asks for what it asked for when the stories were last looked at."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.vectors import membership_scenarios
+
+SCENARIOS = [json.loads(line) for line in membership_scenarios.FILE.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[str(scenario["seed"]) for scenario in SCENARIOS])
+def test_a_scenario_goes_on_as_recorded(scenario: dict[str, Any]) -> None:
+    for number, (now, then) in enumerate(
+        zip(membership_scenarios.Scenario(scenario["seed"]).reported(), scenario["steps"], strict=True)
+    ):
+        assert (number, now) == (number, then)
