@@ -113,7 +113,7 @@ class Life:
     def _was_led_throughout(self) -> None:
         led = rebalances(self._cluster, self._group.name)
         strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
-        assert not strangers, f"somebody else led: {strangers}"
+        assert not strangers, f"another led: {strangers}\nbellwether:\n{self._lead.log_of(self._group.name, 60)}"
 
         def silent() -> list[int]:
             recorded = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}

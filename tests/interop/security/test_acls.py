@@ -50,7 +50,7 @@ class Right:
         return f"{self.operation.name} {named}" if self.prefix else f"{self.operation.name} {named}'"
 
 
-class Testbed:
+class AclScene:
     """One broker, a user per feature, and an application that may do everything."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -88,20 +88,20 @@ class Testbed:
 
 
 @pytest.fixture(scope="module")
-def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
+def testbed(request: pytest.FixtureRequest) -> Iterator[AclScene]:
     try:
         java()
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no real broker")
     users = {name: name for name in ("application", *FEATURES)}
     with KafkaCluster(nodes=1, racks=("az1",), users=users) as cluster:
-        yield Testbed(cluster)
+        yield AclScene(cluster)
 
 
 class Resting:
     """Two members at rest in a group and topic of this name; a context manager."""
 
-    def __init__(self, testbed: Testbed, group: str) -> None:
+    def __init__(self, testbed: AclScene, group: str) -> None:
         self._cluster, self._flock, self.group = testbed.cluster, Flock(testbed.cluster.bootstrap), group
         testbed.cluster.create_topic(group, PARTITIONS)
         self.members = [testbed.member(self._flock, group) for _ in range(2)]
@@ -135,7 +135,7 @@ def reports(process: Bellwether, right: Right) -> None:
 
 
 def without_each(
-    testbed: Testbed, user: str, resting: Resting, rights: Sequence[Right], options: Mapping[str, Any], **settings: Any
+    testbed: AclScene, user: str, resting: Resting, rights: Sequence[Right], options: Mapping[str, Any], **settings: Any
 ) -> None:
     """Starts the feature with no right, then with one after another; each time the next one is missed by name."""
     before = resting.seen()
@@ -154,7 +154,7 @@ def base(group: str) -> tuple[Right, Right]:
     return Right(READ, GROUP, group), Right(DESCRIBE, TOPIC, group)
 
 
-def test_observe(testbed: Testbed) -> None:
+def test_observe(testbed: AclScene) -> None:
     group, options = "acl-observe", {"mode": "observe"}
     with Resting(testbed, group) as resting:
         without_each(
@@ -172,7 +172,7 @@ def test_observe(testbed: Testbed) -> None:
         assert resting.seen() == before
 
 
-def test_lead_and_take_over(testbed: Testbed) -> None:
+def test_lead_and_take_over(testbed: AclScene) -> None:
     group, options = "acl-take-over", TAKE_OVER
     with Resting(testbed, group) as resting:
         without_each(testbed, "take-over", resting, base(group), options)
@@ -181,7 +181,7 @@ def test_lead_and_take_over(testbed: Testbed) -> None:
             resting.settled()
 
 
-def test_lead_an_application(testbed: Testbed, tmp_path: Path) -> None:
+def test_lead_an_application(testbed: AclScene, tmp_path: Path) -> None:
     group = "acl-streams"
     for topic in (f"{group}-in", f"{group}-out"):
         testbed.cluster.create_topic(topic, PARTITIONS)
@@ -217,7 +217,7 @@ def test_lead_an_application(testbed: Testbed, tmp_path: Path) -> None:
         assert all(r.leader.startswith("bellwether-") for r in led), process.tail()
 
 
-def test_assist(testbed: Testbed) -> None:
+def test_assist(testbed: AclScene) -> None:
     group, options = "acl-assist", {"mode": "assist", "client_ids_unique": True}
     with Resting(testbed, group) as resting:
         without_each(testbed, "assist", resting, [Right(READ, GROUP, group)], options)
@@ -237,7 +237,7 @@ def test_assist(testbed: Testbed) -> None:
             process.__exit__(None, None, None)
 
 
-def test_control_topic_and_standby(testbed: Testbed) -> None:
+def test_control_topic_and_standby(testbed: AclScene) -> None:
     group, control = "acl-control", "acl-control-orders"
     settings = {"control_topic": control, "standby": True}
     options = TAKE_OVER
@@ -250,7 +250,7 @@ def test_control_topic_and_standby(testbed: Testbed) -> None:
             resting.settled()
 
 
-def test_events(testbed: Testbed) -> None:
+def test_events(testbed: AclScene) -> None:
     group, topic = "acl-events", "acl-events-out"
     testbed.grant("events", *base(group))
     testbed.cluster.create_topic(topic, 1)
@@ -265,7 +265,7 @@ def test_events(testbed: Testbed) -> None:
             wait_until(lambda: testbed.written(topic) > 0, LIMIT_S, process.tail)
 
 
-def test_weights(testbed: Testbed) -> None:
+def test_weights(testbed: AclScene) -> None:
     group, topic = "acl-weights", "acl-weights-in"
     testbed.grant("weights", Right(DESCRIBE, GROUP, group), Right(DESCRIBE, TOPIC, group))
     testbed.cluster.create_topic(topic, 1)

@@ -22,7 +22,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.tls import REAUTH_MS, Authority
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import load, print_result
-from tests.measure.faults.secure import DAY_S, PARTITIONS, SECRET, Secure, Testbed, mutual, sign, testbed
+from tests.measure.faults.secure import DAY_S, PARTITIONS, SECRET, LoginScene, Secure, mutual, sign, testbed
 from tests.measure.kill_points import LIMIT_S, OPTIONS
 
 OTHER_SECRET = "another-word-for-tests"  # noqa: S105 - as `SECRET`
@@ -45,8 +45,10 @@ def logins(wanted: Callable[[str], bool]) -> Iterator[Row]:
 # ---- wrong from the start ----------------------------------------------------------------------------------------
 
 
-def _refused(fault: str, wrong: Callable[[Testbed], dict[str, str]], *words: str) -> Callable[[Testbed, str], Row]:
-    def row(here: Testbed, name: str) -> Row:
+def _refused(
+    fault: str, wrong: Callable[[LoginScene], dict[str, str]], *words: str
+) -> Callable[[LoginScene, str], Row]:
+    def row(here: LoginScene, name: str) -> Row:
         return ended(here.folder, fault, wrong(here), name, *words)
 
     return row
@@ -81,26 +83,29 @@ def _sentence(found: Ended) -> str:
     return message[-1].replace("|", "/")[:110] if message else "nothing said"
 
 
-def _stranger(here: Testbed) -> dict[str, str]:
+def _stranger(here: LoginScene) -> dict[str, str]:
     stranger = Authority.make(here.folder, "stranger")
     return here.scram("bellwether") | {"ssl.ca.location": str(stranger.certificate)}
 
 
-def _expired(here: Testbed) -> dict[str, str]:
+def _expired(here: LoginScene) -> dict[str, str]:
     return mutual(here, "expired", -60)
 
 
 # ---- while we lead -------------------------------------------------------------------------------------------------
 
-Login = Callable[[Testbed], dict[str, str]]
+Login = Callable[[LoginScene], dict[str, str]]
 
 
 def _led(
-    fault: str, promised: Callable[[Testbed], float], login: Login, work: Callable[[Testbed, Secure, Bellwether], float]
-) -> Callable[[Testbed, str], Row]:
+    fault: str,
+    promised: Callable[[LoginScene], float],
+    login: Login,
+    work: Callable[[LoginScene, Secure, Bellwether], float],
+) -> Callable[[LoginScene, str], Row]:
     """A row of a group at rest under us, which has logged in like this."""
 
-    def row(here: Testbed, name: str) -> Row:
+    def row(here: LoginScene, name: str) -> Row:
         group = Secure(here.cluster, here.flock, name)
         took_s, leader, broken = LIMIT_S, "nobody", tuple[str, ...]()
         lead = Bellwether(here.cluster, [name], options=OPTIONS, login=login(here))
@@ -132,14 +137,14 @@ def _joined(group: Secure) -> float:
     return group.until_owned(began)
 
 
-def _renewed(_: Testbed, group: Secure, __: Bellwether) -> float:
+def _renewed(_: LoginScene, group: Secure, __: Bellwether) -> float:
     generation = group.last().generation
     time.sleep(2.2 * REAUTH_MS / 1000)
     assert group.last().generation == generation, "a round was made"
     return _joined(group)
 
 
-def _parked(_: Testbed, group: Secure, lead: Bellwether) -> float:
+def _parked(_: LoginScene, group: Secure, lead: Bellwether) -> float:
     """A member does not come back for longer than a login lasts. From the moment when it does."""
     slow = group.member(own_process=True)
     group.members.append(slow)
@@ -156,7 +161,7 @@ def _parked(_: Testbed, group: Secure, lead: Bellwether) -> float:
     return took_s
 
 
-def _password_changed(here: Testbed, group: Secure, lead: Bellwether) -> float:
+def _password_changed(here: LoginScene, group: Secure, lead: Bellwether) -> float:
     """A consumer joins as soon as our next login has been refused, which the log must tell."""
     here.cluster.add_scram_user("changing", OTHER_SECRET)
     wait_until(lambda: _alerts(lead) > 0, LIMIT_S, lambda: f"nothing was said: {lead.tail(6)}")
@@ -172,7 +177,7 @@ def _alerts(lead: Bellwether) -> int:
     return sum("refuse Bellwether's credentials" in line["reason"] for line in lead.log("membership", what="ALERT"))
 
 
-def _outlived(cut: bool, renewed: bool, here: Testbed, group: Secure, _: Bellwether) -> float:
+def _outlived(cut: bool, renewed: bool, here: LoginScene, group: Secure, _: Bellwether) -> float:
     time.sleep(CERTIFICATE_S)
     if renewed:
         sign(here.authority, here.folder / f"{group.name}.pem", here.folder / f"{group.name}.csr", DAY_S // 2)
@@ -181,7 +186,7 @@ def _outlived(cut: bool, renewed: bool, here: Testbed, group: Secure, _: Bellwet
     return _joined(group)
 
 
-def _grown(here: Testbed, group: Secure, lead: Bellwether) -> float:
+def _grown(here: LoginScene, group: Secure, lead: Bellwether) -> float:
     _outlived(True, True, here, group, lead)
     group.settle()
     began = time.monotonic()
@@ -190,7 +195,7 @@ def _grown(here: Testbed, group: Secure, lead: Bellwether) -> float:
     return group.until_owned(began)
 
 
-def _broker_renewed(here: Testbed, group: Secure, _: Bellwether) -> float:
+def _broker_renewed(here: LoginScene, group: Secure, _: Bellwether) -> float:
     name, value = "listener.name.login.ssl.keystore.location", str(here.folder / "next" / "broker.p12")
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -200,31 +205,31 @@ def _broker_renewed(here: Testbed, group: Secure, _: Bellwether) -> float:
     return _joined(group)
 
 
-def _at_once(here: Testbed) -> float:
+def _at_once(here: LoginScene) -> float:
     return here.at_once_s
 
 
-def _reconnected(here: Testbed) -> float:
+def _reconnected(here: LoginScene) -> float:
     return here.at_once_s + RECONNECT_S
 
 
-def _silent(here: Testbed) -> float:
+def _silent(here: LoginScene) -> float:
     return here.silent_s
 
 
-def _followed(here: Testbed) -> float:
+def _followed(here: LoginScene) -> float:
     return FOLLOWED_S + here.at_once_s
 
 
 def _scram(user: str) -> Login:
-    def login(here: Testbed) -> dict[str, str]:
+    def login(here: LoginScene) -> dict[str, str]:
         here.cluster.add_scram_user(user, SECRET)
         return here.scram(user)
 
     return login
 
 
-def _token(here: Testbed) -> dict[str, str]:
+def _token(here: LoginScene) -> dict[str, str]:
     return {
         **here.cluster.listener("LOGIN"),
         "sasl.mechanism": "OAUTHBEARER",
@@ -233,7 +238,7 @@ def _token(here: Testbed) -> dict[str, str]:
     }
 
 
-def _knows_next(here: Testbed) -> dict[str, str]:
+def _knows_next(here: LoginScene) -> dict[str, str]:
     """Trusts the certificate that the broker will have, too."""
     (here.folder / "next").mkdir()
     following = Authority.make(here.folder / "next", "broker")
@@ -247,7 +252,7 @@ def _short(name: str) -> Login:
 
 
 EXPIRES = f"Bellwether's certificate expires {CERTIFICATE_S} s after its start"
-ROWS: dict[str, Callable[[Testbed, str], Row]] = {
+ROWS: dict[str, Callable[[LoginScene, str], Row]] = {
     "wrong-password": _refused(
         "a wrong password (SCRAM over TLS), until the process has ended",
         lambda here: here.scram("bellwether") | {"sasl.password": OTHER_SECRET},

@@ -32,14 +32,14 @@ FIRST_S = 4.0  # of an application's first two members without us: the group's f
 
 
 @dataclass(frozen=True, slots=True)
-class Testbed:
+class LoginScene:
     secured: Secured
     flock: Flock
     folder: Path
 
 
 def rights(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    rows: dict[str, Callable[[Testbed], Row]] = {
+    rows: dict[str, Callable[[LoginScene], Row]] = {
         "no-read": partial(_refused, "bellwether", "without READ on the group", "rights", "READ"),
         "wrong-plain": partial(_refused, "wrong", "a wrong password (SASL/PLAIN)", "login", "sasl."),
         "no-describe": _without_describe,
@@ -54,13 +54,13 @@ def rights(wanted: Callable[[str], bool]) -> Iterator[Row]:
         KafkaCluster(nodes=1, racks=("az1",), users=users) as cluster,
         Flock(cluster.bootstrap) as flock,
     ):
-        testbed = Testbed(Secured(cluster), flock, Path(folder))
+        testbed = LoginScene(Secured(cluster), flock, Path(folder))
         for row in chosen.values():
             yield row(testbed)
 
 
 @contextmanager
-def _resting(testbed: Testbed) -> Iterator[list[Member]]:
+def _resting(testbed: LoginScene) -> Iterator[list[Member]]:
     members = [testbed.secured.member(testbed.flock) for _ in range(2)]
     try:
         wait_settled(members, EVERY, spread=0)
@@ -70,7 +70,7 @@ def _resting(testbed: Testbed) -> Iterator[list[Member]]:
             member.stop()
 
 
-def _refused(password: str, fault: str, kind: str, word: str, testbed: Testbed) -> Row:
+def _refused(password: str, fault: str, kind: str, word: str, testbed: LoginScene) -> Row:
     with _resting(testbed) as members:
         watched = Undisturbed(testbed.secured.cluster, members)
         reported = f"{fault}, until the process has ended; the members notice nothing"
@@ -78,7 +78,7 @@ def _refused(password: str, fault: str, kind: str, word: str, testbed: Testbed) 
         return ended(testbed.folder, reported, login, GROUP, word, kind=kind, check=watched.check)
 
 
-def _without_describe(testbed: Testbed) -> Row:
+def _without_describe(testbed: LoginScene) -> Row:
     """From the coming of two members to a group of ours whose topic we may not see."""
     testbed.secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
     with Bellwether(testbed.secured.cluster, [GROUP], user="bellwether", options=OPTIONS) as lead:
@@ -93,7 +93,7 @@ def _without_describe(testbed: Testbed) -> Row:
     return print_result(Row("rights", fault, took_s, FIRST_S + DECISION_S + MARGIN_S, outcome, broken, load()))
 
 
-def _revoked(testbed: Testbed) -> Row:
+def _revoked(testbed: LoginScene) -> Row:
     """READ on the group is taken away while Bellwether leads, and a consumer joins."""
     secured, cluster = testbed.secured, testbed.secured.cluster
     secured.grant("bellwether", ResourceType.GROUP, GROUP, AclOperation.READ)
@@ -127,6 +127,6 @@ def _revoked(testbed: Testbed) -> Row:
     return print_result(Row("rights", fault, took_s, promised_s, outcome, broken, load()))
 
 
-def _leader(testbed: Testbed) -> str:
+def _leader(testbed: LoginScene) -> str:
     leader = last_rebalance(testbed.secured.cluster, GROUP).leader
     return "the sidecar" if leader.startswith(f"{INSTANCE}-") else "a member"

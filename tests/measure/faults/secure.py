@@ -75,7 +75,7 @@ class Secure(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Testbed(Promises):
+class LoginScene(Promises):
     """A broker that speaks TLS only. `folder` is for what a row makes."""
 
     cluster: SecureCluster
@@ -90,7 +90,7 @@ class Testbed(Promises):
 
 
 @contextmanager
-def testbed() -> Iterator[Testbed]:
+def testbed() -> Iterator[LoginScene]:
     with tempfile.TemporaryDirectory(prefix="bellwether-tls-") as directory:
         folder = Path(directory)
         authority = certificate_authority(folder)
@@ -100,7 +100,7 @@ def testbed() -> Iterator[Testbed]:
         try:
             with cluster, Flock(cluster.bootstrap) as flock:
                 ordinary_s = max(_ordinary(cluster, flock, f"alone-{i}") for i in range(2))
-                yield Testbed(cluster, flock, folder, authority, ordinary_s)
+                yield LoginScene(cluster, flock, folder, authority, ordinary_s)
         finally:
             if cluster.proxy is not None:
                 cluster.proxy.__exit__(None, None, None)
@@ -119,7 +119,7 @@ def certificate_authority(folder: Path) -> Path:
     return key_store
 
 
-def mutual(here: Testbed, name: str, life_s: int) -> dict[str, str]:
+def mutual(here: LoginScene, name: str, life_s: int) -> dict[str, str]:
     """A login by a certificate that is good for so many seconds from now on."""
     paths = {kind: here.folder / f"{name}.{kind}" for kind in ("p12", "csr", "pem", "key")}
     store = ("-keystore", str(paths["p12"]), "-storepass", PASSWORD, "-storetype", "PKCS12", "-alias", "own")
