@@ -173,9 +173,10 @@ class Judge:
         gone = sorted(str(one) for one in before - claim.value if one[0] not in ENDING)
         return f"series have vanished: {gone}" if gone else ""
 
-    def _around(self, claim: Claim) -> Sequence[Sample] | None:
-        """From the last sample before the claim's time to the first one after it."""
-        samples = self._samples[claim.group]
+    def _around(self, claim: Claim, place: Partition | None = None) -> Sequence[Sample] | None:
+        """From the last sample before the claim's time to the first one after it, of those that know this partition:
+        where its broker is silent, that may be a minute later."""
+        samples = [one for one in self._samples[claim.group] if place is None or place in one.ends]
         first = next((i for i in range(len(samples) - 1, -1, -1) if samples[i].ended <= claim.since), None)
         last = next((i for i, one in enumerate(samples) if one.begun >= claim.until), None)
         return None if first is None or last is None else samples[first : last + 1]
@@ -214,24 +215,24 @@ class Judge:
         }
         return "" if fits.get(claim.value, False) else f"led by Bellwether {led}, with members {others}"
 
-    def lag(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        (lag, unknown), each = claim.value, [self._lag_of(p, samples) for p in self._partitions[claim.group]]
+    def lag(self, claim: Claim, _: Sequence[Sample]) -> str | None:
+        (lag, unknown), each = claim.value, [self._lag_of(claim, p) for p in self._partitions[claim.group]]
         if None in each:
             return None
         low, high = (sum(one[i] for one in each if one is not None) for i in (0, 1))
         low = 0 if unknown else low
         return "" if low <= lag <= high else f"it was {low} to {high}"
 
-    def lag_of(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+    def lag_of(self, claim: Claim, _: Sequence[Sample]) -> str | None:
         place, lag = claim.value
-        bounds = self._lag_of(place, samples)
+        bounds = self._lag_of(claim, place)
         return None if bounds is None else "" if bounds[0] <= lag <= bounds[1] else f"it was {bounds}"
 
     def committed(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
         return _between(claim.value, [one.committed for one in samples])
 
-    def end(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        return _between(claim.value, [one.ends for one in samples])
+    def end(self, claim: Claim, _: Sequence[Sample]) -> str | None:
+        return _between(claim.value, [one.ends for one in self._around(claim, claim.value[0]) or ()])
 
     def pain(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
         reason = claim.value
@@ -261,7 +262,8 @@ class Judge:
                 return ""
         return "each partition was read to its end within five minutes"
 
-    def _lag_of(self, place: Partition, samples: Sequence[Sample]) -> tuple[int, int] | None:
+    def _lag_of(self, claim: Claim, place: Partition) -> tuple[int, int] | None:
+        samples = self._around(claim, place) or ()
         ends = [one.ends[place] for one in samples if place in one.ends]
         committed = [one.committed[place] for one in samples if place in one.committed]
         if not ends or not committed:

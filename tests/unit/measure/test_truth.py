@@ -60,6 +60,13 @@ def test_what_the_reader_has_not_seen_is_not_decided() -> None:
     assert judged(now("page", "g", "members", 2, 1_000.0)) is None
 
 
+def test_a_partition_of_a_silent_broker_is_judged_by_what_it_says_later() -> None:
+    only = {PLACES[1]: 0}
+    paused = [replace(one, ends=only) if 45 < one.begun < 80 else one for one in CALM]
+    for offset, fits in ((480, True), (790, True), (300, False), (900, False)):
+        assert (judged(of_moment("page", "g", "end", (PLACES[0], offset), AT), paused) == "") is fits
+
+
 def test_a_group_that_ended_may_be_reported_to_have_ended() -> None:
     assert judged(now("page", "g", "exists", False, AT))
     assert (
