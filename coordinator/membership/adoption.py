@@ -1,5 +1,5 @@
-"""How a membership begins: watching a group, and joining it when it is empty, when the instance is still a member,
-or to take it from its leader."""
+"""How a membership begins: Bellwether watches a group, and joins it when it is empty, when its instance id is still a
+member, or to take it from its leader."""
 
 from dataclasses import dataclass, field
 
@@ -17,21 +17,21 @@ from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, Ta
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
 
-DRY_RUN = -1  # the generation of a plan for a group that a member leads
+DRY_RUN = -1  # the generation given in a dry run for a group that a member leads
 EAGER_INTERVAL_MS = 1_000
-# A rehearsal that fails has disturbed nobody, and what it lacks may come at any time: a topic, a topology, a right.
+# A failed dry run has disturbed no member, and what it lacks may come at any time: a topic, a topology, a permission.
 DRY_RUN_WAIT_S_MAX = 30.0
 
 
 @dataclass(slots=True)
 class Approach:
-    """Runs a take-over in APPROACHING, and brings it to its end: as the leader, or as nobody's member."""
+    """Runs a take-over in APPROACHING to its end: Bellwether leads, or is not a member."""
 
     core: Core
     joining: Joining
     leaving: Leaving
     leading: Leading
-    _takeover: Takeover = field(init=False)  # the one under way; there is one whenever the state is APPROACHING
+    _takeover: Takeover = field(init=False)  # always set in APPROACHING
     _attempt: TakeoverAttempt = field(init=False)
 
     def begin(self, attempt: TakeoverAttempt) -> None:
@@ -49,7 +49,7 @@ class Approach:
 
     @property
     def in_front(self) -> str:
-        """Bellwether's id in the rebalance in which it is parked and sorts first, "" for none."""
+        """Bellwether's id if it is parked in the rebalance and sorts first, "" otherwise."""
         return self._takeover.in_front if self.core.state is State.APPROACHING else ""
 
     def answered(self, kind: Kind, event: events.Answer) -> None:
@@ -80,7 +80,8 @@ class Approach:
         if failed.code and action_for(failed.code) is Action.FATAL:
             self.leaving.fail_code(failed.code)
         elif takeover.joined:
-            # Another one leads after dead members were removed: that cost a rebalance, and shows who is to go next.
+            # If another member leads after dead members were removed, that cost one rebalance and shows which to remove
+            # next.
             expected = takeover.leader and self._attempt.before_removal
             self.leaving.leave(failed.reason, NotLeading.SET_BACK, setback=not expected)
         else:
@@ -103,7 +104,7 @@ class Approach:
         self.core.takeovers.succeeded()
         self.joining.listed = core.config.topics
         core.leadership.removed = takeover.evicted
-        core.requests.abandon(Kind.DESCRIBE)  # asked for the take-over; its answer says nothing now
+        core.requests.abandon(Kind.DESCRIBE)  # sent for the take-over; its answer is no longer needed
         self._give_back("the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = core.now - takeover.began
@@ -118,7 +119,7 @@ class Approach:
 
 @dataclass(slots=True)
 class Adoption:
-    """In WATCHING: looks at a group that is not Bellwether's, and decides how and when it becomes Bellwether's."""
+    """Watches a group that Bellwether does not lead (in WATCHING), and decides how and when to join it."""
 
     core: Core
     joining: Joining
@@ -126,7 +127,7 @@ class Adoption:
     recovery: Recovery
     approach: Approach
     _dry_run_for: TakeoverAttempt | None = None
-    _returning: bool = False  # the rehearsal under way is for a return after the lead was handed back
+    _returning: bool = False  # the dry run under way is for a return after a hand-back
     _reported: str = ""
 
     def described(self, answer: events.DescribeAnswer) -> None:
@@ -138,7 +139,7 @@ class Adoption:
         state = events.GroupState.DEAD if rules.is_missing(answer) else answer.state
         core.sighting.seen(state, answer.protocol_type, others=rules.others_in(answer, config))
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
-            core.sighting.awaited = True  # when Bellwether may join, members that were to return at once have done so
+            core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
         obstacle = rules.unfit(answer, config)
         by_broker = obstacle is not None and obstacle.reason is NotLeading.CONVERTED
         core.sighting.by_broker = obstacle if by_broker else None
@@ -149,7 +150,7 @@ class Adoption:
             self._report(obstacle.sentence)
             core.set_timer(Timer.WATCH, config.watch_interval_ms)
             return
-        if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
+        if answer.protocol:  # kept while the group is empty: joining first with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
         if core.hand_backs.waits and not rules.holds_instance(answer, config):
             core.set_timer(Timer.WATCH, config.watch_interval_ms)
@@ -166,8 +167,9 @@ class Adoption:
             self._consider(answer)
 
     def _next_watch_ms(self) -> float:
-        """A membership that a wait keeps Bellwether from is taken as soon as the wait is over: its session runs. A
-        rebalance that waits for the dead is seen only by who looks often."""
+        """Returns how long to wait for the next description. If a wait keeps an active standby from its own membership,
+        it joins as soon as the wait is over, because the session runs. Rebalances that wait for dead members are only
+        seen by frequent polls."""
         config = self.core.config
         interval_ms: float = config.watch_interval_ms
         if self.core.takeovers.eager:
@@ -187,7 +189,8 @@ class Adoption:
             self.approach.begin(attempt)
 
     def deaths_proven(self, event: events.DeathsProven) -> None:
-        """The members are removed in any case: all that is decided here is whether Bellwether comes before that."""
+        """Begins a take-over if Bellwether can join before the dead members are removed. They are removed in any
+        case."""
         core = self.core
         free = core.permission.may_lead and not core.hand_backs.waits
         if core.requests.ready and free and not core.policy.may_try_in(core.now):
@@ -196,8 +199,8 @@ class Adoption:
                 self.approach.begin(attempt)
 
     def _consider_return(self, answer: events.DescribeAnswer) -> None:
-        """After the lead was handed back: a rehearsal has to show first that the plan would not differ from what
-        members hold."""
+        """After a hand-back, starts the dry run that has to show that the plan would not differ from what members
+        own."""
         core = self.core
         at_rest = answer.state == events.GroupState.STABLE and bool(answer.members)
         if at_rest and core.permission.may_lead and not core.policy.may_try_in(core.now):
@@ -216,12 +219,12 @@ class Adoption:
         core.set_timer(Timer.WATCH, 0.0)
 
     def _report(self, obstacle: str) -> None:
-        """Once."""
+        """Notes each obstacle once."""
         if obstacle and obstacle != self._reported:
             self.core.note(NoteKind.WATCHING, f"not taken over: {obstacle}")
         self._reported = obstacle
 
-    # ---- no leader is removed before a plan for its group has been made and found valid --------------------------
+    # ---- a leader is removed only after a valid plan for its group has been made ------------------------------------
 
     def _begin_dry_run(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
         self._dry_run_for, self._returning = attempt, False
@@ -241,7 +244,7 @@ class Adoption:
         if attempt is None or event.generation != DRY_RUN:
             return
         if not self.core.requests.ready:
-            return  # the coordinator node was lost meanwhile; the next description begins again
+            return  # the coordinator node was lost meanwhile; the next description starts over
         if isinstance(event, events.ComparisonReady):
             self.approach.begin(attempt)
         else:

@@ -1,14 +1,15 @@
-"""Who leads a classic group when its leader goes: the first member in the order of the broker's hash table.
+"""Predicts which member of a classic group leads when its leader goes: the first in the order of the broker's hash
+table.
 
-Two orders are known, and tried on real brokers by `tests/measure/succession`:
+Two orders are known. `tests/measure/succession` has tried both on real brokers:
 
-JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. Twice the size above 3/4.
-SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. Twice
-       the size at 3/4.
+JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. The table doubles above 3/4.
+SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. The
+       table doubles at 3/4.
 
-Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^ h >>> 16, h being String.hashCode
-(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order, so a listing
-says whether an order holds, how large the table is, and who comes next.
+Both begin with 16 buckets, never shrink, and use the low bits of h ^ h >>> 16 as the bucket, h being String.hashCode
+(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order. So a listing
+shows whether an order is possible, how large the table is, and which member is next.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.primitives import java_string_hash
 
 BUCKETS_MIN = 16
-DOUBLINGS_MAX = 6  # tables that were at most so many times twice as large as now are thought of
+DOUBLINGS_MAX = 6  # how often a table may have doubled beyond its present need
 SIGN = 1 << 31
 
 
@@ -42,13 +43,13 @@ class MemberTable:
 
 @lru_cache(maxsize=16_384)
 def spread_hash(member_id: str) -> int:
-    """h ^ h >>> 16 of String.hashCode, unsigned."""
+    """Returns h ^ h >>> 16 of String.hashCode, unsigned."""
     value = java_string_hash(member_id)
     return value ^ value >> 16
 
 
 def buckets_for(members: int, order: HashOrder) -> int:
-    """The number of buckets of a table that never held more members than these."""
+    """Returns the number of buckets of a table that never held more than this many members."""
     buckets = BUCKETS_MIN
     while 4 * members > 3 * buckets or (order is HashOrder.SCALA and 4 * members == 3 * buckets):
         buckets *= 2
@@ -56,20 +57,20 @@ def buckets_for(members: int, order: HashOrder) -> int:
 
 
 def grown(known: Iterable[MemberTable], members: int) -> tuple[MemberTable, ...]:
-    """These tables when they have come to hold so many members."""
+    """Returns these tables after they have come to hold this many members."""
     return tuple(MemberTable(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
 
 
 def on_the_way(known: Iterable[MemberTable], largest: Iterable[MemberTable]) -> tuple[MemberTable, ...]:
-    """What these tables may have become where it is not certain that they have grown to the largest of those."""
+    """Returns what the `known` tables may have become if it is not certain that they have grown as far as `largest`."""
     most = max((table.buckets for table in largest), default=0)
     doubled = (MemberTable(t.order, t.buckets << n) for t in known for n in range(DOUBLINGS_MAX + 1))
     return tuple(dict.fromkeys(table for table in doubled if table.buckets <= most or table in known))
 
 
 def tables(listing: Sequence[str]) -> tuple[MemberTable, ...]:
-    """Every table that lists these members in this order; none: the broker's order is not known to Bellwether. Few
-    members prove little: any order of two is ascending every second time."""
+    """Returns every table that lists these members in this order; empty if Bellwether does not know the broker's order.
+    Few members prove little: two members are in ascending order in half of all cases."""
     hashes = [spread_hash(member_id) for member_id in listing]
     smallest = {order: buckets_for(len(listing), order) for order in HashOrder}
     larger = (MemberTable(order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
@@ -77,44 +78,45 @@ def tables(listing: Sequence[str]) -> tuple[MemberTable, ...]:
 
 
 def rivals(members: Iterable[str], own: str, table: MemberTable) -> tuple[str, ...]:
-    """Members that come before an id that is new in this table."""
+    """Returns the members that sort before `own`, an id that is new in this table."""
     mine = _key(spread_hash(own), table)
     return tuple(m for m in members if m != own and _key(spread_hash(m), table) <= mine)
 
 
 def unavoidable(members: Iterable[str], table: MemberTable) -> tuple[str, ...]:
-    """Members before which no new id can come: in Java's table those in the first bucket were there first."""
+    """Returns the members that every new id sorts behind: in Java's table those of the first bucket, which came
+    first."""
     if table.order is HashOrder.SCALA:
         return ()
     return tuple(m for m in members if spread_hash(m) & (table.buckets - 1) == 0)
 
 
 def sorts_first(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> bool:
-    """Whether no better id than this new one is to be had: in each of these tables only those come before it that no
-    id can pass."""
+    """Returns whether no new id could do better than `own`: in each of these tables, only unavoidable members sort
+    before it."""
     others = [m for m in members if m != own]
     return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
 
 
 def comes_behind(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> int:
-    """How many members come before an id that is new, in that of the tables in which most do."""
+    """Returns how many members sort before the new id `own`, in the least favourable of these tables."""
     others = [m for m in members if m != own]
     return max((len(rivals(others, own, table)) for table in known), default=0)
 
 
 def passable(members: Iterable[str], table: MemberTable) -> list[str]:
-    """Members before which a new id can come, in the table's order."""
+    """Returns the members that a new id can sort before, in the table's order."""
     found = {*members}.difference(unavoidable(members, table))
     return sorted(found, key=lambda m: _key(spread_hash(m), table))
 
 
 def chance(members: Sequence[str], known: Iterable[MemberTable], behind: int) -> float:
-    """The probability that at most `behind` of the members that a random new id can pass come before it, in each of the
-    tables."""
+    """Returns the probability that, in each of these tables, at most `behind` of the members that a new id can pass
+    sort before a random new id."""
     limits: dict[int, float] = {}
     for table in known:
         limits[table.buckets] = min(limits.get(table.buckets, inf), _first_taken(members, table, behind))
-    fits, before = {0: 1.0}, 1  # by bucket: the share of its ids
+    fits, before = {0: 1.0}, 1  # for each bucket, the share of its ids that are good enough
     for size, limit in sorted(limits.items()):
         buckets = ((bucket, share) for below, share in fits.items() for bucket in range(below, size, before))
         fits = {bucket: min(share, limit - bucket) for bucket, share in buckets if bucket < limit}
@@ -123,7 +125,8 @@ def chance(members: Sequence[str], known: Iterable[MemberTable], behind: int) ->
 
 
 def _first_taken(members: Sequence[str], table: MemberTable, behind: int) -> float:
-    """The place in the table of the first member that a random new id has to pass; signed hashes divide a bucket."""
+    """Returns the position in the table that a random new id must stay below; the fraction is by signed hash in a
+    bucket."""
     others = passable(members, table)
     if behind >= len(others):
         return float(table.buckets)
@@ -133,8 +136,8 @@ def _first_taken(members: Sequence[str], table: MemberTable, behind: int) -> flo
 
 @dataclass(slots=True)
 class Listing:
-    """A group's members as the broker lists them, the tables that would list them so, and who would lead next. `own` is
-    Bellwether's id as far as it is known; under an instance id it changes."""
+    """A group's members as the broker lists them, the tables that are consistent with that order, and which member
+    would lead next. `own` is Bellwether's id as far as it is known; under an instance id it changes."""
 
     members: tuple[DescribedMember, ...]
     tables: tuple[MemberTable, ...]
@@ -146,11 +149,11 @@ class Listing:
         return member.member_id == self.own or by_instance
 
     def puts_first(self, member_id: str, coming: Sequence[int]) -> bool:
-        """Whether this id of Bellwether's would be the first, when so many members have come."""
+        """Returns whether `member_id` would sort first for Bellwether, after each of these numbers of new members."""
         return sorts_first(*self._with(member_id, coming))
 
     def puts_behind(self, member_id: str, coming: Sequence[int]) -> int:
-        """How many members would come before this id of Bellwether's then."""
+        """Returns how many members would then sort before `member_id`."""
         return comes_behind(*self._with(member_id, coming))
 
     def _with(self, member_id: str, coming: Sequence[int]) -> tuple[list[str], str, list[MemberTable]]:
@@ -158,7 +161,8 @@ class Listing:
         return others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)]
 
     def ahead(self, own: str, leader: str, *, another_comes: bool) -> tuple[str, ...]:
-        """Who would lead before Bellwether once the leader is gone."""
+        """Returns the members that would lead before Bellwether once `leader` is gone. `another_comes`: one more member
+        of Bellwether's joins, which may make the table grow."""
         ids = [m.member_id for m in self.members]
         now_known = grown(self.tables, len({*ids, own}) + another_comes)
         if own in ids and not (another_comes and now_known != self.tables):
@@ -167,13 +171,15 @@ class Listing:
         return max(found, key=len, default=())
 
     def refresh(self, members: tuple[DescribedMember, ...], own: str) -> None:
-        """Every id that Bellwether has had tells more of the table; it may have grown when Bellwether came."""
+        """Replaces the listing. Each new id of Bellwether narrows down the tables; if none is left, the table may have
+        grown when Bellwether came."""
         self.members, self.own = members, own
         now_possible = tables([m.member_id for m in members])
         self.tables = tuple(table for table in self.tables if table in now_possible) or now_possible
 
     def are_back(self, removed: Iterable[str], members: tuple[DescribedMember, ...]) -> bool:
-        """For each of these a new member of the same client is there; any new one where it was never described."""
+        """Returns whether every removed member has come back as a new member of the same client. For a member that was
+        never described, any new member counts."""
         before = {m.member_id: m for m in self.members}
         new = Counter(client_of(m) for m in members if m.member_id not in before and not self.is_own(m))
         gone = Counter(client_of(before[member_id]) for member_id in removed if member_id in before)
@@ -181,7 +187,7 @@ class Listing:
 
 
 def client_of(member: DescribedMember) -> tuple[str, str, str | None]:
-    """What a client keeps when it comes back under another member id."""
+    """Returns what a client keeps when it comes back under another member id."""
     return (member.client_id, member.client_host, member.instance_id)
 
 
@@ -190,7 +196,7 @@ def _ascends(hashes: Sequence[int], table: MemberTable) -> bool:
 
 
 def _key(value: int, table: MemberTable) -> tuple[int, ...]:
-    """What a table sorts by. Of members with equal keys the one that came first is first."""
+    """Returns the key that a table sorts by. Members with equal keys are in order of arrival."""
     bucket = value & (table.buckets - 1)
     return (bucket,) if table.order is HashOrder.JAVA else (bucket, _signed(value))
 

@@ -1,7 +1,8 @@
-"""Members of a group at rest that are not what the plan was made for (KAFKA-12759): a static member may return within
-its session with other topics or another rack, and the broker keeps the generation and informs no leader. Pure.
+"""Detects members of a stable group that have changed since the plan was made (KAFKA-12759): a static member may return
+within its session with other topics or another rack, and the broker then keeps the generation and informs no leader.
+Pure.
 
-Only topics and racks are compared. Partitions, userData and the generation differ after each ordinary restart.
+Only topics and racks are compared. Partitions, userData and the generation differ after every ordinary restart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """What a member subscribes to now. `reason` is a sentence part for people."""
+    """What a changed member now subscribes to. `reason` is part of a sentence."""
 
     instance_id: str
     topics: frozenset[str]
@@ -26,18 +27,20 @@ class MemberChange:
 
 
 def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
-    """Whether a member could change without a rebalance: only static ones can.
+    """Returns whether a member could change without a rebalance: only static members can.
 
-    A member shows topics and rack in its JoinGroup alone. In a group at rest the broker answers a JoinGroup with the
-    generation as it is where the member names its id and its bytes have not changed; other bytes, or a new id without
-    an instance id, begin a rebalance. Only a static member that comes back without an id replaces itself, whatever its
+    A member sends its topics and rack only in JoinGroup. In a stable group the broker answers a JoinGroup with the
+    existing generation if it names a member id and its bytes have not changed; other bytes, or a new id without an
+    instance id, begin a rebalance. Only a static member that comes back without an id replaces itself, whatever its
     bytes (GroupMetadataManager of Kafka 4: classicGroupJoinExistingMember and
-    updateStaticMemberThenRebalanceOrCompleteJoin)."""
+    updateStaticMemberThenRebalanceOrCompleteJoin).
+    """
     return any(m.instance_id is not None and m.member_id != own_member_id for m in planned)
 
 
 def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str) -> tuple[MemberChange, ...]:
-    """The static members whose topics or rack are not those of the plan. Bytes that cannot be read say nothing."""
+    """Returns the static members whose topics or rack differ from the plan's. Members whose bytes cannot be decoded are
+    left out."""
     before = {m.instance_id: m for m in planned if m.instance_id is not None and m.member_id != own_member_id}
     found = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
     return tuple(change for change in found if change is not None)

@@ -1,7 +1,7 @@
 """Everything that a `GroupMembership` can request of its runtime: a closed union of frozen values.
 
-A broker parks JoinGroup and SyncGroup together with everything queued behind them on the same connection, so those two
-travel on a connection of the group's own, and the short ones share another
+A broker that parks a JoinGroup or SyncGroup also holds up everything queued behind it on the same connection. So these
+two use a connection of the group's own, and short requests share another
 (docs/reference/broker-behaviour.md#parked-requests).
 """
 
@@ -13,7 +13,8 @@ from bellwether_kafka.coordinator.membership.events import JoinedMember, Node
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each asks another broker."""
+    """FindCoordinator with key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each is
+    sent to another broker."""
 
     request_id: int
     group_id: str
@@ -23,7 +24,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """What all requests to a coordinator node begin with."""
+    """The fields that all requests to a coordinator node begin with."""
 
     request_id: int
     node: Node
@@ -33,7 +34,7 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class MemberRequest(GroupRequest):
-    """What all requests of Bellwether's own member begin with."""
+    """The fields that all requests of Bellwether's own member begin with."""
 
     member_id: str
     instance_id: str | None
@@ -49,7 +50,7 @@ class Join(MemberRequest):
     reason: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    lane: int = 0  # a second JoinGroup of the group needs a second connection while the first is parked
+    lane: int = 0  # which connection: a second JoinGroup needs another one while the first is parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,16 @@ class Heartbeat(MemberRequest):
 
 @dataclass(frozen=True, slots=True)
 class Leave(MemberRequest):
-    """LeaveGroup for one member; an empty member id with an instance id removes the static member."""
+    """LeaveGroup for one member. An empty member id with an instance id removes the static member."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Evict(GroupRequest):
-    """LeaveGroup for other members, by member id: they find out by their next request. With a lane it waits behind the
-    JoinGroup that is parked there: brokers read the next request of a connection when they have answered the last."""
+    """LeaveGroup for other members, by member id; they notice at their next request. With a `lane` it is queued behind
+    the JoinGroup parked on that connection: a broker reads the next request of a connection only after answering the
+    last."""
 
     member_ids: tuple[str, ...]
     reason: str
@@ -83,15 +85,16 @@ class Evict(GroupRequest):
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Nobody waits for this JoinGroup or SyncGroup any more: drop the connection on which the broker parks it."""
+    """Drops the connection on which the broker parks this JoinGroup or SyncGroup, whose answer is no longer needed."""
 
     request_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
-    `removed` are members that Bellwether has removed to lead: they are back under other ids, and have not restarted."""
+    """Requests a plan for this generation by `deadline` (seconds, monotonic). If `dry`, the plan is only compared with
+    the current assignment. `removed` are members that a take-over removed: they come back under other ids without a
+    restart."""
 
     generation: int
     protocol: str
@@ -104,7 +107,8 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class RebuildMemory:
-    """The broker kept the assignment of a returned static leader: read what every member holds from DescribeGroups."""
+    """Requests reading every member's assignment by DescribeGroups: the broker kept the assignment of a returned static
+    leader."""
 
     generation: int
     protocol: str
@@ -113,26 +117,26 @@ class RebuildMemory:
 
 @dataclass(frozen=True, slots=True)
 class PlanDelivered:
-    """The broker took Bellwether's assignments for this generation: they are history from now on."""
+    """The broker has accepted Bellwether's assignments for this generation, which become history."""
 
     generation: int
 
 
 class NoteKind(Enum):
     LEADING = auto()
-    ADOPTED = auto()  # a group that a member led is Bellwether's now
-    REFUSED = auto()  # a generation that Bellwether led and gave back without a plan: always with a reason
+    ADOPTED = auto()  # Bellwether has taken over a group that a member led
+    REFUSED = auto()  # Bellwether led a generation and left without a plan
     LEFT = auto()
     REJOINING = auto()
     WATCHING = auto()
-    ALERT = auto()  # an operator should look
+    ALERT = auto()  # needs an operator's attention
     GHOST = auto()  # a dead member was removed
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line for logs and metrics. `reason` is a sentence, which may name members; `code` is the reason not to lead
-    of a note of the kinds REFUSED and LEFT, one of few words, "" of others."""
+    """One line for logs and metrics. `reason` is a sentence and may name members. `code` is a NotLeading value in notes
+    of the kinds REFUSED and LEFT, "" in others."""
 
     kind: NoteKind
     reason: str
@@ -142,7 +146,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """This group cannot be led. One sentence that names the group, the setting or the ACL, and the remedy."""
+    """Bellwether can never lead this group. `message` is one sentence that names the group, the setting or ACL, and the
+    remedy."""
 
     message: str
     exit_code: int
@@ -150,7 +155,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True)
 class MembershipStopped:
-    """Last command of a machine; it ignores every later event."""
+    """The last command of a machine, which ignores all later events."""
 
 
 Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave | Evict

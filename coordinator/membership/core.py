@@ -2,12 +2,12 @@
 
 The parts, each above those that it uses:
 
-joining_leaving  JoinGroup and SyncGroup, and every way out: LeaveGroup, being expelled, the end
-recovery         errors, lost nodes, and coming back for the next generation
-leading          from the answer that names Bellwether to the delivered plan, and the rebalances that it begins
-next_round       heartbeats' answers, and holding the rebalance open that they announce
-adoption         watching a group, and the way into it
-current_role     whether Bellwether leads and, where it does not, why
+joining_leaving  JoinGroup and SyncGroup, and every way out: LeaveGroup, expulsion, shutdown
+recovery         errors, lost coordinator nodes, and joining the next generation
+leading          from the JoinGroup answer that names Bellwether to the delivered plan, and rebalances that it begins
+next_rebalance   answers to heartbeats, and holding the announced rebalance open
+adoption         watching a group, and joining it
+current_role     whether Bellwether leads and, if not, why
 machine          which event goes to which part
 """
 
@@ -26,37 +26,37 @@ from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEd
 
 @dataclass(slots=True)
 class Leadership:
-    """What a member knows of its group and owes it, until it leaves."""
+    """What a member knows of its group, and what is left to do in it. Reset when Bellwether leaves."""
 
     members: tuple[JoinedMember, ...] = ()
     assignments: tuple[tuple[str, bytes], ...] = ()
-    returned: bool = False  # a static return: this generation's assignment is not of Bellwether's making
-    outdated: bool = False  # the broker knows another generation than the one that Bellwether leads
-    must_lead: bool = False  # the broker counts Bellwether as the leader, and has sent it nothing
-    removed: tuple[str, ...] = ()  # leaders that made way for Bellwether, until a plan of Bellwether's is delivered
-    pending: bool = False  # partitions of this generation's plan, for the next one
-    followups: int = 0  # rebalances in a row that it began to hand such partitions out
-    called_at: float = math.inf  # when this generation's plan has members join again by themselves
-    wanted: str = ""  # why Bellwether wants a rebalance
-    lists_app_topics: bool = False  # in Bellwether's own subscription, while nobody else's keeps their offsets
+    returned: bool = False  # a static return: Bellwether has not made this generation's assignment
+    outdated: bool = False  # the broker has another generation than Bellwether
+    must_lead: bool = False  # the broker counts Bellwether as leader, but sent it no members to assign
+    removed: tuple[str, ...] = ()  # members that the take-over removed; until Bellwether's first plan is delivered
+    pending: bool = False  # this generation's plan leaves partitions to the next one
+    followups: int = 0  # rebalances in a row that Bellwether began to hand out pending partitions
+    called_at: float = math.inf  # when members rejoin by themselves, as this plan requests
+    wanted: str = ""  # why Bellwether wants a rebalance; "" if it wants none
+    lists_app_topics: bool = False  # Bellwether subscribes to them, so that offsets do not expire while it is alone
 
     def leaves_to_the_next(self, *, pending: bool = False, called_at: float = math.inf) -> None:
-        """What this generation's plan leaves to the next one, and when that is due."""
+        """Records what this generation's plan leaves to the next generation, and when that is due."""
         self.pending, self.called_at = pending, called_at
 
 
 @dataclass(slots=True)
 class Sighting:
-    """What answers of brokers have shown of the group."""
+    """What brokers' answers have shown of the group."""
 
-    state: str = ""  # the broker's word, "" before the first
+    state: str = ""  # as the broker names it; "" before the first answer
     others: bool = False  # another member is in it
     known: bool = False  # another member is or was in it, or has committed offsets
-    subscribed: bool = False  # another member has been recorded in it: its consumers subscribe
-    awaited: bool = False  # it is not joined while it is empty: a member has to come first
-    protocol_type: str = ""  # of the last description; it stays "" while only commits without a member were made
+    subscribed: bool = False  # another member has been seen in it, so its consumers subscribe
+    awaited: bool = False  # Bellwether does not join it while it is empty: another member has to come first
+    protocol_type: str = ""  # from the last DescribeGroups; "" if it has only seen commits without a member
     self_assigned: bool = False  # offsets have moved in it while no member was there
-    by_broker: Obstacle | None = None  # a broker assigns in it, until its last member of KIP-848 has left
+    by_broker: Obstacle | None = None  # set while the broker assigns (KIP-848), until its last such member leaves
 
     def seen(self, state: str, protocol_type: str, *, others: bool) -> None:
         self.state = state
@@ -65,22 +65,23 @@ class Sighting:
         self.known = self.known or state == GroupState.EMPTY
 
     def heard(self, *, others: bool) -> None:
-        """Whether an answer shows other members that have subscribed."""
+        """Records whether an answer shows other members, which have subscribed."""
         self.others = others
         if others:
             self.known = self.subscribed = True
             self.awaited = self.self_assigned = False
 
     def commits_seen(self) -> None:
-        """Offsets have moved: whatever commits them could not beside a member."""
+        """Records that offsets were committed without a member, unless others are in the group: brokers refuse such
+        commits while any member is."""
         if not self.others:
             self.awaited = self.self_assigned = True
 
 
 @dataclass(slots=True)
 class Session:
-    """When the broker has last heard of Bellwether, as far as its answers say; at `rested_at` the group was at rest.
-    `broker_wait_ms` is how long it waits for the first members of an empty group, None where Bellwether has not seen
+    """When the broker last heard from Bellwether, as far as its answers show. At `rested_at` the group was stable.
+    `broker_wait_ms`: how long the broker waits for the first members of an empty group; None if Bellwether has not seen
     it."""
 
     alive_at: float = 0.0
@@ -90,14 +91,14 @@ class Session:
     broker_wait_ms: float | None = None
 
 
-ALONE_HEARTBEAT_MS_LEAST = 250  # where the broker does not wait: the first member waits until Bellwether hears of it
-CALLED_MS_MAX = 1_000  # so long Bellwether looks out for members whose time to join again has come
-UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
+ALONE_HEARTBEAT_MS_LEAST = 250  # lower bound while alone: the first member waits for Bellwether's heartbeat
+CALLED_MS_MAX = 1_000  # how long heartbeats stay frequent after members were due to rejoin
+UNREACHABLE_AFTER = 2  # failed attempts in a row; a single one is an ordinary change of the coordinator node
 
 
 class Core:
-    """`reason` is that of the JoinGroup or LeaveGroup under way; `unclear_since` since when requests have been answered
-    with errors that nobody can explain, None while they are not."""
+    """The state that all parts of one membership share. `reason` is that of the JoinGroup or LeaveGroup under way.
+    `unclear_since`: since when requests have failed with errors without a known meaning; None while they do not."""
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
         self.config = config
@@ -113,7 +114,7 @@ class Core:
         self.session = Session()
         self.sighting = Sighting(awaited=not config.subscribes)
         self.reason = ""
-        self.attempts = 0  # that failed in a row, for the back-off
+        self.attempts = 0  # failed in a row; determines the back-off
         self.unclear_since: float | None = None
         self.spread = spread(config.group_id)
 
@@ -127,17 +128,18 @@ class Core:
 
     @property
     def alone(self) -> bool:
-        """Nobody but Bellwether was in the last generation that Bellwether led."""
+        """True if Bellwether was the only member of the last generation that it led."""
         return all(m.member_id == self.requests.member_id for m in self.leadership.members)
 
     @property
     def lingers_ms(self) -> int | None:
-        """How long Bellwether stays in a group without other members, None: for ever."""
+        """How long Bellwether stays in a group without other members; None: without a limit."""
         return 0 if self.permission.released else self.config.lingers_ms
 
     @property
     def session_expired(self) -> bool:
-        """The broker may have expelled Bellwether: it has received nothing for a session timeout (pauses, sleep)."""
+        """True if the broker may have expelled Bellwether, which has received nothing for a session timeout (pauses,
+        sleep)."""
         return self.is_member and self.now - self.session.alive_at > self.config.session_timeout_ms / 1000
 
     @property
@@ -188,13 +190,13 @@ class Core:
         return config.heartbeat_interval_ms
 
     def clear(self) -> None:
-        """Nothing is awaited any more, no timer runs, no back-off holds."""
+        """Abandons all requests, stops all timers and ends the back-off."""
         self.requests.abandon(*Kind)
         self.requests.paused = False
         self.timers.clear(*Timer)
 
     def forget(self) -> None:
-        """Not a member any more."""
+        """Clears everything that belongs to a member: its id, its generation and its leadership."""
         self.clear()
         self.requests.member_id = ""
         self.requests.generation = NO_GENERATION

@@ -14,7 +14,7 @@ WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader 
 
 @dataclass(slots=True)
 class CurrentRole:
-    """`refresh` after each event; `role` is then the present one."""
+    """Derives the role. Call `refresh` after each event; `role` is then up to date."""
 
     core: Core
     leaving: Leaving
@@ -27,7 +27,7 @@ class CurrentRole:
         self.role = self.role.followed_by(Role(reason, detail, self.core.now, next_attempt))
 
     def _obstacle(self) -> Obstacle | None:
-        """None: Bellwether leads."""
+        """Returns why Bellwether does not lead; None if it leads."""
         core = self.core
         if core.state is State.STOPPED:
             return self.leaving.ended or Obstacle(NotLeading.STOPPED, "this process ends")
@@ -60,7 +60,7 @@ class CurrentRole:
         )
 
     def _awaiting(self) -> Obstacle:
-        """Bellwether stays out of an empty group, because a member in it would be one too many."""
+        """Returns why Bellwether stays out of an empty group until another member has come."""
         sighting = self.core.sighting
         if sighting.self_assigned:
             sentence = (
@@ -112,7 +112,8 @@ class CurrentRole:
         return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
 
     def _waits(self) -> Obstacle | None:
-        """While a broker assigns, after a hand-back for a proof, after a setback for a time."""
+        """Returns why an attempt has to wait: a broker assigns, a hand-back lacks its proof, or a setback is not
+        over."""
         core = self.core
         if core.sighting.by_broker is not None:
             return core.sighting.by_broker

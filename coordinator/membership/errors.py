@@ -1,4 +1,5 @@
-"""What each Kafka error code means for a leader without partitions (docs/reference/broker-behaviour.md#error-codes)."""
+"""What each Kafka error code means for a leader that owns no partitions
+(docs/reference/broker-behaviour.md#error-codes)."""
 
 from enum import Enum, IntEnum, auto
 
@@ -10,7 +11,7 @@ EXIT_FENCED = 3
 
 
 class Code(IntEnum):
-    """Kafka's error codes that group requests can answer with and that Bellwether tells apart."""
+    """Kafka's error codes that answer group requests and that Bellwether distinguishes."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -35,11 +36,11 @@ class Code(IntEnum):
 class Action(Enum):
     RETRY = auto()  # same request, same node, after a back-off
     FIND = auto()  # the coordinator node has moved
-    REJOIN = auto()  # still a member, the generation is void
+    REJOIN = auto()  # still a member, but the generation is outdated
     LOST = auto()  # no longer a member
-    USE_MEMBER_ID = auto()  # join again with the id that came with the error
+    USE_MEMBER_ID = auto()  # join again with the member id in the answer
     FATAL = auto()
-    UNCLEAR = auto()  # nobody knows: back off for a bounded time, then leave
+    UNCLEAR = auto()  # meaning unknown: back off for a bounded time, then leave
 
 
 _ACTIONS: dict[int, Action] = {
@@ -73,7 +74,7 @@ _SENTENCES: dict[int, str] = {
 }
 
 
-# What a fatal code says of Bellwether's role; the others mean that the group is unfit.
+# The role that follows from a fatal code; the codes that are not listed mean UNFIT.
 NOT_LEADING: dict[int, NotLeading] = {
     Code.FENCED_INSTANCE_ID: NotLeading.FENCED,
     Code.GROUP_AUTHORIZATION_FAILED: NotLeading.DENIED,
@@ -88,7 +89,7 @@ def action_for(code: int) -> Action:
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of the code where Bellwether knows it; always something readable."""
+    """Returns Kafka's name of the code, or "error" and its number if Bellwether does not know it."""
     try:
         return Code(code).name
     except ValueError:
@@ -96,6 +97,6 @@ def name_of(code: int) -> str:
 
 
 def fatal_sentence(code: int, config: MembershipConfig) -> str:
-    """One sentence with the remedy; `code` must be one whose action is FATAL."""
+    """Returns one sentence with the remedy. The action of `code` must be FATAL."""
     group, protocols, session = config.group_id, ", ".join(config.protocols), config.session_timeout_ms
     return _SENTENCES[code].format(group=group, instance=config.instance_id, protocols=protocols, session=session)

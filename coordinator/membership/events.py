@@ -1,7 +1,7 @@
 """Everything that can happen to a `GroupMembership`: a closed union of frozen values.
 
-Answers carry the `request_id` of the command that asked; the machine ignores an answer that it no longer waits for.
-`error` is Kafka's error code, 0 for none. Bytes are passed on undecoded.
+An answer carries the `request_id` of its request; the machine ignores answers that it no longer expects. `error` is
+Kafka's error code, 0 for none. Bytes are passed on undecoded.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership.config import SizeLimit
 
 
 class GroupState(StrEnum):
-    """The state of a classic group, by the broker's words."""
+    """The states of a classic group, as brokers name them."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -21,7 +21,7 @@ class GroupState(StrEnum):
 
 
 REBALANCING = frozenset({GroupState.PREPARING, GroupState.COMPLETING})
-# Every dynamic member has come back for the generation: who is listed was alive a moment ago.
+# Every dynamic member has rejoined for this generation, so each member listed was alive a moment ago.
 FINISHED = frozenset({GroupState.STABLE, GroupState.COMPLETING})
 AT_REST = frozenset({GroupState.STABLE, GroupState.EMPTY})
 VACANT = frozenset({GroupState.EMPTY, GroupState.DEAD})
@@ -38,7 +38,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """One entry of the members array that only the leader gets. `metadata` belongs to the chosen protocol."""
+    """One entry of the members array in a JoinGroup answer, which only the leader receives. `metadata` is that of the
+    chosen protocol."""
 
     member_id: str
     instance_id: str | None
@@ -70,7 +71,7 @@ class CoordinatorAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAnswer(Answer):
-    """`state` is one of GroupState, and a word of its own for a group of KIP-848."""
+    """An answer to DescribeGroups. `state` is one of GroupState, or another word for a KIP-848 group."""
 
     state: str = ""
     protocol_type: str = ""
@@ -81,7 +82,8 @@ class DescribeAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer(Answer):
-    """`member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless Bellwether leads."""
+    """An answer to JoinGroup. `member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless Bellwether
+    leads."""
 
     generation: int = -1
     protocol: str = ""
@@ -105,7 +107,7 @@ class LeaveAnswer(Answer):
 
 
 class Failure(Enum):
-    """Why there is no answer at all."""
+    """Why a request got no answer."""
 
     DISCONNECTED = auto()
     TIMED_OUT = auto()
@@ -123,14 +125,14 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """The deadline that the machine asked for has come."""
+    """The deadline that `GroupMembership.deadline` returned has come."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionReady:
-    """The plan for one generation, past the guard. `topics` are the application's, for Bellwether's own subscription
-    later. `called_in_ms`: so much later the plan has the first members join again by themselves; None where it does not
-    say so."""
+    """The plan for one generation, after the guard has accepted it. `pending`: some partitions are left to the next
+    generation. `topics` are the application's, for Bellwether's own subscription later. `called_in_ms`: after this time
+    the plan makes the first members rejoin by themselves; None if it does not."""
 
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
@@ -141,7 +143,7 @@ class DecisionReady:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFailed:
-    """No plan may be sent for this generation; the reason is for people."""
+    """No plan may be sent for this generation, for this reason."""
 
     generation: int
     reason: str
@@ -149,7 +151,7 @@ class DecisionFailed:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReady:
-    """Answer to `Decide(dry=True)`: is what Bellwether would send now worth a rebalance?"""
+    """Answer to `Decide(dry=True)`. `worth_moving`: the plan that Bellwether would send now is worth a rebalance."""
 
     generation: int
     worth_moving: bool
@@ -159,7 +161,7 @@ class ComparisonReady:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFailed:
-    """The other answer to `Decide(dry=True)`: Bellwether could not lead this group now."""
+    """The other answer to `Decide(dry=True)`: Bellwether could not lead this group now, for this reason."""
 
     generation: int
     reason: str
@@ -167,29 +169,30 @@ class ComparisonFailed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWanted:
-    """The metadata watch, weights or an operator ask for a new rebalance."""
+    """The metadata watch, weights or an operator request a rebalance."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepAsideWanted:
-    """Bellwether's plan does the group no good: a member should lead. Heard while Bellwether leads a group at rest."""
+    """Members do not work by Bellwether's plan: another member should lead. Handled only while Bellwether leads a
+    stable group."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkSuspected:
-    """Members do not work as they did, and nothing proves that the plan is to blame: an operator should look."""
+    """Members do not work as before, without proof that the plan is the cause: alerts the operator."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HandBackRemembered:
-    """This group was handed back `ago_s` seconds ago, by an earlier process. `waits`: the topology that did harm then
-    is still the one in use, and nothing has shown since that members work by it."""
+    """An earlier process handed this group back `ago_s` seconds ago. `waits`: the topology that did harm then is still
+    in use, and nothing has shown since that members work by it."""
 
     ago_s: float
     reason: str
@@ -198,9 +201,9 @@ class HandBackRemembered:
 
 @dataclass(frozen=True, slots=True)
 class OrdersInForce:
-    """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
-    `leave`: out of the group and not back. `pause`: begin no rebalance. `release`: out of it while no other member is
-    there."""
+    """The operators' orders that are in force; sent as a whole and possibly repeated. Each is a sentence, "" for no
+    such order. `leave`: leave the group and stay out. `pause`: begin no rebalance. `release`: stay out while no other
+    member is in it."""
 
     leave: str
     pause: str
@@ -209,14 +212,14 @@ class OrdersInForce:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceOrdered:
-    """An operator wants a new rebalance now, whatever pauses or spaces Bellwether's."""
+    """An operator orders a rebalance now, even during a pause or soon after the last one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveRoleChanged:
-    """Among instances with one instance id it is, or is not, for Bellwether to lead: a level, may be repeated."""
+    """Whether this instance is to lead, among those that share the instance id. May be repeated."""
 
     active: bool
     reason: str
@@ -224,14 +227,13 @@ class ActiveRoleChanged:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsFound:
-    """The group has committed offsets: members have worked in it, although no answer to Bellwether has shown
-    anybody."""
+    """The group has committed offsets, so members have worked in it, although no answer has shown a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeathsProven:
-    """Members of this description are proven to be dead. They are removed as soon as Bellwether is in front, or does
-    not try to be."""
+    """Members of this description are proven dead. They are removed as soon as Bellwether sorts first, or does not try
+    to."""
 
     seen: DescribeAnswer
     dead: tuple[str, ...]
@@ -239,19 +241,19 @@ class DeathsProven:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsMoved:
-    """Offsets have been committed while the group had no member: consumers assign themselves partitions."""
+    """Offsets were committed while the group had no member: its consumers assign themselves partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLimitRead:
-    """The brokers have been asked again for their group.max.size, which was not known."""
+    """The result of another attempt to read the brokers' group.max.size, which was unknown."""
 
     limit: SizeLimit
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """SIGTERM."""
+    """The process is shutting down (SIGTERM)."""
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup and LeaveGroup: the way in, and every way out, being expelled or fenced and the end."""
+"""JoinGroup, SyncGroup and LeaveGroup: the way in, and every way out, including expulsion, fencing and shutdown."""
 
 from dataclasses import dataclass, field
 
@@ -11,30 +11,31 @@ from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
-JOIN_SHARE = 0.75  # of Bellwether's session: so long a JoinGroup may be parked before it is sent again
+JOIN_SHARE = 0.75  # share of Bellwether's session after which a parked JoinGroup is sent again
 
 
 @dataclass(slots=True)
 class Joining:
     core: Core
-    slot_taken: bool = False  # Bellwether's instance id was a member before Bellwether joined
+    slot_taken: bool = False  # a member had Bellwether's instance id before it joined
     app_topics: tuple[str, ...] = ()
-    listed: tuple[str, ...] = field(init=False)  # by Bellwether's last JoinGroup
+    listed: tuple[str, ...] = field(init=False)
     _sent_at: float = 0.0
-    _into_empty: bool = False  # Bellwether's JoinGroup goes to a group that has no members
+    _into_empty: bool = False  # the JoinGroup went to a group without members
 
     def __post_init__(self) -> None:
         self.listed = self.core.config.topics
 
     @property
     def parked_static(self) -> bool:
-        """A first static JoinGroup is parked: the broker has made an id that Bellwether does not know yet, but the
-        instance id removes it. A slot that was there before may belong to another process and stays alone."""
+        """True if a first static JoinGroup is parked: the broker has created a member id that Bellwether does not know
+        yet, so it can be removed by the instance id only. False if the slot existed before, as it may belong to another
+        process."""
         core = self.core
         return core.requests.waits_for(Kind.JOIN) and core.config.instance_id is not None and not self.slot_taken
 
     def plan_topics(self, topics: tuple[str, ...]) -> None:
-        """The application's topics, as the last plan has them."""
+        """Keeps the application's topics of the last plan that has any."""
         self.app_topics = topics or self.app_topics
 
     def send(self) -> None:
@@ -45,8 +46,8 @@ class Joining:
         core.requests.join(subscription(self.listed, streams=core.config.streams), core.reason)
 
     def admitted(self, answer: JoinAnswer) -> None:
-        """Alone in the first rebalance of a group that was empty, Bellwether has been answered when the broker's wait
-        was over (docs/reference/broker-behaviour.md#states)."""
+        """Measures the broker's wait for first members: in the first rebalance of a formerly empty group, a Bellwether
+        that is alone is answered when that wait is over (docs/reference/broker-behaviour.md#states)."""
         alone = {member.member_id for member in answer.members} <= {answer.member_id}
         if self._into_empty and alone and not answer.skip_assignment:
             self.core.session.broker_wait_ms = (self.core.now - self._sent_at) * 1000
@@ -59,10 +60,13 @@ class Joining:
         self.send()
 
     def send_overdue(self) -> None:
-        """The JoinGroup may be lost on a connection that died in silence: heartbeats, on another one, would keep the
-        membership, and the rebalance would wait for it as long as its slowest member may take. So it is sent again, on
-        a new connection. If the first one has arrived, this one replaces it and changes nothing: only in Stable does it
-        open a rebalance (docs/reference/broker-behaviour.md#joingroup-by-state)."""
+        """Sends a JoinGroup again, on a new connection, if it has been parked for too long.
+
+        It may be lost on a connection that died silently. Heartbeats on the other connection would then keep the
+        membership, and the rebalance would wait for Bellwether as long as its slowest member may take. If the first
+        JoinGroup has arrived, the second replaces it and changes nothing: only in Stable does it open a rebalance
+        (docs/reference/broker-behaviour.md#joingroup-by-state).
+        """
         core = self.core
         waited_ms = (core.now - self._sent_at) * 1000
         parked = core.is_member and core.requests.waits_for(Kind.JOIN)
@@ -82,7 +86,7 @@ class Joining:
 
 @dataclass(slots=True)
 class Leaving:
-    """`stopping`: whatever comes next is the end."""
+    """Sends LeaveGroup and ends memberships. If `stopping`, the machine stops as soon as Bellwether is out."""
 
     core: Core
     joining: Joining
@@ -90,7 +94,8 @@ class Leaving:
     ended: Obstacle | None = None  # why Bellwether can never lead this group
 
     def leave(self, reason: str, why: NotLeading, *, setback: bool = False) -> None:
-        """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
+        """Sends LeaveGroup, then watches the group or stops. `setback` delays the next adoption, for longer each time
+        in a row."""
         core = self.core
         core.note(NoteKind.LEFT, reason, why.value)
         if setback:
@@ -105,14 +110,15 @@ class Leaving:
         self.core.requests.leave(self.core.reason)
 
     def timed_out(self) -> None:
-        if self.core.state is not State.LEAVING:  # the end waited for SyncGroup, or for the next rebalance
+        if self.core.state is not State.LEAVING:  # the shutdown waited for SyncGroup or the next rebalance
             self.leave("Bellwether is shutting down", NotLeading.STOPPED)
             return
         self.core.alert("the broker did not answer LeaveGroup in time")
         self.left()
 
     def lost(self, reason: str) -> None:
-        """Expelled, or the broker forgot the group: it is lost. Joining at once would make Bellwether a worker."""
+        """Ends the membership after the broker has expelled Bellwether or lost the group. Joining at once would make
+        Bellwether a follower."""
         self.core.policy.set_back(self.core.now, Obstacle(NotLeading.SET_BACK, reason))
         self.core.note(NoteKind.WATCHING, reason)
         self.left()
@@ -132,7 +138,7 @@ class Leaving:
             self.lost(reason)
 
     def keep_out(self, reason: str) -> None:
-        """An operator's order."""
+        """Leaves the group because of an operator's order."""
         core = self.core
         if core.requests.member_id or self.joining.parked_static:
             if core.state is not State.LEAVING:
@@ -141,19 +147,19 @@ class Leaving:
             self.left()
 
     def release(self, reason: str) -> None:
-        """An operator's order, while no other member is there."""
+        """Leaves the group because of an operator's order that holds while no other member is there."""
         if self.core.state in (State.JOINING, State.STABLE):
             self.keep_out(reason)
 
     def stop(self) -> None:
-        """SIGTERM. A static leader in Stable may fall silent: its successor takes over within the session
-        (docs/reference/broker-behaviour.md#static-membership)."""
+        """Shuts down (SIGTERM). A static leader in Stable may stop without LeaveGroup: its successor takes over within
+        the session (docs/reference/broker-behaviour.md#static-membership)."""
         core, config = self.core, self.core.config
         self.stopping = True
         if core.state is State.SYNCING:
             core.set_timer(Timer.LEAVE, config.request_timeout_ms)
         if core.state in (State.SYNCING, State.LEAVING):
-            return  # its answer ends this
+            return  # the answer to SyncGroup or LeaveGroup ends the shutdown
         quiet = core.state is State.STABLE and config.instance_id is not None and not config.leave_on_stop
         in_group = core.requests.member_id or self.joining.parked_static
         if quiet or core.state is State.WATCHING or not in_group:
@@ -166,7 +172,7 @@ class Leaving:
     def fail_code(self, code: int) -> None:
         config = self.core.config
         if code == Code.FENCED_INSTANCE_ID:
-            self.core.requests.member_id = ""  # the slot belongs to the other process: nothing of Bellwether's to leave
+            self.core.requests.member_id = ""  # the slot is the other process's: Bellwether has nothing to leave
             if config.standby:
                 self._fenced()
                 return
@@ -174,7 +180,8 @@ class Leaving:
         self.fail(Obstacle(reason, fatal_sentence(code, config)))
 
     def fail(self, why: Obstacle) -> None:
-        """The end for this group. A member leaves first, so that nobody waits for Bellwether's session to expire."""
+        """Stops for good in this group. Leaves first if it is a member, so that no member waits for Bellwether's
+        session to expire."""
         self.ended = self.ended or why
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
@@ -183,8 +190,8 @@ class Leaving:
             self._finish()
 
     def _fenced(self) -> None:
-        """Another instance has the membership. Where that was not announced, ever longer pauses keep two that do not
-        hear each other from taking it from one another for ever."""
+        """Watches the group again after another instance has replaced this one. If the change was not announced, the
+        pause grows each time, so that two instances that cannot reach each other do not replace each other forever."""
         pause_s = self.core.permission.fenced(expected=self.stopping)
         if pause_s:
             self.core.policy.wait_until(self.core.now + pause_s)

@@ -1,9 +1,4 @@
-"""Leading a group: from the answer that names Bellwether as its leader to the delivered plan, and what is left to do
-then.
-
-`GroupRebalances` are the rebalances that Bellwether begins: when one that is wanted may begin, and the one that hands
-out withheld partitions.
-"""
+"""Leading a group: from the answer that names Bellwether as leader to the delivered plan, and the tasks after that."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +14,7 @@ from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
-# A leader that was removed for a take-over hears of it at its next heartbeat, and comes back: it has subscribed.
+# A leader removed by a take-over notices it at its next heartbeat, and rejoins.
 REMOVED_BACK_MS_MAX = 10_000
 
 
@@ -36,7 +31,7 @@ class GroupRebalances:
             self.core.timers.clear(Timer.REBALANCE)
 
     def want(self, reason: str) -> None:
-        """In STABLE; never in quick repetition."""
+        """Begins a rebalance now, or when the last one is long enough ago. Called in STABLE."""
         core = self.core
         if core.alone:
             return
@@ -57,7 +52,7 @@ class GroupRebalances:
             self.want(self.core.leadership.wanted)
 
     def want_later(self, event: events.RebalanceWanted | events.RebalanceOrdered) -> None:
-        """While a plan is on its way: kept until it has been delivered."""
+        """Keeps the wish until the plan on its way has been delivered."""
         self.core.leadership.wanted = event.reason
 
     def begin(self) -> None:
@@ -69,9 +64,9 @@ class GroupRebalances:
             self.recovery.rejoin(event.reason)
 
     def plan_followup(self) -> None:
-        """Nobody else starts the rebalance that hands out withheld partitions if their loser is an absent member; each
-        one in a row waits twice as long, because that member may never come
-        (docs/reference/assignors.md#cooperative-rebalancing)."""
+        """Sets the timer for the rebalance that hands out pending partitions: no member starts it if the member that
+        has to revoke them is absent. The wait doubles for each such rebalance in a row, because that member may never
+        come back (docs/reference/assignors.md#cooperative-rebalancing)."""
         core, config, leadership = self.core, self.core.config, self.core.leadership
         if not leadership.pending:
             leadership.followups = 0
@@ -110,14 +105,15 @@ class Leading:
             self.leaving.leave(
                 "the group has been converted to the KIP-848 protocol", NotLeading.CONVERTED, setback=True
             )
-        elif self.core.hand_backs.waits:  # its instance id was a member still
+        elif self.core.hand_backs.waits:  # its instance id was still a member
             self.leaving.leave(self.core.hand_backs.obstacle.sentence, NotLeading.HANDED_BACK)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
             self._lead()
         elif was_own(answer.leader, self.core.config):
-            # The broker counts Bellwether as the leader and has sent nothing: the next rebalance will be Bellwether's.
+            # The broker counts Bellwether as leader but has sent it no members: Bellwether will lead the next
+            # rebalance.
             self.core.leadership.must_lead = True
             self._sync_nothing()
         else:
@@ -135,7 +131,7 @@ class Leading:
         core.set_timer(Timer.HEARTBEAT, core.config.heartbeat_interval_ms)
 
     def _returned_as_leader(self) -> None:
-        """A static leader returned to a Stable group: everything goes on as it was
+        """Keeps everything unchanged after a static leader returned to a Stable group
         (docs/reference/broker-behaviour.md#static-membership)."""
         core = self.core
         if not core.alone:
@@ -149,7 +145,7 @@ class Leading:
 
     def _lead(self) -> None:
         core = self.core
-        # The plan will be made from metadata read after this moment, which serves every earlier wish.
+        # The plan is made from metadata read after this moment, so it satisfies every earlier wish.
         core.leadership.wanted = ""
         if core.alone:
             if core.lingers_ms == 0 and not core.leadership.removed and Timer.LINGER not in core.timers:
@@ -240,7 +236,7 @@ class Leading:
             self._settle(removed=removed)
 
     def _settle(self, *, removed: bool) -> None:
-        """STABLE begins: what is left to do in this generation."""
+        """Does what is left to do in this generation when STABLE begins."""
         core, leadership = self.core, self.core.leadership
         if leadership.returned:
             core.note(NoteKind.LEADING, "came back to its group without a rebalance")
@@ -267,7 +263,8 @@ class Leading:
                 return
             core.set_timer(Timer.LINGER, lingers_ms)
         if joining.app_topics and joining.listed != joining.app_topics:
-            # Offsets of topics that no member lists expire; while Bellwether is the only member, it lists them.
+            # Offsets of topics that no member subscribes to expire; so Bellwether subscribes to them while it is the
+            # only member.
             core.leadership.lists_app_topics = True
             self.recovery.rejoin("list the application's topics while no other member is there")
 
@@ -276,6 +273,6 @@ class Leading:
             self._leave_alone()
 
     def _leave_alone(self) -> None:
-        """An empty group is joined again only when a member has been there."""
+        """Leaves an empty group, which Bellwether joins again only after another member has."""
         self.core.sighting.awaited = True
         self.leaving.leave("no other member is in the group", NotLeading.EMPTY)

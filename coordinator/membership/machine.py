@@ -1,10 +1,11 @@
-"""The membership of one classic consumer group as a state machine without IO: events in, commands out.
+"""The membership of one classic consumer group as a state machine without I/O: events in, commands out.
 
-States and what may follow what are in `transitions`, the work is done by the parts that `core` lists; here is which
-event goes to which part.
+`transitions` declares the states and edges, and the parts listed in `core` do the work. This module passes each event
+to its part.
 
-A group in doubt is left: LeaveGroup hands it to a member within milliseconds, whereas a silent leader stalls it
-(docs/reference/broker-behaviour.md#leavegroup). Leadership comes back by the rules of WATCHING only.
+In case of an inconsistency Bellwether leaves the group: LeaveGroup hands the group to a member within milliseconds,
+whereas a silent leader stalls it (docs/reference/broker-behaviour.md#leavegroup). The lead returns only by the rules of
+WATCHING.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def anywhere(handler: Callable[[Any], None]) -> Handlers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipView:
-    """The properties of `GroupMembership` with these names, after one event: for other threads."""
+    """A copy of the properties of `GroupMembership` with these names, after one event; for other threads."""
 
     state: State
     member_id: str
@@ -59,7 +60,8 @@ class MembershipView:
 
 
 class GroupMembership:
-    """One group. `start` once, then `handle` each event and do what it returns; deliver a `Wake` at `deadline()`.
+    """The membership of one group. Call `start` once, then `handle` with each event, and carry out the returned
+    commands. Deliver a `Wake` at `deadline()`.
 
     `now` is seconds on a monotonic clock, the same one in all calls. Nothing that a broker sends makes it raise.
     `on_edge` is called with each edge that is taken.
@@ -82,7 +84,7 @@ class GroupMembership:
         self._by_timer = self._timer_handlers()
 
     def _event_handlers(self) -> dict[type[events.Event], Handlers]:
-        """An event that has no handler in the present state is ignored."""
+        """Returns the handlers by event and state. An event without a handler in the present state is ignored."""
         adoption, leading, rebalances = self._adoption, self._leading, self._rebalances
         later: Handlers = dict.fromkeys((State.DECIDING, State.SYNCING), rebalances.want_later)
         return {
@@ -105,8 +107,8 @@ class GroupMembership:
         }
 
     def _answer_handlers(self) -> dict[Kind, Handlers]:
-        """Answers in APPROACHING are those to the take-over. Elsewhere answers about other members that were
-        Bellwether's for a while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing."""
+        """Returns the handlers by request and state. In APPROACHING, answers go to the take-over. In other states,
+        answers to its requests for temporary or pending members (BLOCKER, OPEN, GIVE_BACK, EVICT) are ignored."""
         return {
             Kind.FIND: anywhere(self._recovery.found),
             Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_rebalance.counted},
@@ -130,7 +132,7 @@ class GroupMembership:
             Timer.TAKEOVER: self._approach.wake,
         }
 
-    # ---- the outside -----------------------------------------------------------------------------------------------
+    # ---- for callers -----------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
@@ -146,18 +148,18 @@ class GroupMembership:
 
     @property
     def protocol(self) -> str:
-        """Which the broker chose for Bellwether's generation."""
+        """The protocol that the broker chose for Bellwether's generation."""
         return self._core.requests.protocol
 
     @property
     def members(self) -> tuple[events.JoinedMember, ...]:
-        """Of the last generation that Bellwether led."""
+        """The members of the last generation that Bellwether led."""
         return self._core.leadership.members
 
     @property
     def hands_over(self) -> bool:
-        """A rebalance is to follow, in which others get what members give up by the present plan. Not for longer than
-        the first one has been waited for: the member that is to give up may never do so."""
+        """True if another rebalance will hand out what members give up by the present plan. False once the first such
+        rebalance has been waited for, because the member that is to give up may never do so."""
         return self._core.leadership.pending and not self._core.leadership.followups
 
     @property
@@ -167,32 +169,32 @@ class GroupMembership:
 
     @property
     def in_front(self) -> str:
-        """Bellwether's id while it comes into a rebalance and leads if the leader goes now; "" otherwise."""
+        """Bellwether's id while it is in a rebalance and would lead if the leader left now; "" otherwise."""
         return self._approach.in_front
 
     @property
     def role(self) -> Role:
-        """Whether Bellwether leads, as the last event left it."""
+        """Whether Bellwether leads, as of the last event."""
         return self._role.role
 
     @property
     def handed_back(self) -> str:
-        """Why the lead was handed back last, "" where it was not."""
+        """The reason of the last hand-back, "" for none."""
         return self._core.hand_backs.reason
 
     @property
     def alone(self) -> bool:
-        """Nobody but Bellwether was in the last generation that Bellwether led."""
+        """True if Bellwether was the only member of the last generation that it led."""
         return self._core.alone
 
     @property
     def has_members(self) -> bool:
-        """Other members are in the group, as far as answers have shown."""
+        """True if other members are in the group, as far as answers have shown."""
         return self._core.sighting.others
 
     @property
     def watches_memberless(self) -> bool:
-        """The group exists and has no member, Bellwether included, and it is not known that its consumers assign
+        """True if the group exists without any member, Bellwether included, and its consumers are not known to assign
         themselves."""
         sighting = self._core.sighting
         empty = sighting.state == events.GroupState.EMPTY and not sighting.others
@@ -200,12 +202,12 @@ class GroupMembership:
 
     @property
     def unclear_since(self) -> float | None:
-        """Since when requests have been answered with errors that nobody can explain, None while they are not."""
+        """Since when requests have failed with errors without a known meaning; None while they do not."""
         return self._core.unclear_since
 
     @property
     def view(self) -> MembershipView:
-        """All of these, as the last event left them."""
+        """A copy of all these properties, as of the last event."""
         return MembershipView(
             state=self.state,
             member_id=self.member_id,
@@ -224,7 +226,7 @@ class GroupMembership:
         )
 
     def farewell(self, reason: str) -> Leave | None:
-        """The LeaveGroup of a runtime that can go on no longer; None where there is nothing to leave."""
+        """Returns the LeaveGroup for a runtime that cannot go on; None if there is nothing to leave."""
         return self._core.requests.last_leave(reason)
 
     def start(self, now: float) -> tuple[Command, ...]:
@@ -244,7 +246,7 @@ class GroupMembership:
         return self._core.requests.drain()
 
     def deadline(self) -> float | None:
-        """When to deliver the next `Wake`, None when only another event can change anything."""
+        """Returns when to deliver the next `Wake`; None if only another event can change anything."""
         return self._core.timers.earliest()
 
     # ---- which event goes where ------------------------------------------------------------------------------------
@@ -282,8 +284,9 @@ class GroupMembership:
     def _wake(self) -> None:
         core = self._core
         while (timer := core.timers.take_due(core.now)) is not None:
-            # In STABLE a heartbeat shows whether the membership lasts: a coordinator node that was away for longer
-            # than Bellwether's session gave everybody a new one when it came back, and a Join would rebalance them all.
+            # In STABLE a heartbeat shows whether the membership still exists: a coordinator node that was away for
+            # longer than Bellwether's session gives all members a new session when it returns, and a JoinGroup would
+            # rebalance them.
             if core.session_expired and self.state in (State.DECIDING, State.COALESCING):
                 core.position.trigger = events.Wake
                 self._recovery.rejoin("woke up after the session had expired")
@@ -292,7 +295,7 @@ class GroupMembership:
                 self._by_timer[timer]()
 
     def _broken(self, reason: str) -> None:
-        """An edge that is not declared: a mistake of Bellwether's, and so a doubt."""
+        """Gives up the group after an undeclared edge, which is a bug in Bellwether."""
         self._core.position.trigger = UndeclaredEdgeError
         self._core.alert(INTERNAL_ERROR + reason)
         if self.state is State.APPROACHING:
@@ -309,7 +312,7 @@ class GroupMembership:
             self._leaving.stop()
 
     def _size_limit_read(self, event: events.SizeLimitRead) -> None:
-        """The next description shows whether a take-over can begin now."""
+        """Keeps the limit; the next description shows whether a take-over can begin now."""
         self._core.takeovers.size_limit = event.limit
 
     def _offsets_found(self, _: events.OffsetsFound) -> None:
@@ -319,7 +322,7 @@ class GroupMembership:
         self._core.sighting.commits_seen()
 
     def _hand_back_remembered(self, event: events.HandBackRemembered) -> None:
-        """Leaves where Bellwether came in before it had read that."""
+        """Leaves the group if Bellwether joined before it had read of the hand-back."""
         core = self._core
         core.hand_backs.remembered(core.now, event.ago_s, event.reason, waits=event.waits)
         if not core.hand_backs.waits or self.state is State.LEAVING:
@@ -349,7 +352,7 @@ class GroupMembership:
             self._leaving.release(order)
 
     def _keep_out(self, reason: str) -> None:
-        """Leaves if need be, and does not come back before an operator lets it; "" lets it."""
+        """Leaves the group if necessary and stays out until an operator ends the order, for which `reason` is ""."""
         if not reason:
             self._core.takeovers.asked_for()
             self._core.hand_backs.over()

@@ -1,5 +1,4 @@
-"""Answers to heartbeats, and the rebalance that they announce, which Bellwether may hold open for more members to
-come."""
+"""Handles answers to heartbeats, and may hold the rebalance that they announce open so that more members join it."""
 
 from dataclasses import dataclass
 
@@ -13,16 +12,16 @@ from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
-# Where brokers do not wait for first members, enough to make one rebalance of members that start together: thirty
-# within five seconds.
+# If brokers do not wait for first members: long enough to let members that start together share one rebalance (thirty
+# members within five seconds).
 QUIET_MS_LEAST = 250
-HELD_MS_LEAST = 200  # after Bellwether has heard of the rebalance
+HELD_MS_LEAST = 200  # after Bellwether has learnt of the rebalance
 
 
 @dataclass(slots=True)
 class HeadCount:
-    """Members that have come while the join rebalance is held open. Times in seconds. The rebalance ends when nobody
-    has come for `quiet_s`, at the latest at `limit`."""
+    """Counts members while the rebalance is held open. It ends when no member has joined for `quiet_s`, at the latest
+    at `limit`. Times are in seconds."""
 
     quiet_s: float
     limit: float
@@ -31,24 +30,25 @@ class HeadCount:
 
     @classmethod
     def since(cls, rested_at: float, now: float, quiet_ms: float, limit_ms: float) -> "HeadCount":
-        """The first member may have come at any time since the group was at rest, and has waited since then."""
+        """Starts a count. The first member may have joined at any time since the group was stable, and has waited since
+        then."""
         waited_s = max(0.0, quiet_ms - HELD_MS_LEAST) / 1000
         return cls(quiet_ms / 1000, now + limit_ms / 1000, max(rested_at, now - waited_s))
 
     @property
     def due(self) -> float:
-        """When the rebalance is to be closed, if nobody else comes."""
+        """When to close the rebalance if no other member joins."""
         return min(self.grown_at + self.quiet_s, self.limit)
 
     def counted(self, members: int, now: float) -> bool:
-        """Takes a head count; True when the rebalance should be closed now."""
+        """Records a count of members; returns True if the rebalance should be closed now."""
         if self.members is not None and members > self.members:
             self.grown_at = now
         self.members = max(members, self.members or 0)
         return now >= self.due
 
     def next_count(self, now: float) -> float:
-        """Some looks during the quiet time, one of them when it ends."""
+        """Returns when to count again: several times during the quiet time, the last time at its end."""
         step = now + self.quiet_s / COALESCE_STEPS
         return min(step, self.due) if self.due > now else min(step, self.limit)
 
@@ -59,38 +59,40 @@ class NextRebalance:
     joining: Joining
     leaving: Leaving
     recovery: Recovery
-    _count: HeadCount | None = None  # None: members are not counted, the time alone decides
+    _count: HeadCount | None = None  # None: only the time decides
 
     def heartbeat_answered(self, answer: HeartbeatAnswer) -> None:
         session = self.core.session
-        # A broker that names the generation knows the member; while that waits in JoinGroup its session does not end.
+        # With ILLEGAL_GENERATION the broker still knows the member, and its session does not end while it waits in
+        # JoinGroup.
         waits = answer.error == Code.ILLEGAL_GENERATION and self.core.state is State.JOINING
         if answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS) or waits:
             session.alive_at = max(session.alive_at, session.heartbeat_sent_at)
         current = session.heartbeat_generation == self.core.requests.generation
         if action_for(answer.error) is Action.REJOIN and not current:
-            return  # of the generation before: the broker's answer to Bellwether's JoinGroup has overtaken it
+            return  # concerns the previous generation: the answer to JoinGroup came first
         match answer.error, self.core.state:
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
-                self.joining.send_overdue()  # after the last of them: its answer is lost, and the rebalance has ended
+                self.joining.send_overdue()  # if overdue, its answer is lost and the rebalance has ended
             case Code.NONE, State.STABLE:
                 session.rested_at = session.heartbeat_sent_at
                 self.core.trouble_is_over()
             case Code.REBALANCE_IN_PROGRESS, (State.DECIDING | State.STABLE):
                 self._called_back()
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS), _):
-                pass  # it is on its way back, or the answer to SyncGroup has the same
+                pass  # Bellwether is rejoining already, or the answer to SyncGroup has the same error
             case Code.ILLEGAL_GENERATION, state if state not in (State.DECIDING, State.STABLE):
                 pass
             case _:
                 self.recovery.failed(Kind.HEARTBEAT, answer.error)
 
     def _called_back(self) -> None:
-        """The broker holds the rebalance open until every member is back, and Bellwether is one. If it was alone it
-        would close it at once and give the first of fifty starting members a generation of its own."""
+        """Rejoins, perhaps after a wait. The broker holds the rebalance open until every member has rejoined. If
+        Bellwether was alone and rejoined at once, the first of fifty starting members would get a generation of its
+        own."""
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
-        core.sighting.heard(others=True)  # only another member opens a rebalance while Bellwether is a member at rest
+        core.sighting.heard(others=True)  # only another member can have opened this rebalance
         window_ms = self._quiet_ms() if core.alone else config.coalesce_running_ms
         if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")
@@ -106,11 +108,12 @@ class NextRebalance:
             core.set_timer(Timer.COALESCE, window_ms)
 
     def _quiet_ms(self) -> float:
-        """No longer than the broker would have waited without Bellwether, where Bellwether knows that."""
+        """Returns how long to wait for more members: no longer than the broker would have waited without Bellwether, if
+        known."""
         most, waits = self.core.config.coalesce_ms, self.core.session.broker_wait_ms
         return most if waits is None else min(most, max(waits, QUIET_MS_LEAST))
 
-    # ---- holding the round open ------------------------------------------------------------------------------------
+    # ---- holding the rebalance open --------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         core = self.core

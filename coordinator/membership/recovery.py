@@ -1,4 +1,5 @@
-"""Errors and lost nodes, and coming back: after a back-off, at another node, or for the next generation."""
+"""Handles errors and lost coordinator nodes, and rejoins: after a back-off, at another node, or for the next
+generation."""
 
 from dataclasses import dataclass
 
@@ -18,10 +19,10 @@ class Recovery:
     joining: Joining
     leaving: Leaving
     _answered: bool = False  # the broker has answered at least once
-    _refused: bool = False  # Bellwether's credentials, since the last answer
+    _refused: bool = False  # the broker has refused the credentials since its last answer
 
     def proceed(self) -> None:
-        """Does what the present state waits for: at the start, after a back-off, with a new coordinator node."""
+        """Sends what the present state needs: at the start, after a back-off, or after a coordinator node was found."""
         core = self.core
         if core.requests.node is None:
             core.requests.find()
@@ -43,7 +44,7 @@ class Recovery:
         self.proceed()
 
     def rejoin(self, reason: str) -> None:
-        """Joins the next generation. From the leader, in Stable, this starts one
+        """Joins the next generation. In Stable, the leader's JoinGroup starts one
         (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         if self.leaving.stopping:
             self.leaving.leave("Bellwether is shutting down", NotLeading.STOPPED)
@@ -69,17 +70,17 @@ class Recovery:
             self.proceed()
         elif action_for(answer.error) is Action.FATAL and answer.error != Code.FENCED_INSTANCE_ID:
             self.leaving.fail_code(answer.error)
-        else:  # FindCoordinator names no instance, so that no broker answers it as one that has been fenced
+        else:  # FindCoordinator names no instance id, so FENCED_INSTANCE_ID is no valid answer
             core.back_off()
 
     def left(self, answer: LeaveAnswer) -> None:
         if answer.error and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.UNCLEAR):
-            self.failed(Kind.LEAVE, answer.error)  # again, until Timer.LEAVE
+            self.failed(Kind.LEAVE, answer.error)  # retried until Timer.LEAVE
         else:
             self.leaving.left()
 
     def failed(self, kind: Kind, code: int) -> None:
-        """Handles an answer with an error code; docs/reference/broker-behaviour.md#error-codes has the table."""
+        """Handles an answer with an error code (table: docs/reference/broker-behaviour.md#error-codes)."""
         match action_for(code):
             case Action.RETRY:
                 self._again(kind)
@@ -96,7 +97,7 @@ class Recovery:
                 self._back_off_or_leave(kind, code)
 
     def request_failed(self, kind: Kind, event: RequestFailed) -> None:
-        """No answer at all."""
+        """Handles a request that got no answer."""
         if event.failure is Failure.UNSUPPORTED:
             self.leaving.fail_code(Code.UNSUPPORTED_VERSION)
         elif event.failure is Failure.AUTHENTICATION and not self._answered:
@@ -113,7 +114,7 @@ class Recovery:
             self._lost_node(kind)
 
     def _login_refused(self, reason: str) -> None:
-        """Credentials can be put right, so Bellwether goes on asking; until then a member leads when Bellwether's
+        """Alerts once. Credentials can be corrected, so Bellwether keeps trying; meanwhile a member leads once its
         session ends."""
         if not self._refused:
             self._refused = True
@@ -125,11 +126,12 @@ class Recovery:
     def _again(self, kind: Kind) -> None:
         if kind is Kind.SYNC:
             self._sync_is_outdated()
-        if kind is not Kind.HEARTBEAT:  # the next one comes anyway
+        if kind is not Kind.HEARTBEAT:  # the next heartbeat is sent anyway
             self.core.back_off()
 
     def _lost_node(self, kind: Kind) -> None:
-        """The node does not answer, or is not the group's coordinator any more; Bellwether's member id stays valid."""
+        """Searches for the coordinator node again, because the node does not answer or has changed. The member id stays
+        valid."""
         core = self.core
         core.requests.node = None
         if kind is Kind.SYNC:
@@ -139,12 +141,14 @@ class Recovery:
             self.rejoin(core.reason)
 
     def _sync_is_outdated(self) -> None:
-        """Never Sync twice on a guess: the next join rebalance tells what the broker made of the first."""
+        """Goes to JOINING instead of repeating the SyncGroup: only the next rebalance shows what the broker made of the
+        first."""
         if self.core.state is State.SYNCING:
             self.core.go(State.JOINING)
 
     def _back_off_or_leave(self, kind: Kind, code: int) -> None:
-        """Waits on an unexplained error for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits)."""
+        """Retries after an error without a known meaning for a bounded time, then leaves
+        (docs/reference/broker-behaviour.md#limits)."""
         core = self.core
         if core.unclear_since is None:
             core.unclear_since = core.now

@@ -1,6 +1,7 @@
-"""The requests of one group: builds them, knows which are under way and whose answers still matter. Also its timers.
+"""The requests and timers of one group: builds requests, and knows which are under way and whose answers are still
+needed.
 
-At most one request of each kind is under way. Nothing here decides anything.
+At most one request of each kind is under way, except JoinGroups of temporary members. Nothing here makes a decision.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import JoinAnswer, Node
 
 NO_GENERATION = -1
-REASON_LENGTH_MAX = 255  # what Java clients send at most
+REASON_LENGTH_MAX = 255  # Java clients send no more
 
 
 class Kind(Enum):
@@ -20,11 +21,11 @@ class Kind(Enum):
     DESCRIBE = auto()
     JOIN = auto()
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
-    BLOCKER = auto()  # a JoinGroup that is only for the pending id
+    BLOCKER = auto()  # a JoinGroup that only reserves a pending id
     GIVE_BACK = auto()  # LeaveGroup of pending ids of Bellwether's
-    TEMPORARY = auto()  # JoinGroups of temporary members; of these many are under way at once
+    TEMPORARY = auto()  # JoinGroups of temporary members, many at once
     SHRINK = auto()  # LeaveGroup of temporary members
-    OPEN = auto()  # LeaveGroup of a member of Bellwether's, behind its JoinGroup: it opens the next rebalance
+    OPEN = auto()  # LeaveGroup of the opener, queued behind its JoinGroup: opens the next rebalance
     EVICT = auto()  # LeaveGroup of another member
     SYNC = auto()
     HEARTBEAT = auto()
@@ -46,11 +47,11 @@ class Timer(Enum):
 
 PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BLOCKER, Kind.SYNC)
 LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BLOCKER: 1}
-TEMPORARY_LANE = 2  # that of the first temporary member; each has one of its own
+TEMPORARY_LANE = 2  # the first temporary member's; each has its own
 
 
 class Timers:
-    """Named deadlines in seconds; one per name."""
+    """Named deadlines in seconds, at most one per name."""
 
     def __init__(self) -> None:
         self._at: dict[Timer, float] = {}
@@ -82,8 +83,8 @@ class Timers:
 
 
 class Requests:
-    """Commands on their way out. `node` is the coordinator node, None while it has to be found. `paused` is a back-off:
-    nothing but a LeaveGroup that begins afresh is sent until it ends."""
+    """Builds the commands that are requests. `node` is the coordinator node, None until it is found. While `paused` (a
+    back-off) nothing is sent; leaving the group ends the back-off."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self.config = config
@@ -97,8 +98,8 @@ class Requests:
         self._last_id = 0
         self._searches = 0
         self._waiting: dict[Kind, int] = {}
-        self._temporary: set[int] = set()  # JoinGroups of temporary members that have not been answered
-        self._temporary_last = 0  # the last one since their connections were dropped, 0 for none
+        self._temporary: set[int] = set()  # unanswered JoinGroups of temporary members
+        self._temporary_last = 0  # the last request since their connections were dropped; 0 for none
         self._parked_at: Node | None = None
 
     def drain(self) -> tuple[commands.Command, ...]:
@@ -109,7 +110,7 @@ class Requests:
         return bool(self._temporary) if kind is Kind.TEMPORARY else kind in self._waiting
 
     def arrived(self, request_id: int) -> Kind | None:
-        """The kind of the request that this answers, None if nobody waits for it any more."""
+        """Returns the kind of the request that this answers; None if its answer is no longer needed."""
         if request_id in self._temporary:
             self._temporary.remove(request_id)
             return Kind.TEMPORARY
@@ -128,28 +129,29 @@ class Requests:
                 self.out.append(commands.Abandon(request_id))
 
     def _drop_temporary(self) -> None:
-        """Their connections are dropped also where all have been answered: there may be a hundred."""
+        """Drops the connections of temporary members, even if all are answered: there may be a hundred."""
         if self._temporary_last:
             self.out.append(commands.Abandon(self._temporary_last))
         self._temporary.clear()
         self._temporary_last = 0
 
     def admitted(self, answer: JoinAnswer) -> None:
-        """This is the member that the answer names, in its generation."""
+        """Takes over the member id, generation and protocol of the answer."""
         self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
 
     @property
     def ready(self) -> bool:
-        """A request would be sent at once."""
+        """True if a request would be sent at once."""
         return self.node is not None and not self.paused
 
     def parked_elsewhere(self) -> bool:
-        """A JoinGroup or SyncGroup waits at a node that is not the coordinator node any more."""
+        """Returns whether a JoinGroup or SyncGroup is parked at a node that is no longer the coordinator node."""
         parked = Kind.JOIN in self._waiting or Kind.SYNC in self._waiting
         return parked and self._parked_at != self.node
 
     def _send(self, kind: Kind, timeout_ms: int, build: Callable[[int, Node, str, int], commands.Request]) -> bool:
-        """Sends and says so, unless one is under way; looks for the coordinator node first where that is not known."""
+        """Sends a request unless one of its kind is under way; if the coordinator node is not known, searches for it
+        instead. Returns whether it was sent."""
         if kind in self._waiting or self.paused:
             return False
         if self.node is None:
@@ -170,7 +172,7 @@ class Requests:
             return
         limit_ms, request_id = self.config.request_timeout_ms, self._next_id(Kind.FIND)
         self.out.append(commands.FindCoordinator(request_id, self.config.group_id, limit_ms, self._searches))
-        # A broker that lags behind names a dead node again and again: ask another one next time.
+        # A broker with outdated metadata names a dead node repeatedly: ask another broker next time.
         self._searches += 1
 
     def describe(self) -> None:
@@ -187,7 +189,7 @@ class Requests:
         besides: tuple[str, ...] = (),
         lane: int | None = None,
     ) -> None:
-        """As the member that Bellwether is unless told otherwise. `besides`: names to offer last."""
+        """Sends JoinGroup, by default as Bellwether's own member. `besides`: protocol names to offer last."""
         config = self.config
         build = partial(
             commands.Join,
@@ -202,7 +204,8 @@ class Requests:
         self._send(kind, config.join_timeout_ms, build)
 
     def join_temporary(self, metadata: bytes, reason: str, member_id: str, number: int) -> None:
-        """As a temporary member; "" asks for an id. `number` counts them, as each needs a connection of its own."""
+        """Sends JoinGroup of a temporary member; an empty `member_id` requests an id. `number` selects its connection,
+        as each member needs its own."""
         if self.node is None or self.paused:
             return
         config = self.config
@@ -243,8 +246,8 @@ class Requests:
     def evict(
         self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
     ) -> None:
-        """LeaveGroup of members that are not this one: a leader whose place Bellwether takes, or pending ids of
-        Bellwether's. With a lane: as soon as the JoinGroup that is parked there has been answered."""
+        """Sends LeaveGroup for other members: a leader that Bellwether replaces, or Bellwether's pending ids. With a
+        `lane` the broker reads it once it has answered the JoinGroup parked there."""
         limit_ms = self.config.leave_ms_max if lane is None else self.config.join_timeout_ms
         build = partial(commands.Evict, member_ids=member_ids, reason=reason[:REASON_LENGTH_MAX], lane=lane)
         self._send(kind, limit_ms, build)

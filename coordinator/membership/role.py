@@ -1,8 +1,8 @@
-"""Whether Bellwether leads a group and, where it does not, why, since when, and when it tries again.
+"""Whether Bellwether leads a group and, if not, why, since when, and when it tries again.
 
-This is the one source of what `/api`, `/readyz`, metrics, page, `top` and logs say. It follows from the brokers' latest
-answers only: a leader that has heard nothing from them for a session timeout does not lead any more, because the broker
-has expelled it by then.
+`/api`, `/readyz`, metrics, page, `top` and logs all report this value. It follows only from the brokers' latest
+answers: a leader that has received none for a session timeout no longer leads, because the broker has expelled it by
+then.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class NotLeading(StrEnum):
-    """Why Bellwether does not lead a group that it is to lead."""
+    """Why Bellwether does not lead a group that is configured to be led."""
 
     STARTING = "starting"
     UNREACHABLE = "unreachable"
@@ -72,7 +72,7 @@ REMEDIES: Mapping[NotLeading, str] = {
 
 
 class Obstacle(NamedTuple):
-    """What keeps Bellwether from the lead; the sentence is for people."""
+    """What keeps Bellwether from leading: the reason, and a sentence that explains it."""
 
     reason: NotLeading
     sentence: str
@@ -80,8 +80,9 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`reason` is None while Bellwether leads. `since` and `next_attempt` are seconds on the machine's clock;
-    `next_attempt` is None where nothing is due: it leads, it is at it, or something else must change."""
+    """Whether Bellwether leads. `reason` is None while it does. `detail` explains the reason. `since` and
+    `next_attempt` are seconds on the machine's clock. `next_attempt` is None if no attempt is due: Bellwether leads, an
+    attempt is under way, or something else must change first."""
 
     reason: NotLeading | None = NotLeading.STARTING
     detail: str = "the group has not been described yet"
@@ -97,5 +98,5 @@ class Role:
         return REMEDIES[self.reason] if self.reason is not None else ""
 
     def followed_by(self, now: "Role") -> "Role":
-        """`now`, with the time at which its reason began."""
+        """Returns `now`, but with the `since` of this role if the reason has not changed."""
         return replace(now, since=self.since) if now.reason is self.reason else now

@@ -1,4 +1,4 @@
-"""Rules of the membership machine that need no machine: which groups can be led, and when."""
+"""Rules of the membership machine that need no state: which groups can be led, and when."""
 
 import zlib
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROTOCOL_TYPE = "consumer"
 DAY_S = 86_400.0
-SAME_S = 1.0  # hand-backs that are not further apart are one: two clocks measure them
+SAME_S = 1.0  # hand-backs this close are the same one, timed by two clocks
 MEMBER_ID_UUID_LENGTH = 36
 NOT_TO_BE_CONVERTED = b"bellwether"
 
 
 def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
-    """Bellwether's own metadata: version 0 with empty userData, the only form that every foreign leader can read
-    (docs/reference/wire-formats.md#version-rules).
+    """Returns Bellwether's own metadata: version 0 with empty userData, the only form that every foreign leader can
+    read (docs/reference/wire-formats.md#version-rules).
 
-    In a Streams group userData is a valid SubscriptionInfo: on anything else a Java leader dies
+    In a Streams group userData is a valid SubscriptionInfo, because a Java leader dies of anything else
     (docs/reference/client-quirks.md#a-foreign-member-under-a-java-streams-leader).
     """
     user_data = SubscriptionInfo().encode() if streams else b""
@@ -40,7 +40,7 @@ def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
 
 
 def empty_assignment(*, streams: bool = False) -> bytes:
-    """Bellwether's own assignment while Bellwether is alone."""
+    """Returns Bellwether's own assignment for a generation in which it is alone."""
     user_data = AssignmentInfo().encode() if streams else None
     return ConsumerProtocolAssignment(user_data=user_data).encode()
 
@@ -48,8 +48,8 @@ def empty_assignment(*, streams: bool = False) -> bytes:
 def with_own(
     assignments: tuple[tuple[str, bytes], ...], member_id: str, config: MembershipConfig
 ) -> tuple[tuple[str, bytes], ...]:
-    """Where an online conversion to KIP-848 is to be blocked, Bellwether's own empty assignment carries userData: a
-    broker converts no group in which any assignment does. Streams applications carry some anyway."""
+    """Adds userData to Bellwether's own empty assignment if an online conversion to KIP-848 is to be blocked: a broker
+    does not convert a group if any assignment has userData. Assignments of Streams applications have it anyway."""
     if config.online_conversion == "allow" or config.streams:
         return assignments
     own = ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED).encode()
@@ -57,8 +57,9 @@ def with_own(
 
 
 def is_bellwether(member: DescribedMember, config: MembershipConfig) -> bool:
-    """One of Bellwether's: no thread of an application, or without work, under its instance id and as it joins."""
-    if _is_bellwether(member.metadata):  # known by its process id, zero, which Java never draws
+    """Returns whether the member is an instance of Bellwether: by the process id in its Streams metadata, or by the
+    instance id if it has no work and subscribes as Bellwether does."""
+    if _is_bellwether(member.metadata):  # its process id is zero, which Java never generates
         return True
     if config.instance_id is None or member.instance_id != config.instance_id:
         return False
@@ -74,12 +75,12 @@ def _is_bellwether(metadata: bytes) -> bool:
 
 
 def assigned_by_broker(answer: DescribeAnswer) -> bool:
-    """The group is none that a client can lead: KIP-848, KIP-1071 or share."""
+    """Returns whether the group cannot be led by a client: KIP-848, KIP-1071 or share."""
     return "not a classic group" in answer.message
 
 
 def unfit(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
-    """Why Bellwether can never lead this group, as a sentence with the remedy; None if Bellwether can."""
+    """Returns why Bellwether can never lead this group, as a sentence with the remedy; None if it can."""
     if assigned_by_broker(answer):
         return Obstacle(
             NotLeading.CONVERTED,
@@ -100,7 +101,7 @@ def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
         )
     own = config.protocols
     if config.adopt != "when-empty" and not config.streams:
-        own += STOCK_PROTOCOLS  # what a running group uses is offered, too
+        own += STOCK_PROTOCOLS  # Bellwether also offers the protocol that a running group uses
     if answer.protocol and answer.protocol not in own:
         if config.streams:
             return (
@@ -119,7 +120,8 @@ def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
 
 
 def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    """A member with the instance id that is no process of Bellwether would be thrown out by its JoinGroup."""
+    """Returns an error if an application's member has Bellwether's instance id: Bellwether's JoinGroup would expel
+    it."""
     for member in answer.members if config.instance_id is not None else ():
         if member.instance_id == config.instance_id and (_works(member) or _is_foreign(member, config)):
             return (
@@ -137,9 +139,8 @@ def _works(member: DescribedMember) -> bool:
 
 
 def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Whether a member that has no work, and the instance id that Bellwether is to use, has come from another program.
-    Brokers show subscriptions of groups at rest only. An earlier process of Bellwether's may have listed other
-    topics."""
+    """Returns whether another program sent the member that has the configured instance id and no work. Brokers show
+    subscriptions of stable groups only. An earlier process of Bellwether may have listed other topics."""
     if not member.metadata:
         return not _same_client(member, config)
     if member.metadata == subscription(config.topics, streams=config.streams):
@@ -153,7 +154,8 @@ def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
 
 
 def _same_client(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Instances of one set may have client ids of their own, and report to each other which one is the member."""
+    """Returns whether the client id may be Bellwether's. Instances that share an instance id may have different client
+    ids, and report to each other which of them is the member."""
     return config.standby or config.client_id is None or member.client_id in ("", config.client_id)
 
 
@@ -162,8 +164,8 @@ def is_missing(answer: DescribeAnswer) -> bool:
 
 
 def others_in(answer: DescribeAnswer, config: MembershipConfig) -> bool:
-    """Whether members other than Bellwether's are in the group. A process of Bellwether's without an instance id that
-    was killed is a member until its session ends."""
+    """Returns whether members other than Bellwether's are in the group. A killed process of Bellwether without an
+    instance id stays a member until its session ends."""
     return any(not (is_own(m, config) or _is_former(m, config)) for m in answer.members)
 
 
@@ -173,18 +175,20 @@ def _is_former(member: DescribedMember, config: MembershipConfig) -> bool:
 
 
 def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
-    """Bellwether's instance id is a member already: an earlier process of Bellwether's, or another one."""
+    """Returns whether a member with Bellwether's instance id exists: an earlier process of Bellwether, or another
+    one."""
     return any(is_own(m, config) for m in answer.members)
 
 
 def is_own(member: DescribedMember, config: MembershipConfig) -> bool:
-    """It has Bellwether's instance id."""
+    """Returns whether the member has Bellwether's instance id."""
     return config.instance_id is not None and member.instance_id == config.instance_id
 
 
 def was_own(leader: str, config: MembershipConfig) -> bool:
-    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
-    (docs/reference/broker-behaviour.md#static-membership). Such ids are the instance id, a dash and a UUID."""
+    """Returns whether `leader` is a former member id of Bellwether, which are the instance id, a dash and a UUID.
+    Brokers that know JoinGroup only up to v8 name the former id of a returned static leader as the leader
+    (docs/reference/broker-behaviour.md#static-membership)."""
     if config.instance_id is None:
         return False
     prefix = f"{config.instance_id}-"
@@ -192,7 +196,7 @@ def was_own(leader: str, config: MembershipConfig) -> bool:
 
 
 def spread(group_id: str) -> float:
-    """A factor of 0.8 to 1.2, fixed per group, so that hundreds of groups do not retry in step."""
+    """Returns a factor from 0.8 to 1.2, fixed per group, so that hundreds of groups do not retry at the same time."""
     return 0.8 + 0.4 * (zlib.crc32(group_id.encode()) % 1000) / 1000
 
 
@@ -201,18 +205,19 @@ def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
 
 
 def _readopt_s(config: MembershipConfig, failures: int) -> float:
-    """How long to stay away from a group after so many failures in a row."""
+    """Returns for how many seconds to stay out of a group after this many failures in a row."""
     return backed_off_ms(config.readopt_ms, failures, config.readopt_ms_max) * spread(config.group_id) / 1000
 
 
 class JoinTiming:
-    """When a watched group may be joined: nobody may notice, and never in quick repetition."""
+    """Decides when a watched group may be joined: only when no member notices, and after a growing wait between
+    failures."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
         self._after = float("-inf")
         self._failures = 0
-        self.setback: Obstacle | None = None  # what the last one was, until Bellwether has led again
+        self.setback: Obstacle | None = None  # the last setback, until Bellwether has led again
 
     def set_back(self, now: float, why: Obstacle, wait_s_max: float = float("inf")) -> None:
         self.setback = why
@@ -223,7 +228,7 @@ class JoinTiming:
         self._after = max(self._after, at)
 
     def may_try_in(self, now: float) -> float:
-        """Seconds until the wait after a setback is over, 0 if there is none."""
+        """Returns the seconds until the wait after a setback is over, 0 if there is none."""
         return max(0.0, self._after - now)
 
     def succeeded(self) -> None:
@@ -231,7 +236,8 @@ class JoinTiming:
         self.setback = None
 
     def may_join(self, answer: DescribeAnswer, now: float, *, awaits_members: bool) -> str:
-        """The reason to join, "" to go on watching. `awaits_members`: not before a member has come."""
+        """Returns the reason to join, "" to go on watching. `awaits_members`: do not join before another member has
+        come."""
         if self.may_try_in(now):
             return ""
         if holds_instance(answer, self._config):
@@ -241,9 +247,9 @@ class JoinTiming:
 
 
 class Permission:
-    """Whether it is for Bellwether to lead: among instances with one instance id, and by operators' orders. `active` is
-    False while another instance is to lead. Orders are sentences, "" for none: `kept_out` whatever members are in the
-    group, `released` while no other member is."""
+    """Whether this instance is allowed to lead. `active` is False while another instance with the same instance id is
+    to lead. Operators' orders are sentences, "" for none: `kept_out` applies always, `released` while no other member
+    is in the group."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
@@ -257,7 +263,7 @@ class Permission:
         return self.active and not self.kept_out
 
     def changed(self, *, active: bool) -> bool:
-        """True if it has just become Bellwether's."""
+        """Sets `active`; returns True if this instance has just become active."""
         if not active:
             self._fences = 0
         gained = active and not self.active
@@ -265,7 +271,8 @@ class Permission:
         return gained
 
     def fenced(self, *, expected: bool) -> float:
-        """Another instance has the membership: seconds to stay away, where that was not announced."""
+        """Records that another instance has replaced this one. Returns the seconds to stay out: 0 if the change was
+        announced."""
         surprised, self.active = self.active and not expected, False
         if not surprised:
             return 0.0
@@ -275,18 +282,21 @@ class Permission:
 
 @dataclass(slots=True)
 class HandBacks:
-    """Handing the lead back because members do not work by Bellwether's plan, and what must hold before it returns.
-    `waits` for the proof that it may; `reason` is that of the last hand-back. Times are seconds of the membership's
-    clock. At most once in a day, so that a mistake of the watch on work cannot change a leader again and again."""
+    """Handing the lead back because members do not work by Bellwether's plan, and the conditions for a return.
+
+    `reason` is that of the last hand-back. `waits` is True until the proof that Bellwether may return. Times are
+    seconds of the membership's clock. At most one hand-back a day, so that a mistake of the watch on work cannot change
+    the leader repeatedly.
+    """
 
     config: MembershipConfig
     reason: str = ""
     waits: bool = False
-    lacks: str = ""  # what the last rehearsal has shown against a return
+    lacks: str = ""  # what the last dry run has shown against a return
     _at: float | None = None
 
     def refusal(self, now: float) -> str:
-        """Why the group is not handed back now, as a sentence part; "" where it is."""
+        """Returns why the group is not handed back now, as part of a sentence; "" if it is."""
         if self.config.hand_back == "alert":
             return 'hand_back = "alert" keeps the lead'
         if self._at is not None and now - self._at < DAY_S:
@@ -297,8 +307,8 @@ class HandBacks:
         self._at, self.reason, self.waits, self.lacks = now, reason, True, ""
 
     def remembered(self, now: float, ago_s: float, reason: str, *, waits: bool) -> None:
-        """An earlier process of Bellwether's, or another instance, handed the group back so long ago. What it says
-        of an older hand-back than the last one counts no more."""
+        """Records that an earlier process of Bellwether, or another instance, handed the group back `ago_s` seconds
+        ago. Ignores reports of a hand-back older than the last known one."""
         at = now - ago_s
         if self._at is not None and at < self._at - SAME_S:
             return
@@ -306,11 +316,11 @@ class HandBacks:
         self.waits, self.lacks = waits, self.lacks if waits else ""
 
     def over(self) -> None:
-        """The proof is there, or an operator has asked for the lead."""
+        """Ends the wait: the proof has come, or an operator has ordered Bellwether to lead."""
         self.waits, self.lacks = False, ""
 
     @property
     def obstacle(self) -> Obstacle:
-        """Why Bellwether stays out, while `waits`."""
+        """Why Bellwether stays out; valid while `waits`."""
         lacks = f"; it stays out because {self.lacks}" if self.lacks else ""
         return Obstacle(NotLeading.HANDED_BACK, f"Bellwether has handed the lead back: {self.reason}{lacks}")

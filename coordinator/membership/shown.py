@@ -1,4 +1,4 @@
-"""What DescribeGroups shows of a group: a value that no error answer can become, so nothing is concluded from one."""
+"""The subscriptions and assignments in a DescribeGroups answer, as a type that no error answer can be converted to."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from bellwether_kafka.coordinator.membership.events import (
 
 
 class NotShownError(Exception):
-    """The answer does not show what members subscribe to and have; the message says why."""
+    """Raised if the answer does not include subscriptions and assignments; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownGroup:
-    """What the members of a group subscribe to and have. Only `shown` makes it of an answer."""
+    """What the members of a group subscribe to and own. Created by `shown` only."""
 
     state: str
     protocol: str
@@ -25,7 +25,8 @@ class ShownGroup:
 
 
 def shown(answer: DescribeAnswer) -> ShownGroup:
-    """Raises NotShownError for an error, and for a group whose broker leaves subscriptions and assignments out."""
+    """Returns the group that the answer describes. Raises NotShownError for an error, and for a state in which brokers
+    leave subscriptions and assignments out."""
     if answer.error:
         raise NotShownError(f"DescribeGroups was answered with {name_of(answer.error)}")
     if answer.state in {*REBALANCING, GroupState.DEAD, ""}:

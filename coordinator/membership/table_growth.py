@@ -1,9 +1,9 @@
 """Which members a take-over has to remove, and how large the broker's table of members has to be for it. Pure.
 
-In Java's table no new member id comes before a member of the first bucket
-(docs/reference/broker-behaviour.md#leader-succession). Such members would lead once the leader is gone, so they have to
-be removed with it. The larger the table, the fewer they are, and a table never shrinks: temporary members of
-Bellwether's own, which leave before the rebalance ends, make it large enough.
+In Java's table no new member id sorts before a member of the first bucket
+(docs/reference/broker-behaviour.md#leader-succession). Such a member would lead once the leader is gone, so it has to
+be removed as well. The larger the table, the fewer such members, and a table never shrinks. So temporary members of
+Bellwether's, which leave before the rebalance ends, make it large enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,25 +19,25 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     unavoidable,
 )
 
-# Each needs a connection for as long as it is in the rebalance. 97 members make a table of 256 buckets.
+# Each needs its own connection while it is in the rebalance. 97 members make a table of 256 buckets.
 TEMPORARY_MAX = 97
 JAVA = HashOrder.JAVA
-# Bellwether and the id that opens the next rebalance: the table must not grow once more when they come.
+# Bellwether and the opener of the next rebalance: the table must not grow again when they join.
 OWN_MEMBERS = 2
-# For so much of the time for a member id only one that sorts first will do. Later one will do behind which the members
-# are few enough to be removed with the leader: of a large group that is found much sooner.
+# For this share of the search time only an id that sorts first is accepted; later also an id behind so few members that
+# they can be removed with the leader, which is found much sooner in a large group.
 CHOOSY = 0.5
-# Where it is likelier than this that no id is found in time, nobody is disturbed. Of 1,500 random groups of 2 to 50
-# members 98 in 100 are below it, and one in 1,600 is then disturbed in vain.
+# A take-over is not begun if the probability of finding no id in time is higher. Of 1,500 random groups of 2 to 50
+# members, 98 in 100 are below it, and one in 1,600 is then disturbed in vain.
 FAILS_MAX = 0.02
-SELDOM = 0.001  # what is less likely is not foretold
+SELDOM = 0.001  # forecasts leave out what is less likely
 
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """In one of the tables that the broker's may be: the chance of a random id that no other member sorts before it,
-    and that only members do that may be removed besides. How `likely` the table is: one that is twice as large half as
-    much, because few groups were ever much larger than they are."""
+    """The odds of a random id in one of the tables that the broker may have. `first`: that no other member sorts before
+    it. `second`: that only members sort before it which may also be removed. `likely`: the weight of this table; one
+    twice as large has half the weight, because few groups were ever much larger than they are."""
 
     likely: float
     first: float
@@ -46,9 +46,10 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """So many `temporary` members, 0 for none, make the broker's table one of `tables`. `ahead` would lead there before
-    Bellwether, whatever its member id, the leader among them where it is one of these. `next` are those that
-    may have to be removed besides, where no id that sorts first is found in time."""
+    """One possible size of the broker's table. `temporary`: how many temporary members it takes, 0 for none. `tables`:
+    what the broker's table may then be. `ahead`: members that would lead before Bellwether whatever its member id; may
+    include the leader. `chances`: one entry per table. `next`: members that may also have to be removed if no id that
+    sorts first is found in time."""
 
     temporary: int
     tables: tuple[MemberTable, ...]
@@ -57,16 +58,19 @@ class Growth:
     next: tuple[str, ...]
 
     def besides(self, leader: str) -> tuple[str, ...]:
-        """The members to remove with the leader; "" for one that is not known."""
+        """Returns the members to remove with the leader; `leader` is "" if it is not known."""
         return tuple(member_id for member_id in self.ahead if member_id != leader)
 
 
 def growths(
     members: Sequence[str], possible: Iterable[MemberTable], size_max: int | None, allowed: int = 1
 ) -> Iterator[Growth]:
-    """What can be reached, the smallest table first. `possible` are the tables that list the members as the broker
-    does; `size_max` is the brokers' group.max.size; `allowed`: so many members may be removed. A group must never
-    become so full that the broker refuses its members, so nothing grows where that is not known (None)."""
+    """Yields every reachable growth, the smallest table first.
+
+    `possible` are the tables consistent with the broker's listing; `size_max` is the brokers' group.max.size; `allowed`
+    is how many members may be removed. A group must never become so full that the broker refuses its members, so no
+    table grows if `size_max` is not known (None).
+    """
     possible, size = tuple(possible), len(members)
     now = _growth(members, 0, grown(possible, size + 1), allowed)
     yield now
@@ -84,9 +88,9 @@ def growths(
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a take-over of these members would come to. `leader` is "" where it is not known, which is so until
-    Bellwether has joined; `allowed`: so many members may be removed; `tries`: so many member ids can be tried while
-    members wait, None where they do not."""
+    """What a take-over of these members would require. `leader` is "" if it is not known, as before Bellwether has
+    joined. `allowed`: how many members may be removed. `tries`: how many member ids can be tried while members wait;
+    None if they do not wait."""
 
     members: tuple[str, ...]
     leader: str
@@ -96,8 +100,8 @@ class Forecast:
 
     @property
     def chosen(self) -> Growth:
-        """Of the growths that suffice, the one after which the fewest members have to be removed, and of these one that
-        hardly ever fails, and the smallest."""
+        """The best growth: one that suffices, with the fewest members to remove, then least likely to fail or to need
+        one more removal, then the smallest."""
 
         def cost(growth: Growth) -> tuple[bool, int, bool, bool, int]:
             besides, risky = growth.besides(self.leader), self._fails(growth) > SELDOM
@@ -107,12 +111,12 @@ class Forecast:
 
     @property
     def with_leader(self) -> tuple[str, ...]:
-        """The members that are removed with the leader; one of them may be the leader where that is not known."""
+        """The members that are removed with the leader. One of them may be the leader if that is not known."""
         return self.chosen.besides(self.leader)
 
     @property
     def perhaps(self) -> tuple[str, ...]:
-        """The members of which one more may have to be removed, where no id is found in time that sorts first."""
+        """Members of which one more may have to be removed if no id that sorts first is found in time."""
         return self._perhaps(self.chosen)
 
     @property
@@ -136,15 +140,15 @@ class Forecast:
         return self._finds_none(growth, later=1 - CHOOSY)
 
     def _finds_none(self, growth: Growth, later: float) -> float:
-        """The probability that no id is found in the time in which only one that sorts first will do, and in so much
-        of the time after that."""
+        """Returns the probability that no id is found: neither in the time in which only one that sorts first is
+        accepted, nor in the share `later` of the whole time after that."""
         if self.tries is None:
             return 0.0
         first, second = self.tries * CHOOSY, self.tries * later
         return float(sum(one.likely * (1 - one.first) ** first * (1 - one.second) ** second for one in growth.chances))
 
     def first_slots(self) -> dict[int, tuple[str, ...]]:
-        """By size: the members in the first slot of each table that the broker may have or come to have."""
+        """Returns, by size, the members in the first slot of each Java table that the broker may have or get."""
         sizes = sorted({table.buckets for growth in self.growths for table in growth.tables if table.order is JAVA})
         return {size: unavoidable(self.members, MemberTable(JAVA, size)) for size in sizes}
 
@@ -157,23 +161,23 @@ def forecast(
     size_max: int | None,
     tries: int | None = None,
 ) -> Forecast:
-    """`possible` as for `growths`. A member that is alone leads."""
+    """Returns the forecast. `possible` is as for `growths`. The only member of a group is its leader."""
     known = members[0] if len(members) == 1 else leader if leader in members else ""
     allowed = removals_allowed(len(members), evictions_max)
     return Forecast(tuple(members), known, tuple(growths(members, possible, size_max, allowed)), allowed, tries)
 
 
 def removals_allowed(members: int, evictions_max: int) -> int:
-    """How many of so many members a take-over may remove: the leader always, others only where fewer than half of the
-    group are removed."""
+    """Returns how many of `members` a take-over may remove: always the leader; more only if that is fewer than half of
+    the group."""
     return max(1, min(evictions_max, (members - 1) // 2))
 
 
 def _growth(members: Sequence[str], temporary: int, tables: tuple[MemberTable, ...], allowed: int) -> Growth:
     ahead = max((unavoidable(members, table) for table in tables), key=len, default=())
     behind = max(0, allowed - 1 - len(ahead))
-    # An id has to be good when Bellwether has come, and in a cooperative group when the opener has come as well. Which
-    # of the tables is the broker's shows in the first few ids, so each counts by itself.
+    # An id has to be good once Bellwether has joined and, in a cooperative group, once the opener has joined too. The
+    # first few ids show which of the tables the broker has, so the chances are computed for each table separately.
     each = {table: dict.fromkeys((table, *grown([table], len(members) + OWN_MEMBERS))) for table in tables}
     total = sum(1 / table.buckets for table in each)
     chances = (

@@ -1,11 +1,11 @@
-"""When a group that a member leads may be taken over: a policy without IO. What is then done is in `takeover`.
+"""When a group that a member leads may be taken over: a policy without I/O. `takeover` carries it out.
 
-when-empty   never: it is joined when nobody is in it
-succeed      come into a rebalance that waits for a lost member; if that was the leader, Bellwether leads, and if
-             the answer names another it leaves at once
-take-over    come into a group at rest, remove its leader once, with another where that would lead next, and lead;
-             where that is not allowed or cannot succeed: succeed. The default: without it the lead is lost for good by
-             any absence that outlasts the session
+when-empty   never: Bellwether joins only an empty group
+succeed      join a rebalance that waits for a lost member; if that was the leader, Bellwether leads, and if the answer
+             names another leader it leaves at once
+take-over    join a stable group, remove its leader once (and one more member if that would lead next), and lead; where
+             that is not allowed or cannot succeed, as succeed. The default, because otherwise any absence longer than
+             the session loses the lead for good
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROVEN_FROM = (3, 9)  # see tests/measure/succession
-# A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
+# A rebalance that has been open this long waits for a lost member: live members notice it at their next heartbeat,
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0
 ATTEMPTS_WITHIN_S = 3_600.0
@@ -31,26 +31,26 @@ ATTEMPTS_WITHIN_S = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class TakeoverAttempt:
-    """One attempt. `evictions`: how many members may be removed on the way, 0 to succeed a leader that is gone already.
-    `listing` and `tables` are the members as the broker listed them, and what that says of its table. So many
-    `temporary` members make that table grow first."""
+    """One attempt. `evictions`: how many members may be removed; 0 to succeed a leader that is already gone. `listing`:
+    the members as the broker listed them. `tables`: the tables consistent with that order. `temporary`: how many
+    temporary members make the table grow first."""
 
     evictions: int
     listing: tuple[DescribedMember, ...]
     tables: tuple[MemberTable, ...]
-    before_removal: bool = False  # dead members are removed once Bellwether is in front; nothing is lost if it is not
+    before_removal: bool = False  # dead members are removed once Bellwether sorts first; failing does no harm
     temporary: int = 0
 
 
 @dataclass(slots=True)
 class InVain:
-    """Attempts that have disturbed the same members and came to nothing, `times` so far; `reason` is that of the last.
-    The members change when one goes or another comes, but not when one comes back that an attempt has removed."""
+    """Failed attempts that disturbed the same members: `times` in a row, the last one for `reason`. The members count
+    as changed when one goes or another comes, but not when one comes back that an attempt removed."""
 
     times: int = 0
     reason: str = ""
     _clients: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)  # before the last attempt
-    _left_alone: frozenset[str] = frozenset()  # ids of the members that it has not removed, or that are back
+    _left_alone: frozenset[str] = frozenset()  # ids of members that it did not remove, or that are back
 
     def once_more(self, members: Iterable[DescribedMember], removed: Iterable[str], reason: str) -> None:
         before = tuple(members)
@@ -60,7 +60,7 @@ class InVain:
         self._left_alone = frozenset(m.member_id for m in before).difference(removed)
 
     def seen(self, members: Iterable[DescribedMember]) -> None:
-        """The members of a group at rest, without Bellwether's."""
+        """Resets the count if the members of the stable group, Bellwether's excepted, have changed."""
         others = tuple(members)
         present = frozenset(m.member_id for m in others)
         if self._left_alone <= present and Counter(map(client_of, others)) <= self._clients:
@@ -70,7 +70,7 @@ class InVain:
 
 
 class TakeoverPolicy:
-    """Looks at what is described of a group that others lead, and says when to try. Remembers who led."""
+    """Decides from descriptions of a group that a member leads when to attempt a take-over. Remembers the leader."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
@@ -78,25 +78,26 @@ class TakeoverPolicy:
         self._in_vain = InVain()
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
-        self._fragile: DescribedMember | None = None  # of the group when it was last at rest
+        self._fragile: DescribedMember | None = None  # as of the last description of the stable group
         self.leader = ""  # the member that the last answer named
-        self._member_ids: frozenset[str] = frozenset()  # of the group when it was last described
+        self._member_ids: frozenset[str] = frozenset()  # as of the last description
         self.size_limit = config.size_limit
-        self._room: int | None = None  # so many members were too many for the broker
+        self._room: int | None = None  # a number of members that the broker refused
         self.obstacle: Obstacle | None = None  # why there is no take-over now
 
     @property
     def eager(self) -> bool:
-        """Rebalances that wait for the dead are short: they are seen only by those who look often."""
+        """True if Bellwether may join a group that a member leads. It then polls more often, because a rebalance that
+        waits for a dead member is short."""
         return self._config.adopt != "when-empty"
 
     @property
     def leader_here(self) -> str:
-        """The leader as far as it is known, "" where no answer has named one, or that one has gone."""
+        """The leader; "" if no answer has named it or it has left."""
         return self.leader if self.leader in self._member_ids else ""
 
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
-        """The attempt to make now, None for none."""
+        """Returns the attempt to make now, None for none."""
         self._member_ids = frozenset(m.member_id for m in answer.members)
         waited_s = self._waited(answer, now)
         self.obstacle = None
@@ -127,7 +128,7 @@ class TakeoverPolicy:
         return self._room if self._room is not None else self.size_limit.members
 
     def before_removal(self, deaths: Deaths) -> TakeoverAttempt | None:
-        """The attempt to make before these dead members are removed, None where the lead cannot be had by that."""
+        """Returns the attempt to make before these dead members are removed; None if it could not win the lead."""
         if not self.eager or holds_instance(deaths.seen, self._config) or self._fragile is not None:
             return None
         known = tables(deaths.member_ids)
@@ -139,20 +140,20 @@ class TakeoverPolicy:
         return TakeoverAttempt(0, deaths.seen.members, known, before_removal=True)
 
     def begins(self, attempt: TakeoverAttempt, now: float) -> None:
-        """An attempt begins. Those that remove a member are counted whatever comes of them: a group that Bellwether
-        takes, loses and takes again would lose a member's work each time."""
+        """Counts an attempt that may remove members, whatever its result: taking, losing and taking a group again would
+        cost a member's work each time."""
         if attempt.evictions:
             self._tried_at.append(now)
 
     def failed(self, leader: str, room: int | None = None) -> None:
-        """An attempt of Bellwether's came to nothing; `leader` as far as it is known. `room`: so many members were too
-        many for the broker."""
+        """Records a failed attempt. `leader`: the leader if known. `room`: a number of members that the broker refused,
+        None if it refused none."""
         self.leader = leader or self.leader
         if room is not None:
             self._room = min(room, self._size_max or room)
 
     def came_to_nothing(self, attempt: TakeoverAttempt, removed: Iterable[str], reason: str) -> None:
-        """Although members have noticed it: they are not disturbed again."""
+        """Records a failed attempt that members have noticed: they are not disturbed again."""
         self._in_vain.once_more(attempt.listing, removed, reason)
 
     def succeeded(self) -> None:
@@ -160,12 +161,12 @@ class TakeoverPolicy:
         self._in_vain = InVain()
 
     def asked_for(self) -> None:
-        """An operator has ended an order that kept it out: what was tried before then was another matter."""
+        """Forgets earlier attempts, because an operator has ended the order that kept Bellwether out."""
         self._tried_at.clear()
         self._in_vain = InVain()
 
     def next_attempt(self, now: float) -> float | None:
-        """When one may be made again, where too many have been made; None where none is in the way."""
+        """Returns when the next attempt is allowed after too many of them; None if that does not prevent one."""
         self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
         most = self._config.takeover_attempts_max
         return self._tried_at[-most] + ATTEMPTS_WITHIN_S if len(self._tried_at) >= most else None
@@ -201,7 +202,7 @@ class TakeoverPolicy:
         return blocked(self._forecast(answer, known), self.size_limit)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
-        """For how long the same members have been in an open rebalance."""
+        """Returns for how many seconds the same members have been in an open rebalance."""
         present = frozenset(m.member_id for m in answer.members)
         if answer.state != GroupState.PREPARING:
             self._waiting_since = None
@@ -211,8 +212,8 @@ class TakeoverPolicy:
 
 
 def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
-    """Why removing as many members as may be removed does not make Bellwether the leader, with the remedy; "" where it
-    does."""
+    """Returns why removing all members that may be removed does not make Bellwether the leader, with the remedy; "" if
+    it does."""
     if foreseen.begins:
         return ""
     leader, ahead = foreseen.leader, foreseen.with_leader
@@ -233,10 +234,10 @@ def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
 
 
 def _fails_beside_bellwether(answer: DescribeAnswer) -> DescribedMember | None:
-    """A member that may lead the rebalance in which Bellwether comes, and would die of it
-    (client-quirks.md#kafka-python).
+    """Returns a member that may lead the rebalance in which Bellwether joins, and would die of it
+    (client-quirks.md#kafka-python); None if there is none.
 
-    aiokafka sends the same bytes and works; the client id, where nobody has set it, tells them apart.
+    aiokafka sends the same bytes but works; only its default client id distinguishes it.
     """
     if answer.protocol != "roundrobin":
         return None
@@ -252,8 +253,8 @@ def _is_kafka_python(member: DescribedMember) -> bool:
 
 
 def _other_bellwether(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
-    """A member that subscribes in Bellwether's very bytes. Two that take over would take the group from each other for
-    ever."""
+    """Returns the id of a member whose subscription equals Bellwether's byte by byte, "" for none. Two instances that
+    take over would take the group from each other forever."""
     own_topics = subscription(config.topics, streams=config.streams)
     return next((member.member_id for member in members if member.metadata == own_topics), "")
 
@@ -261,8 +262,8 @@ def _other_bellwether(members: tuple[DescribedMember, ...], config: MembershipCo
 def proven(
     config: MembershipConfig, broker_version: tuple[int, ...], size_limit: SizeLimit = NOT_READ
 ) -> MembershipConfig:
-    """The same group with the brokers' limit; without take-over where nobody has tried in which order the brokers
-    choose leaders."""
+    """Returns the configuration with the brokers' limit, and without take-over if the leader order of this broker
+    version has not been tested."""
     config = replace(config, size_limit=size_limit)
     if config.adopt != "take-over" or config.takeover_obstacle is not None or broker_version >= PROVEN_FROM:
         return config
@@ -272,6 +273,6 @@ def proven(
 
 
 def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:
-    """Bellwether's protocol list for a group that uses `observed`: that one first, so that Bellwether's vote changes
-    nothing."""
+    """Returns Bellwether's protocol list for a group that uses `observed`: that name comes first, so that Bellwether's
+    vote changes nothing."""
     return (observed, *(name for name in protocols if name != observed)) if observed else protocols

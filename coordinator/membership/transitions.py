@@ -1,11 +1,10 @@
-"""What may follow what: the states of a membership, the steps of a take-over, and every edge between them.
+"""The states of a membership, the steps of a take-over, and every edge between them.
 
-These tables are what the machines go by: `Position.go` is the one statement that changes a state, and it looks the
-edge up here. docs/reference/states.md is drawn from them. An event that has no line under a state leaves that state as
-it is.
+The machines follow these tables: `Position.go` is the only statement that changes a state, and it looks the edge up
+here. docs/reference/states.md is generated from them. An event that is not listed under a state does not change it.
 
-An edge that is not declared is a mistake in this program. `GroupMembership` then leaves the group with an alert, as it
-does whenever it is in doubt, so that a member leads; it never raises.
+An edge that is not declared is a bug in this program. `GroupMembership` never raises for it: it leaves the group with
+an alert, so that a member leads.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,20 +16,20 @@ from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.requests import Timer
 
 S = TypeVar("S", bound=Enum)
-INTERNAL_ERROR = "internal error: "  # begins the alert about an undeclared edge; tests look for it
+INTERNAL_ERROR = "internal error: "  # prefix of the alert about an undeclared edge; tests search for it
 
 
 class UndeclaredEdgeError(Exception):
-    """A machine was about to take an edge that its table does not have."""
+    """Raised when a machine is about to take an edge that its table does not have."""
 
 
 Trigger = type[events.Event] | type[UndeclaredEdgeError] | Timer
-# For each state and each thing that may happen in it: the states that may follow, and why.
+# For each state and each trigger: the states that may follow, and why.
 Transitions = Mapping[S, Mapping[Trigger, Mapping[S, str]]]
 
 
 class State(Enum):
-    """Of a membership; the values say what each means."""
+    """States of a membership; the values are their descriptions."""
 
     WATCHING = "not a member; the group is described from time to time and joined only when that disturbs no member"
     APPROACHING = "on the way into a group that a member leads, to lead it: the steps of a take-over"
@@ -46,7 +45,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """Of a take-over; the values say what each means."""
+    """Steps of a take-over; the values are their descriptions."""
 
     GATHERING = "reserves ids for temporary members, while the group is at rest"
     GROWING = "temporary members are coming into the rebalance, so that the broker's table of members grows"
@@ -88,7 +87,7 @@ def trigger_name(on: Trigger) -> str:
 
 
 class Position(Generic[S]):
-    """Where a machine is. `trigger` is what is being handled; its handler sets it."""
+    """The current state of a machine. `trigger` is the event being handled, which its handler sets."""
 
     trigger: Trigger
 
@@ -100,7 +99,7 @@ class Position(Generic[S]):
     def go(self, to: S) -> None:
         edge = Edge(self.state, self.trigger, to)
         declared = to in self._transitions.get(self.state, {}).get(self.trigger, {})
-        if not declared and self.trigger is not UndeclaredEdgeError:  # the way out of such an error is always open
+        if not declared and self.trigger is not UndeclaredEdgeError:  # handling such an error may take any edge
             raise UndeclaredEdgeError(f"{trigger_name(edge.on)} in {self.state.name} does not lead to {to.name}")
         self.state = to
         self.on_edge(edge)

@@ -1,4 +1,5 @@
-"""A larger table of members: temporary members reserve their ids, come into the open rebalance, and leave it again."""
+"""Makes the broker's table of members grow: temporary members reserve ids, join the open rebalance, and leave it
+again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from bellwether_kafka.coordinator.membership.transitions import Step
 
 @dataclass(slots=True)
 class TableGrowing:
-    """Of the broker's table, which is one of `before` when the attempt begins."""
+    """Makes the broker's table grow. `before`: what the table may be when the attempt begins."""
 
     state: TakeoverState
     temporary: TemporaryMembers
@@ -24,7 +25,7 @@ class TableGrowing:
         self.state.due = self.state.now + self.state.config.roll_ms_max / 1000
 
     def reserved(self, answer: JoinAnswer) -> Outcome:
-        """The answer to one that reserves its id."""
+        """Handles an answer that reserves an id for a temporary member."""
         self.temporary.answered(answer)
         return refused("JOIN of a temporary member", self.temporary.refused) if self.temporary.refused else None
 
@@ -36,13 +37,15 @@ class TableGrowing:
         state.describe_later()
 
     def came(self, answer: JoinAnswer) -> None:
-        """The answer to one that has come into the rebalance: an error, for the rebalance is open."""
+        """Handles the answer to a temporary member that has joined. While the rebalance is open, any answer is an
+        error."""
         self.temporary.answered(answer)
         if self.temporary.refused:
             self._shrink()
 
     def described(self, members: tuple[DescribedMember, ...]) -> None:
-        """The broker lists them among the members when its table has grown."""
+        """Ends the growth when the broker lists all temporary members, which shows that its table has grown, or when
+        time is up."""
         state, listing = self.state, self.state.listing
         late = state.now > state.limit
         if not (late or self.temporary.are_in(members)):
@@ -54,7 +57,7 @@ class TableGrowing:
         self._shrink()
 
     def shrunk(self) -> Outcome:
-        """They have left, and Bellwether may come if it can be the first."""
+        """Handles the departure of the temporary members. Returns Failed if Bellwether could not sort first now."""
         listing = self.state.listing
         self.temporary.left()
         if self.temporary.refused:
@@ -69,12 +72,12 @@ class TableGrowing:
 
     @property
     def room(self) -> int | None:
-        """So many members were too many for the broker; None where it has taken all."""
+        """A number of members that the broker refused; None if it has refused none."""
         full = self.temporary.refused == Code.GROUP_MAX_SIZE_REACHED
         return len(self.state.listing.members) + self.temporary.wanted if full else None
 
     def _possible(self, *, certain: bool) -> tuple[MemberTable, ...]:
-        """Of the tables, where all temporary members have come in for certain, and where they have not."""
+        """Returns what the table may be; `certain`: all temporary members are known to have joined."""
         tables_after = self.state.listing.tables
         return tables_after if certain else on_the_way(self.before, tables_after)
 

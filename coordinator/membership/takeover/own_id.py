@@ -1,5 +1,4 @@
-"""A member id of Bellwether's that sorts first, Bellwether's JoinGroup under it, and the barrier that holds the
-rebalance open meanwhile."""
+"""Finds a member id that sorts first and joins under it, while a pending id, the blocker, holds the rebalance open."""
 
 from dataclasses import dataclass
 
@@ -11,12 +10,12 @@ from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.transitions import Step
 
-BATCH = 64  # ids that are given back together
+BATCH = 64  # how many ids are given back together
 
 
 @dataclass(slots=True)
 class OwnId:
-    """The search begins with `first_step`."""
+    """The search for an id. It begins in `first_step`."""
 
     state: TakeoverState
     growth: TableGrowing
@@ -38,7 +37,7 @@ class OwnId:
         else:
             self._park_unnamed()
 
-    # ---- without an instance id: ids are asked for while the group is at rest ---------------------------------------
+    # ---- without an instance id: ids are requested while the group is stable ---------------------------------------
 
     def given(self, member_id: str) -> Outcome:
         state, listing, pending = self.state, self.state.listing, self.state.pending
@@ -87,7 +86,8 @@ class OwnId:
         state.describe_later()
 
     def described(self, members: tuple[DescribedMember, ...]) -> Outcome:
-        """The rebalance's members, this one with its present id among them if the broker has taken its JoinGroup."""
+        """Handles a description of the rebalance, which lists Bellwether's present id if the broker has received its
+        JoinGroup."""
         state, listing = self.state, self.state.listing
         own = next((m for m in members if m.instance_id == state.config.instance_id), None)
         if own is None or own.member_id == listing.own:
@@ -109,7 +109,7 @@ class OwnId:
         return None
 
     def replaced(self) -> None:
-        """The id before has gone, so the next one is there."""
+        """Goes on with the next id, which exists because the broker has removed the previous one."""
         if self.state.step is Step.REPLACING:
             self.state.go(Step.PARKING)
             self.state.requests.describe()
@@ -123,9 +123,10 @@ class OwnId:
             self.park()
 
     def _is_good(self, member_id: str) -> bool:
-        """While members wait for it, an id behind few enough members is better in time than none."""
+        """Returns whether the id sorts first; late in the search also whether few enough members sort before it. Under
+        an instance id members wait for the search, so such an id is better than none."""
         state = self.state
-        # With Bellwether, and with Bellwether and a barrier that comes into the rebalance.
+        # How many members join: Bellwether, and perhaps the opener.
         coming = (1, 2) if state.reopens else (1,)
         if state.listing.puts_first(member_id, coming):
             return True
@@ -136,11 +137,12 @@ class OwnId:
     def _not_found(self) -> Failed:
         return Failed(f"none of {self.state.joins.tries} member ids sorts first")
 
-    # ---- the barrier -----------------------------------------------------------------------------------------------
+    # ---- the blocker -----------------------------------------------------------------------------------------------
 
     def blocker_answered(self, answer: JoinAnswer) -> Outcome:
-        """A rebalance that is open stays open as long as the broker waits for this id. Otherwise there is none, or it
-        is the end of the rebalance into which one of them came, which tells Bellwether nothing."""
+        """Handles the answer to a JoinGroup for the blocker or the opener. With a reserved id, an open rebalance stays
+        open while the broker waits for that id. Other answers mean that there is no id, or end the rebalance that the
+        opener joined, which needs no action."""
         state = self.state
         if answer.error == Code.MEMBER_ID_REQUIRED:
             state.pending.reserved(answer.member_id)
@@ -160,8 +162,8 @@ class OwnId:
         return state.step is Step.BARRING or (state.step is Step.REOPENING and not state.next_is_open)
 
     def release(self) -> None:
-        """The rebalance may end. The answer to Bellwether's JoinGroup may come before those to these, on other
-        connections."""
+        """Lets the rebalance end: sends the opener in if there is one, and gives the blocker back. The answer to
+        Bellwether's JoinGroup may arrive before the answers to these, which use other connections."""
         state, pending = self.state, self.state.pending
         if state.step is Step.PARKED and state.reopens and not state.opens_next and pending.choose_opener():
             state.opens_next = True

@@ -1,4 +1,4 @@
-"""JoinGroups of Bellwether's own during a take-over, the ids that they leave behind, and temporary members."""
+"""Bellwether's own JoinGroups during a take-over, their pending ids, and temporary members."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ GROWTH_REASON = "make the table of members grow"
 
 @dataclass(slots=True)
 class PendingIds:
-    """Ids of Bellwether's that the broker may wait for, "" for none."""
+    """Bellwether's ids that the broker may still wait for, "" for none."""
 
-    unfit: list[str] = field(default_factory=list)  # do not sort first
+    unfit: list[str] = field(default_factory=list)  # ids that do not sort first
     blocker: str = ""  # holds the rebalance open
-    released: str = ""  # a barrier whose LeaveGroup has not been answered
-    opener: str = ""  # comes into the rebalance, and opens the next one when it leaves
+    released: str = ""  # a blocker whose LeaveGroup has not been answered
+    opener: str = ""  # joins the rebalance, and opens the next one by leaving
 
     @property
     def all(self) -> tuple[str, ...]:
         return (*self.unfit, *(own for own in (self.blocker, self.released, self.opener) if own))
 
     def keep_spare(self) -> None:
-        """Ids that do not sort first are good enough for these."""
+        """Takes the opener and the blocker from the unfit ids, because they need not sort first."""
         self.opener = self.unfit.pop() if self.unfit else ""
         self.blocker = self.unfit.pop() if self.unfit else ""
 
@@ -37,18 +37,18 @@ class PendingIds:
             self.blocker = member_id
 
     def choose_opener(self) -> str:
-        """Where there is one id only, the rebalance may end between the two requests, which gives its leader time."""
+        """Returns the opener. A single id becomes the opener: the rebalance may then end between its two requests,
+        which gives its leader time to plan."""
         if not self.opener:
             self.opener, self.blocker = self.blocker, ""
         return self.opener
 
 
 class OwnJoins:
-    """The JoinGroups of an attempt. One of Bellwether's may have to be sent while another is parked, so there are two
-    lanes."""
+    """The JoinGroups of an attempt. One may have to be sent while another is parked, so they use two connections."""
 
     def __init__(self, requests: Requests, metadata: bytes) -> None:
-        self.tries = 0  # ids that have been asked for
+        self.tries = 0  # ids that have been requested
         self._requests = requests
         self._metadata = metadata
         self._lane = 0
@@ -58,30 +58,31 @@ class OwnJoins:
         return kind is LANES[self._lane]
 
     def ask(self) -> None:
-        """For an id; the broker names one and forgets it unless Bellwether comes back."""
+        """Requests a member id. The broker forgets it unless Bellwether joins with it."""
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="", static=False)
 
     def reserve(self) -> None:
-        """An id for a barrier or an opener."""
+        """Requests an id for the blocker or the opener."""
         self._requests.join(self._metadata, REASON, kind=Kind.BLOCKER, member_id="", static=False)
 
     def park(self) -> None:
         self._requests.join(self._metadata, REASON)
 
     def park_unnamed(self) -> None:
-        """Under the instance id: the broker makes an id, and shows it when it describes the group."""
+        """Joins under the instance id. The broker creates a member id, which DescribeGroups shows."""
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="")
 
     def replace(self) -> None:
-        """Another id under the same instance id."""
+        """Joins again under the same instance id, to get another member id."""
         self.tries += 1
         self._lane = 1 - self._lane
         self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
 
     def come_back(self, *, changed: bool = False) -> None:
-        """A member with a name more on its list has changed, which opens a rebalance; no member uses the name."""
+        """Joins the next rebalance. `changed`: with one more protocol name, which no member uses, to open a
+        rebalance."""
         self.forget()
         self._lane = 0
         self._changed += changed
@@ -93,22 +94,22 @@ class OwnJoins:
         self._requests.evict((opener,), "the next rebalance may begin", kind=Kind.OPEN, lane=lane)
 
     def forget(self) -> None:
-        """Those that are still parked, under ids that have been replaced."""
+        """Abandons JoinGroups that are still parked under replaced ids."""
         self._requests.abandon(*LANES)
 
 
 class TemporaryMembers:
-    """They make the broker's table of members grow, and leave before the rebalance ends. They reserve their ids while
-    the group is at rest, which no member notices, each on the connection on which its JoinGroup is parked later. So the
-    rebalance is open for them only as long as the broker needs to take them in.
+    """Members that make the broker's table grow and leave before the rebalance ends. They reserve their ids while the
+    group is stable, which no member notices, each on the connection on which its JoinGroup is parked later. So the
+    rebalance stays open for them only as long as the broker needs to admit them.
 
-    `reserve`, then `join`, then `leave`. `refused` is the broker's first error code against one of them.
+    Call `reserve`, then `join`, then `leave`. `refused` is the broker's first error code against one of them.
     """
 
     def __init__(self, requests: Requests, metadata: bytes, wanted: int) -> None:
         self.wanted = wanted
         self.refused: int = Code.NONE
-        self.ids: list[str] = []  # that the broker may wait for, or has as members
+        self.ids: list[str] = []  # ids that the broker may wait for or has as members
         self._requests = requests
         self._metadata = metadata
 
@@ -134,7 +135,7 @@ class TemporaryMembers:
         return {*self.ids} <= {member.member_id for member in members}
 
     def others(self, members: Iterable[DescribedMember]) -> tuple[DescribedMember, ...]:
-        """The members without these."""
+        """Returns the members without the temporary ones."""
         return tuple(member for member in members if member.member_id not in self.ids)
 
     def leave(self) -> None:

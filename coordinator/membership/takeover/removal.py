@@ -1,4 +1,4 @@
-"""From the answer that names a leader to its removal, and Bellwether's return into the rebalance that this opens."""
+"""Removes the leader that an answer named, and joins the rebalance that this opens."""
 
 from dataclasses import dataclass
 
@@ -22,18 +22,18 @@ EVICTED = "another member takes the lead"
 
 @dataclass(slots=True)
 class LeaderRemoval:
-    """`leader` is the one that an answer has named; `evicted` are all that have been removed."""
+    """`leader` is the leader that the last answer named; `evicted` are all members removed so far."""
 
     state: TakeoverState
     own_id: OwnId
     leader: str = ""
     evicted: tuple[str, ...] = ()
-    _ahead: tuple[str, ...] = ()  # to be removed with the leader
-    _behind: tuple[str, ...] = ()  # of these, those whose turn comes when the leader is out
-    _removed: tuple[str, ...] = ()  # at last, and awaited under other ids
+    _ahead: tuple[str, ...] = ()  # members to remove with the leader
+    _behind: tuple[str, ...] = ()  # those of them that are removed after the leader
+    _removed: tuple[str, ...] = ()  # removed last; expected back under other ids
 
     def named(self, answer: JoinAnswer) -> Outcome:
-        """A rebalance has ended, and the answer says who leads."""
+        """Handles the answer that ends a rebalance and names its leader."""
         state = self.state
         state.alive_at = state.now
         state.joins.forget()
@@ -68,7 +68,7 @@ class LeaderRemoval:
         state.due = state.now + min(state.now - state.parked_at, state.config.roll_ms_max / 1000)
 
     def reopening_is_due(self) -> None:
-        """Members have had as long as they needed for the first rebalance."""
+        """Removes the leader: members have had as long as they needed for the first rebalance."""
         if self.state.next_is_open or self.state.pending.blocker:
             self.evict()
         else:
@@ -82,14 +82,15 @@ class LeaderRemoval:
         return None
 
     def evict_before_it_has_planned(self) -> None:
-        """It plans for so long that its SyncGroup will come after this, and others' are parked."""
+        """Removes the leader while it still plans: its SyncGroup will arrive after its removal, while those of others
+        are parked, so those members are removed after it."""
         self.state.requests.abandon(Kind.SYNC)
         self._behind = self._ahead
         self.evict()
 
     def evict(self) -> None:
         state = self.state
-        # The session runs since the broker's last request from it. The timing's arithmetic allows for both.
+        # The session has run since the broker's last request from Bellwether. `check_timing` allows for both waits.
         state.limit = state.alive_at + (state.config.roll_ms_max + state.config.hold_ms_max) / 1000
         state.due = None
         state.go(Step.HOLDING)
@@ -110,7 +111,7 @@ class LeaderRemoval:
         return None
 
     def described(self, members: tuple[DescribedMember, ...]) -> None:
-        """The rebalance is held open until the removed members are back, or for as long as it may be."""
+        """Holds the rebalance open until the removed members are back or time is up, then joins it."""
         state = self.state
         if not state.listing.are_back(self._removed, members) and state.now <= state.limit:
             state.describe_later()

@@ -1,4 +1,4 @@
-"""What the parts of one attempt share, and how it ends."""
+"""The state that the parts of one take-over attempt share, and how an attempt ends."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,19 @@ from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins,
 from bellwether_kafka.coordinator.membership.transitions import Position, Step
 
 POLL_S = 0.02
-COOPERATIVE = "cooperative-sticky"  # its members work on while a rebalance is open
+COOPERATIVE = "cooperative-sticky"  # its members go on working while a rebalance is open
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Bellwether leads: the answer says so."""
+    """The answer that names Bellwether as leader."""
 
     answer: JoinAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing came of it. `code` is the broker's where it gave one."""
+    """The attempt failed. `code` is the broker's error code if it gave one, else 0."""
 
     reason: str
     code: int = 0
@@ -34,7 +34,7 @@ Outcome = TakenOver | Failed | None
 
 @dataclass(slots=True)
 class TakeoverState:
-    """Times are in seconds of the caller's clock. `evictions`: so many members may still be removed."""
+    """Times are in seconds of the caller's clock. `evictions`: how many members may still be removed."""
 
     requests: Requests
     config: MembershipConfig
@@ -44,9 +44,9 @@ class TakeoverState:
     pending: PendingIds
     evictions: int
     now: float = 0.0
-    limit: float = 0.0  # of the step under way
+    limit: float = 0.0  # the end of the step under way
     due: float | None = None
-    alive_at: float = 0.0  # the broker has last heard of Bellwether
+    alive_at: float = 0.0  # when the broker last heard from Bellwether
     parked_at: float = 0.0
     opens_next: bool = False  # the opener has been sent
     next_is_open: bool = False  # the second rebalance waits for Bellwether
@@ -57,7 +57,8 @@ class TakeoverState:
 
     @property
     def reopens(self) -> bool:
-        """A second rebalance is opened before the first has been assigned: what the group uses is offered first."""
+        """True if a second rebalance is opened before the first is assigned. The group's protocol is the first that
+        Bellwether offers."""
         return bool(self.evictions) and self.requests.protocols[0] == COOPERATIVE
 
     def go(self, step: Step) -> None:

@@ -1,35 +1,36 @@
-"""Coming into a running group and leading it: a small state machine without IO, one attempt long.
+"""The take-over of a running group: a state machine without I/O for one attempt.
 
-A group is led by the first member in the order of the broker's hash table once its leader is gone. So:
+When a group's leader leaves, the broker elects the first member in the order of its hash table. So an attempt:
 
-0. Where members come before any new id in the table as it is: make it grow (`table_growth`). Temporary members reserve
-   their ids while the group is at rest. When the barrier of step 1 is there, they come into the rebalance and leave at
-   once; it cannot end meanwhile.
-1. Get a member id that sorts first. Without an instance id: request ids and give the others back; a group at rest
-   notices nothing. With one: reserve a pending id first, which holds the rebalance open (the barrier), join, and join
-   again under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
-2. The answer to that JoinGroup names the leader. If that is Bellwether: done. If it may remove no other: leave.
-3. Remove the leader by LeaveGroup, and with it who would lead before Bellwether, but never while a SyncGroup of theirs
-   may be with the broker: the broker answers a parked
-   JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
-   request timeout. Hence, so that as few as possible notice:
-   - members that keep their partitions in a rebalance (cooperative): a second rebalance, which answers every SyncGroup
-     with REBALANCE_IN_PROGRESS, opened before the first has been assigned. Another reserved id comes into the first one
-     as a member, and its LeaveGroup waits behind its JoinGroup on one connection, so that the broker reads it as soon
-     as that rebalance has ended, before most leaders can have planned. The barrier goes when both have been sent.
-     Remove the leader when members have had as long as they needed for the first rebalance. The second one ends when
-     Bellwether joins it: when the leader is back under another id. Where there is no id to spare, a changed list of
-     protocols opens it.
-   - Streams: remove it at once, where it is the only one. Its leaders are Java's, whose plans take longer; the
-     rebalance that this opens ends when Bellwether joins it, which it does when the leader is back.
-   - members that stop for a rebalance (eager), and Streams where another is removed with the leader: let the leader's
-     assignment take effect first, so that everybody works between the two; then remove it. The rebalance that this
-     opens ends when Bellwether joins it, which it does when the leader is back. (One stop for both was tried, and was
-     longer than the two: librdkafka joins at most once a second.)
-4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
+0. Makes the table grow if existing members would sort before any new id (`table_growth`). Temporary members reserve
+   their ids while the group is stable. When a pending id of Bellwether's holds the rebalance open (step 1), they join
+   it and leave at once.
+1. Gets a member id that sorts first. Without an instance id: requests ids and gives unsuitable ones back, which members
+   of a stable group do not notice. With one: reserves a pending id that holds the rebalance open (the blocker), joins,
+   and joins again under the same instance id until the id is good; each id replaces the one before. Then releases the
+   blocker.
+2. Reads from the answer to that JoinGroup which member leads. If it is Bellwether: done. If Bellwether may not remove
+   another member: leaves.
+3. Removes the leader by LeaveGroup, and with it the members that would lead before Bellwether, but never while a
+   SyncGroup of theirs may be parked: the broker answers a removed member's parked JoinGroup (UNKNOWN_MEMBER_ID), but
+   forgets its parked SyncGroup, so that the client waits for its request timeout. To disturb as few as possible:
+   - Cooperative members keep their partitions in a rebalance. A second rebalance, opened before the first is assigned,
+     answers every SyncGroup with REBALANCE_IN_PROGRESS. To open it, another reserved id (the opener) joins the first
+     one, and its LeaveGroup is queued behind its JoinGroup on one connection. So the broker reads it as soon as that
+     rebalance has ended, before most leaders can have planned. The blocker is released when both have been sent. The
+     leader is removed when members have had as long as they needed for the first rebalance. The second one ends when
+     Bellwether joins it, once the leader is back under another id. Without an id for the opener, Bellwether opens it
+     by joining with a changed list of protocols.
+   - Streams: if only the leader has to go, it is removed at once, because Java's leaders take longer to plan. The
+     rebalance that this opens ends when Bellwether joins it, once the leader is back.
+   - Eager members stop for a rebalance. For them, and for Streams if another member has to go too, the leader's
+     assignment takes effect first, so that all members work in between; then the leader is removed. The rebalance that
+     this opens ends when Bellwether joins it, once the leader is back. (One stop instead of two was tried and took
+     longer than both: librdkafka joins at most once a second.)
+4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
-`growth` has step 0, `own_id` step 1, `removal` the others. The steps and what may follow what are in `transitions`.
-The caller cleans up: `debts` are the pending ids that it must give back.
+`growth` implements step 0, `own_id` step 1, `removal` the others. `transitions` declares the steps and edges. The
+caller must give back the pending ids in `debts`.
 """
 
 from bellwether_kafka.coordinator.membership import events
@@ -45,13 +46,14 @@ from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outco
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
-# Steps in which the broker has no member of Bellwether's but temporary ones.
+# Steps in which Bellwether has no members in the group, except temporary ones.
 NOT_IN_YET = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING, Step.GROWING, Step.SHRINKING)
-AT_REST = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # of these no member notices anything
+AT_REST = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # no member notices these steps
 
 
 class Takeover:
-    """One attempt. `begin`, then pass on answers and wake it when `due`, until there is an outcome."""
+    """One attempt. Call `begin`, then pass it answers, and call `wake` when `due`, until one of them returns an
+    outcome."""
 
     def __init__(
         self, requests: Requests, config: MembershipConfig, attempt: TakeoverAttempt, metadata: bytes, on_edge: OnEdge
@@ -83,7 +85,7 @@ class Takeover:
 
     @property
     def leader(self) -> str:
-        """The one that an answer has named, "" before."""
+        """The leader that an answer has named; "" before."""
         return self._removal.leader
 
     @property
@@ -92,7 +94,7 @@ class Takeover:
 
     @property
     def in_front(self) -> str:
-        """Bellwether's id where it is parked and sorts first, "" before."""
+        """Bellwether's id while it is parked and sorts first; "" otherwise."""
         return self._state.listing.own if self._state.step is Step.PARKED else ""
 
     @property
@@ -102,17 +104,17 @@ class Takeover:
 
     @property
     def room(self) -> int | None:
-        """So many members were too many for the broker; None where it has taken all."""
+        """A number of members that the broker refused; None if it has refused none."""
         return self._growth.room
 
     @property
     def disturbs(self) -> bool:
-        """Members have noticed the attempt, or are about to."""
+        """True if members have noticed the attempt or are about to."""
         return self._state.step not in AT_REST
 
     @property
     def joined(self) -> bool:
-        """The broker may have a member of Bellwether's, whose id Bellwether needs not know."""
+        """True if the broker may have a member of Bellwether's, even one whose id Bellwether does not know."""
         return self._state.step not in NOT_IN_YET
 
     def begin(self, now: float) -> None:
@@ -164,7 +166,7 @@ class Takeover:
         if state.step is Step.GROWING:
             growth.came(answer)
         if state.step is not Step.GATHERING:
-            return None  # the broker answers what it had parked of those that leave
+            return None  # answers to parked JoinGroups of temporary members that leave
         failed = growth.reserved(answer)
         if failed is None and growth.temporary.reserved:
             state.due = None
