@@ -1,7 +1,8 @@
-"""Reads the committed offsets of groups that Bellwether watches while they have no members, now and then: where they
-rise, consumers assign themselves partitions, and Bellwether has to stay out.
+"""Detects consumers that assign themselves partitions: reads, at intervals, the committed offsets of groups that
+Bellwether watches while they have no members. If the offsets rise, Bellwether has to stay out of the group.
 
-It asks beside the membership, which never waits for it. A reset of offsets moves them once, so one move says nothing.
+The reads run beside the membership, which never waits for them. One move proves nothing, because a reset of offsets
+moves them once.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ from bellwether_kafka.coordinator.observation import MemberlessCommits
 
 TICK_S = 1.0
 INTERVAL_S = 10.0
-GROUPS_AT_ONCE = 5  # in a tick; more than that are read less often
+GROUPS_AT_ONCE = 5  # per tick; with more groups, each is read less often
 MOVES_MIN = 2
 
 log = structlog.get_logger(__name__)
 
 
 class Watcher(Protocol):
-    """What is needed of `GroupRunner`."""
+    """The part of `GroupRunner` that this module uses."""
 
     def post(self, event: membership.Event) -> None: ...
 
@@ -33,7 +34,7 @@ class Watcher(Protocol):
 
 
 class CommitReader(Protocol):
-    """What is needed of `kafka.Transport`."""
+    """The part of `kafka.Transport` that this module uses."""
 
     def any_committed(self, group_id: str) -> Awaitable[AnyCommitted]: ...
 
@@ -41,7 +42,7 @@ class CommitReader(Protocol):
 
 
 class CommitWatch:
-    """The groups of plain consumers of one process. `clock` is in seconds, monotonic."""
+    """Watches the groups of plain consumers of one process. `clock` is in seconds, monotonic."""
 
     def __init__(
         self, watchers: Mapping[str, Watcher], brokers: CommitReader, *, clock: Callable[[], float] = time.monotonic
@@ -54,7 +55,7 @@ class CommitWatch:
         self._trouble: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        """Runs until cancelled. Logs its own errors and goes on."""
         while True:
             await asyncio.sleep(TICK_S)
             try:
@@ -63,7 +64,7 @@ class CommitWatch:
                 log.exception("commits_not_watched")
 
     async def turn(self) -> None:
-        """Reads the groups that have waited longest."""
+        """Reads the offsets of the groups that have waited longest."""
         now = self._clock()
         for group, watcher in self._watchers.items():
             if not watcher.membership.watches_memberless:
@@ -86,8 +87,8 @@ class CommitWatch:
             self._watchers[group].post(membership.OffsetsMoved())
 
     async def _moves(self, group: str) -> int:
-        """How often offsets have moved since the group has had no members. What a member may have committed is no
-        move. Raises TransportError."""
+        """Returns how often offsets have moved since the group has had no members. Commits that a member may have made
+        do not count. Raises TransportError."""
         answer = await self._brokers.any_committed(group)
         if answer.error:
             self._report_trouble(group, membership.name_of(answer.error))
@@ -108,7 +109,7 @@ class CommitWatch:
         return not described.error and described.state == membership.GroupState.EMPTY and not described.members
 
     def _report_trouble(self, group: str, why: str) -> None:
-        """Once for each reason."""
+        """Logs each reason once."""
         if why and why != self._trouble.get(group):
             log.info("commits_not_read", group=group, reason=why)
         self._trouble[group] = why

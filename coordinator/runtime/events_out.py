@@ -1,4 +1,4 @@
-"""Puts the event publisher and the sampler together from the settings; nothing where they are off."""
+"""Creates the event publisher and the sampler from the settings; neither if events are off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +20,19 @@ from bellwether_kafka.coordinator.telemetry import (
 
 
 def events_counter(registry: CollectorRegistry) -> Counter:
-    """Counts what became of events: sent, dropped, failed."""
+    """Returns the counter of events that were sent, dropped or failed."""
     return Counter("bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry)
 
 
 def events_waiting(registry: CollectorRegistry) -> Gauge:
-    """Plans and samples that the publisher's thread has not taken yet; what does not fit is dropped."""
+    """Returns the gauge of plans and samples that the publisher's thread has not taken yet. Those that do not fit are
+    dropped."""
     return Gauge("bellwether_event_queue", "Plans and samples that wait to be published.", registry=registry)
 
 
 @dataclass(frozen=True, slots=True)
 class EventsOut:
-    """Observers for the runtime, and what to close at the end."""
+    """The observers for the runtime, and the publisher to close at the end."""
 
     publisher: EventPublisher | None = None
     on_decision: Sequence[DecisionObserver] = ()
@@ -43,7 +44,7 @@ class EventsOut:
 
     @classmethod
     def of(cls, settings: Settings, registry: CollectorRegistry) -> "EventsOut":
-        """Starts the publisher if a topic is named."""
+        """Creates the observers. Starts the publisher if a topic is configured."""
         events = settings.events
         if events is None:
             return cls()
@@ -70,7 +71,7 @@ class EventsOut:
 
 
 def weight_reader(settings: Settings) -> WeightReader | None:
-    """Starts reading weights if a topic is named."""
+    """Returns a started reader of weights; None if no topic is configured."""
     if settings.weights is None:
         return None
     reader = WeightReader(settings.properties, settings.weights)

@@ -1,5 +1,6 @@
-"""What one group needs beside its membership, which a driver runs on another loop: plans, memory, orders, and reports.
-Commands of the membership come in step by step, and results go back as events. `service` runs many of them."""
+"""Runs what one group needs beside its membership: plans, memory, orders and reports. A driver runs the membership on
+another loop; its commands arrive here step by step, and results return to it as events. `service` has one runner per
+group."""
 
 import asyncio
 import time
@@ -22,13 +23,13 @@ EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 ASK_AGAIN_S = 10.0
 IN_FRONT_POLL_S = 0.02
-HANDLED_S = 0.1  # an event that was posted has been handled by then
-BEFORE_REMOVAL_S = 1.0  # to come into the group, besides the search for a member id
-ORDER_WAIT_S = 5.0  # so long an order waits for what members hold to be known
+HANDLED_S = 0.1  # a posted event has been handled after this time
+BEFORE_REMOVAL_S = 1.0  # to join the group, in addition to the search for a member id
+ORDER_WAIT_S = 5.0  # how long an order waits until the members' assignments are known
 
 NoteObserver = Callable[[str, membership.Note], None]
 RoleObserver = Callable[[str, membership.Role], None]
-Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
+Relieve = Callable[[str, str], Awaitable[bool]]  # (group, reason) -> whether a standby has taken it over
 
 P = TypeVar("P", bound=GroupPlan)
 
@@ -36,12 +37,12 @@ log = structlog.get_logger(__name__)
 
 
 class GroupRunner(Generic[P]):
-    """Runs one group until it has stopped. All methods belong to one event loop; `membership` is the state of the last
-    step that has been taken in here.
+    """Runs one group until it has stopped. All methods belong to one event loop; `membership` is the state after the
+    last step that arrived here.
 
-    `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten. `plan_in_force`:
-    members have what `last` gave them, as far as Bellwether knows. Not while others lead, nor after a return to a
-    generation that another process may have planned.
+    `on_decision` receives decisions that the broker has accepted; exceptions that observers raise are logged and
+    ignored. `plan_in_force`: as far as Bellwether knows, members own what `last` assigned to them. False while a member
+    leads, and after a return to a generation that another process may have planned.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class GroupRunner(Generic[P]):
         self._joined_from = 0.0
         self._synced_from = 0.0
         self._takes_part = False
-        self._orders: tuple[str, ...] = ()  # on placement, which no plan has taken in yet
-        self._former: tuple[Rule, ...] = ()  # what stood before them
+        self._orders: tuple[str, ...] = ()  # orders on placement that no plan has applied yet
+        self._former: tuple[Rule, ...] = ()  # the rules in force before them
         self._carrying_out: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -89,7 +90,7 @@ class GroupRunner(Generic[P]):
 
     @property
     def role(self) -> membership.Role:
-        """Whether Bellwether leads. After an error of Bellwether's nobody asks the membership any more."""
+        """Whether Bellwether leads. After an internal error it is no longer the membership's."""
         return self._crashed or self.membership.role
 
     @property
@@ -98,17 +99,17 @@ class GroupRunner(Generic[P]):
 
     @property
     def digest(self) -> str:
-        """Of what an operator has given to plan by, "" for nothing."""
+        """The digest of the operator's input to plans, "" for none."""
         return self._planner.kind.digest
 
     @property
     def rules_refused(self) -> str:
-        """Why plans cannot follow the operator's word on placement, "" where they can."""
+        """Why plans cannot follow the operator's rules of placement, "" if they can."""
         return self._planner.kind.rules_refused
 
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:
-        """The operator's word on placement, for every plan from now on, and the order that made it so. A group at rest
-        is rebalanced for its sake if that changes anything."""
+        """Applies the operator's rules of placement to all later plans; `order` is the order that changed them.
+        Rebalances a stable group if that changes its plan."""
         if not self._orders:
             self._former = self._planner.rules
         self._planner.rule(rules)
@@ -118,13 +119,13 @@ class GroupRunner(Generic[P]):
             self._carry_out_next()
 
     def begin_rebalance(self, order: str) -> None:
-        """The operator wants a rebalance, whatever comes of it."""
+        """Begins a rebalance that the operator has ordered, even if it changes nothing."""
         self._planner.order(order)
         self.post(membership.RebalanceOrdered(order))
 
     async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> bool:
-        """Returns when these members may be removed: Bellwether is in the group and leads if the leader is one of them
-        (True), or does not try. No later than roll_ms_max and a second from now."""
+        """Returns when these dead members may be removed, after at most roll_ms_max and one second. True if Bellwether
+        is in the group and will lead if the leader is one of them; False if it does not try or has failed."""
         if not self._is_in(membership.State.WATCHING):
             return bool(self.membership.in_front)
         self.post(membership.DeathsProven(seen, dead))
@@ -142,7 +143,7 @@ class GroupRunner(Generic[P]):
         return self.membership.state is state
 
     async def _is_listed(self, member_id: str) -> bool:
-        """Whether the broker has read the JoinGroup of this member."""
+        """Returns whether the broker has read this member's JoinGroup."""
         try:
             described = await self._transport.describe_group(self.group_id)
         except TransportError:
@@ -150,7 +151,7 @@ class GroupRunner(Generic[P]):
         return any(m.member_id == member_id for m in described.members)
 
     async def run(self) -> int:
-        """Returns the exit code: 0, or the one of the fatal command."""
+        """Runs the group; returns the exit code, 0 or that of the Fatal command."""
         here = asyncio.get_running_loop()
         self._driver.start(lambda step: hand_over(here, self._steps.put_nowait, step))
         try:
@@ -168,7 +169,7 @@ class GroupRunner(Generic[P]):
         return self.fatal.exit_code if self.fatal is not None else 0
 
     def _take(self, step: DriverStep) -> None:
-        """What the membership has done, and what it asks for."""
+        """Takes over a step of the membership and executes its commands."""
         if step.error is not None:
             raise step.error
         if isinstance(step.event, membership.DescribeAnswer) and self._is_in(membership.State.WATCHING):
@@ -242,7 +243,7 @@ class GroupRunner(Generic[P]):
             return
         if self._rests_in(command.generation):
             self._planner.returned(comparison)
-            self._follow(comparison.topics, comparison.decision.cluster)  # the next plan may be a long time off
+            self._follow(comparison.topics, comparison.decision.cluster)  # the next plan may not come for a long time
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
@@ -265,7 +266,7 @@ class GroupRunner(Generic[P]):
             await asyncio.sleep(COMPARE_AGAIN_S)
             return
         if orders != self._orders or not self._rests_in(generation):
-            return  # the next look is at what stands then
+            return  # the next attempt uses the orders in force then
         self._orders = ()
         if changes:
             self.post(membership.RebalanceOrdered("; ".join(orders)))
@@ -292,7 +293,8 @@ class GroupRunner(Generic[P]):
         await recollect(self.group_id, self._transport, take, lambda: self._keeps_what_is_shown(command.generation))
 
     def _keeps_what_is_shown(self, generation: int) -> bool:
-        """Bellwether has returned to this generation, whose assignments are not of its making."""
+        """Returns whether Bellwether is still in this generation, to which it has returned and whose assignments it did
+        not make."""
         member = self.membership
         return member.generation == generation and member.state in (membership.State.SYNCING, membership.State.STABLE)
 
@@ -340,13 +342,14 @@ class GroupRunner(Generic[P]):
                 notify(observer, self.group_id, role)
 
     def _ask_for_offsets(self) -> None:
-        """A process that has just started does not know who was in a group that is empty now; its offsets tell."""
+        """Starts reading the group's committed offsets: a process that has just started cannot know otherwise whether
+        an empty group ever had members."""
         unknown = self.membership.role.reason is membership.NotLeading.UNKNOWN_GROUP
         if unknown and self._asking is None:
             self._asking = self._start(self._find_offsets())
 
     async def _find_offsets(self) -> None:
-        """Once; again only where no broker has answered."""
+        """Reads the offsets until a broker has answered."""
         while True:
             try:
                 answer = await self._transport.any_committed(self.group_id)
@@ -368,8 +371,8 @@ class GroupRunner(Generic[P]):
             notify(observer, self.group_id, note)
 
     async def _hand_over(self, reason: str) -> None:
-        """After a bug: to a standby, for which no member stops; or members would wait for Bellwether's session to
-        expire."""
+        """After a bug, hands the group to a standby, for which no member stops; without one, leaves, so that members do
+        not wait for Bellwether's session to expire."""
         relieved = False
         try:
             relieved = await self._relieve(self.group_id, reason)

@@ -1,4 +1,4 @@
-"""What the overview is made of: of each group the role, the last refresh and the last rebalance, as they are now."""
+"""Input of the overview: each group's role, last refresh and last rebalance, at present."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,11 +10,11 @@ from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, La
 BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
 CONSUMERS = "its consumers"
 BROKER_TYPES = ("consumer", "streams")
-OLD_MS = 300_000  # groups are looked at every two minutes at least
+OLD_MS = 300_000  # groups are refreshed at least every two minutes
 
 
 class Watched(Protocol):
-    """What an observer of a group knows."""
+    """What an observer knows of a group."""
 
     last: Observation | None
     rebalances: Rebalances
@@ -23,7 +23,8 @@ class Watched(Protocol):
 def group_now(
     status: GroupStatus, observer: Watched | None, led_rebalances: LedRebalances, trends: LagTrends, now_ms: int
 ) -> GroupNow:
-    """`observer` is None for a group that has a plan of this process. `now_ms` is epoch."""
+    """Returns the present state of one group. `observer` is None for a group that has a plan of this process. `now_ms`
+    is since the epoch."""
     known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
     lag, curve = (known.summary, known.curve) if known is not None else (None, None)
     led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in led_rebalances.lines())
@@ -33,10 +34,10 @@ def group_now(
     if seen is None:
         by = BELLWETHER if status.leading else UNKNOWN
         return GroupNow(status, "", by, lag, curve, rebalances=led)
-    # What a process leads is classic, whatever brokers showed before it began to.
+    # A led group is classic, whatever brokers showed before Bellwether led it.
     by, kind = (BELLWETHER, "classic") if status.leading else (_assigned_by(seen), seen.kind)
     shown = sum(line.seen_at_ms >= since_ms for line in observer.rebalances.lines())
-    rebalances = shown if kind in BROKER_TYPES else led + shown  # those by plans that were served are among them
+    rebalances = shown if kind in BROKER_TYPES else led + shown  # includes those by served plans
     about = GroupNow(status, kind, by, lag, curve, rebalances=rebalances, trouble=_trouble(seen, now_ms))
     return _with_costs(replace(about, anomalies=seen.anomalies, unknown=seen.unknown), seen)
 
@@ -57,7 +58,7 @@ def _planned(now: GroupNow, led_rebalances: LedRebalances) -> GroupNow:
 
 
 def _trouble(seen: Observation, now_ms: int) -> str:
-    """A group without a shadow plan has trouble, too, but is seen."""
+    """Returns why the group's state is not known, "" if it is. A missing shadow plan is not such a trouble."""
     if seen.unknown is not None:
         return f"not known since {_clock(seen.unknown.since_ms)}: {seen.unknown.reason}"
     if seen.kind == "missing":

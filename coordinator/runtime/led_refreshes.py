@@ -1,5 +1,6 @@
-"""Groups to lead, seen from outside while no plan of this process is in force: after a restart, while others lead,
-while a lead is sought. What is known of a group must not depend on whether this process has led a rebalance of it."""
+"""Observes groups that are configured to be led while no plan of this process is in force: after a restart, while a
+member leads, or during a take-over. So what is known of a group does not depend on whether this process has led a
+rebalance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected
 from bellwether_kafka.coordinator.web import ITEMS_MAX
 
-LagsOf = Callable[[str], LagRefreshes]  # what is remembered of the offsets of a group to lead
+LagsOf = Callable[[str], LagRefreshes]  # the remembered offsets of a group to lead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedRefreshes:
-    """`plan_in_force` says of a group whether members have a plan of this process; such a group is not looked at.
-    `on_seen` also get what is `unknown`. `solvers` are those of the groups' own plans: plug-ins run nowhere else."""
+    """Creates the observers of groups to lead. `plan_in_force` returns whether members have a plan of this process;
+    such a group is not refreshed. `on_seen` also receives `unknown` groups. `solvers` are those of the groups' own
+    plans, because plug-ins must run nowhere else."""
 
     refreshes: RefreshSources
     transport: kafka.Transport
@@ -29,7 +31,7 @@ class LedRefreshes:
     lags_of: LagsOf = LagRefreshes
 
     def of(self, groups: Mapping[str, Selected]) -> ObservedGroups:
-        """To be run beside the memberships."""
+        """Returns the observed groups, to be run beside the memberships."""
         listed = lister(self.transport, lambda: self.refreshes.reader)
         return ObservedGroups(Named(groups), self._observer, listed, self.refreshes.shared, due=self._due)
 
@@ -53,6 +55,6 @@ class LedRefreshes:
 
     def _hear(self, seen: Observation) -> None:
         if self.plan_in_force(seen.group_id):
-            return  # it was planned while brokers were asked
+            return  # a plan came into force while brokers were read
         for observer in self.on_seen:
             notify(observer, seen)

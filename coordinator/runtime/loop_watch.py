@@ -1,4 +1,4 @@
-"""How late an event loop is, and whether it turns at all, for other threads."""
+"""Measures how late an event loop runs, and whether it runs at all, for other threads."""
 
 import asyncio
 import gc
@@ -13,15 +13,15 @@ STUCK_S = 30.0
 
 
 class LoopWatch:
-    """`run` belongs to the loop that is watched; everything else may be asked from any thread."""
+    """Measures one event loop. `run` belongs to that loop; any thread may call the other methods."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._turned = math.inf  # while it is not watched
+        self._turned = math.inf  # while the loop is not measured
         self._late: deque[tuple[float, float]] = deque(maxlen=int(WINDOW_S / INTERVAL_S))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         self._turned = self._clock()
         try:
             while True:
@@ -32,24 +32,24 @@ class LoopWatch:
             self._turned = math.inf
 
     def turned(self, due: float) -> None:
-        """The loop was to turn at `due` and turns now."""
+        """Records that the loop runs now, although this turn was due at `due`."""
         self._turned = self._clock()
         self._late.append((self._turned, max(0.0, self._turned - due)))
 
     def lateness_s(self) -> float:
-        """The largest of the last minute."""
+        """Returns the largest lateness of the last minute, in seconds."""
         now = self._clock()
         recent = [late for at, late in tuple(self._late) if now - at <= WINDOW_S]
         return max([*recent, now - self._turned - INTERVAL_S, 0.0])
 
     def stuck(self) -> str | None:
-        """A sentence where the loop has not turned for long, None where it turns."""
+        """Returns a sentence if the loop has not run for long, else None."""
         idle_s = self._clock() - self._turned
         return f"the event loop has not turned for {idle_s:.0f} s" if idle_s > STUCK_S else None
 
 
 def spare_collections() -> None:
-    """Takes what is there at the start, which lives as long as the process, out of garbage collections. One that visits
-    it stops every thread for 65 ms."""
+    """Exempts all objects that exist at the start, and live as long as the process, from garbage collection: a
+    collection that visits them stops every thread for 65 ms."""
     gc.collect()
     gc.freeze()

@@ -1,5 +1,5 @@
-"""Runs the membership of one group on the loop of all memberships: its requests, answers and timers. All else that the
-membership asks for, and what others may know of it, is handed over step by step."""
+"""Runs the membership of one group on the event loop of all memberships: its requests, answers and timers. Other
+commands, and a view of the state, are handed to the runner step by step."""
 
 import asyncio
 import time
@@ -13,8 +13,8 @@ from bellwether_kafka.coordinator.runtime.membership_loop import Loop, hand_over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverStep:
-    """What one event has led to, None for the beginning. `at` is in seconds, monotonic. `commands` are all of them; the
-    requests have been sent. `error` is a defect, which ends the membership."""
+    """The result of one event, which is None for the start. `at` is in seconds, monotonic. `commands` are all commands;
+    requests among them have been sent. `error` is a bug that ends the membership."""
 
     event: membership.Event | None
     at: float
@@ -27,14 +27,15 @@ OnStep = Callable[[DriverStep], None]
 
 
 class Sender(Protocol):
-    """What is needed of `kafka.Transport`."""
+    """The part of `kafka.Transport` that this module uses."""
 
     async def request(self, command: membership.Request) -> membership.Answer | membership.RequestFailed: ...
     def abandon(self, group_id: str) -> None: ...
 
 
 class MembershipDriver:
-    """One group's. Its methods may be called from any thread; the machine belongs to `loop`, which need not run yet."""
+    """The driver of one group. Its methods may be called from any thread. The machine belongs to `loop`, which need not
+    run yet."""
 
     def __init__(
         self,
@@ -59,16 +60,17 @@ class MembershipDriver:
         hand_over(self._loop, self._events.put_nowait, event)
 
     def start(self, on_step: OnStep) -> None:
-        """Steps come on the loop of the memberships; the last has the command `Stopped`, or an error."""
+        """Starts the membership. `on_step` is called on the loop of the memberships; the last step has the command
+        `MembershipStopped` or an error."""
         hand_over(self._loop, self._start, on_step)
 
     async def leave(self, reason: str) -> None:
-        """Sends LeaveGroup if need be, where the process can do nothing more for the group; returns when that is
-        answered."""
+        """Sends LeaveGroup if necessary, when the process can do nothing more for the group. Returns after the
+        answer."""
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._leave(reason), self._loop))
 
     def close(self) -> None:
-        """Cancels what still runs and drops the join connections of the group."""
+        """Cancels running requests and drops the group's join connections."""
         hand_over(self._loop, self._close)
 
     # ---- on the loop of the memberships ----------------------------------------------------------------------------
@@ -104,7 +106,7 @@ class MembershipDriver:
         if deadline is None:
             return await self._events.get()
         left = deadline - self._clock()
-        # What has happened comes before what is due, but a flood of events must not starve the timers.
+        # Handle queued events before an expired timer, but let an expired timer wait for only one event.
         if not self._events.empty() and not self._wake_next:
             self._wake_next = left <= 0
             return self._events.get_nowait()

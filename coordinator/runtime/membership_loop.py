@@ -1,4 +1,4 @@
-"""The thread on which the memberships of all groups run, with an event loop of its own, and how others reach it.
+"""The thread on which the memberships of all groups run, with its own event loop, and how other threads reach it.
 
 A late heartbeat stops a group, so nothing else runs there (ARCHITECTURE.md, "Nothing may touch the heartbeat").
 """
@@ -16,14 +16,15 @@ Loop = asyncio.AbstractEventLoop
 
 
 def hand_over(loop: Loop, function: Callable[..., object], *arguments: object) -> None:
-    """Has the loop of another thread call this soon, in the order of the calls; nothing where that loop has ended."""
+    """Schedules a call on another thread's loop, in the order of the calls to this. Does nothing if that loop has
+    ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)
 
 
 @asynccontextmanager
 async def membership_loop(watch: Coroutine[Any, Any, None]) -> AsyncIterator[Loop]:
-    """The loop runs, with `watch` on it, until the block ends; then what is left on it is cancelled."""
+    """Runs the loop, with `watch` on it, until the block ends. Then cancels what is left on it."""
     known: Future[tuple[Loop, asyncio.Event]] = Future()
 
     async def serve() -> None:

@@ -1,5 +1,5 @@
-"""The groups of a process that are only observed: found by their patterns and dropped when they are gone, with
-refreshes that are spread over the interval so that they can share requests."""
+"""The groups that a process only observes. Finds them by their patterns, drops them when they are gone, and spreads
+refreshes over the interval so that they can share requests."""
 
 import asyncio
 import math
@@ -20,10 +20,10 @@ from bellwether_kafka.coordinator.settings import SettingsError
 
 INTERVAL_S = 10.0
 INTERVAL_S_MAX = 120.0
-TOGETHER_MIN = 25  # fewer groups than that are looked at at once
+TOGETHER_MIN = 25  # fewer groups are refreshed together
 SLICES_MAX = 20
 CPU_SHARE_MAX = 0.2
-MISSED_MAX = 2  # a node that has just become a group's coordinator may not list it yet
+MISSED_MAX = 2  # a new coordinator node may not list the group yet
 TIMEOUT_MS = 5_000
 
 log = structlog.get_logger(__name__)
@@ -33,20 +33,22 @@ OnGone = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FoundGroups:
-    """The groups of all nodes, with the node that coordinates each. `missing` says why there may be more."""
+    """The groups of all nodes, each with its coordinator node. `missing`: why there may be more, "" if there are
+    not."""
 
     groups: Mapping[str, tuple[ListedGroup, Node]]
     missing: str = ""
 
 
 class Lister(Protocol):
-    """What lists all groups."""
+    """Lists all groups."""
 
     async def __call__(self) -> FoundGroups: ...
 
 
 def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]) -> Lister:
-    """ListGroups at every node. `reader` tells the nodes and is opened only for that."""
+    """Returns a function that sends ListGroups to every node. `reader` provides the nodes and is opened only for
+    that."""
 
     async def list_all() -> FoundGroups:
         try:
@@ -72,11 +74,11 @@ def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]
 
 
 class ObservedGroups:
-    """Runs until `stop`. `make` makes the observer of a group; `on_gone` hear of groups that are no longer looked at.
-    A group that is not `due` rests: what it has is known from elsewhere.
+    """Refreshes observed groups until `stop`. `make` creates the observer of a group. `on_gone` receives groups that
+    are no longer observed. Groups that are not `due` are not refreshed, because their state is known from elsewhere.
 
-    All methods belong to the event loop. `clock` is in seconds, monotonic; `cpu` in seconds that the process has
-    computed.
+    All methods belong to the event loop. `clock` is in seconds, monotonic; `cpu` is the CPU time of the process in
+    seconds.
     """
 
     def __init__(
@@ -103,14 +105,14 @@ class ObservedGroups:
         self._cpu = cpu
         self._selected: dict[str, Selected] = {}
         self._missed: dict[str, int] = {}
-        self._logged: dict[str, str] = {}  # by subject, what was logged of it last
+        self._logged: dict[str, str] = {}  # by subject: the reason logged last
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._take_named()
 
     def follow(self, selection: Selection) -> None:
-        """Other settings: what has changed is looked at anew and at once; all else goes on."""
+        """Applies other settings. Groups whose settings have changed get new observers and are refreshed at once."""
         self._selection = selection
         for group_id, before in list(self._selected.items()):
             if group_id in selection.named:
@@ -128,7 +130,7 @@ class ObservedGroups:
             task.cancel()
 
     async def run(self) -> int:
-        """Returns 0. Silence of brokers, and errors of Bellwether's, are log lines and not the end."""
+        """Runs until `stop`; returns 0. Silent brokers and errors of its own are logged and do not end it."""
         while not self._stopping.is_set():
             self._changed.clear()
             began, computed, known = self._clock(), self._cpu(), len(self.observers)
@@ -138,12 +140,12 @@ class ObservedGroups:
             except Exception:
                 log.exception("groups_not_listed")
             await self._refresh_all(began)
-            if 2 * known >= len(self.observers):  # a first look at a group plans it, which later ones need not
+            if 2 * known >= len(self.observers):  # the first refresh of a group plans it, later ones need not
                 self._pace(self._cpu() - computed)
         return 0
 
     async def discover(self) -> None:
-        """Takes in groups that patterns select, and drops those that have been missing twice in full lists."""
+        """Adds groups that patterns select. Drops those that are missing from two complete lists."""
         found = await self._listed()
         self._log_change("", "groups_not_listed", found.missing)
         matched: set[str] = set()
@@ -199,7 +201,7 @@ class ObservedGroups:
             notify(observer, group_id)
 
     def _log_change(self, subject: str, event: str, reason: str, *, error: bool = False) -> None:
-        """Once for each reason; `reason` is "" where nothing is the matter any more."""
+        """Logs each reason once; `reason` is "" if there is none any more."""
         if reason and self._logged.get(subject) != reason:
             (log.error if error else log.warning)(event, reason=reason)
         if reason:
@@ -207,10 +209,10 @@ class ObservedGroups:
         else:
             self._logged.pop(subject, None)
 
-    # ---- looks ---------------------------------------------------------------------------------------------------
+    # ---- refreshes -----------------------------------------------------------------------------------------------
 
     async def _refresh_all(self, began: float) -> None:
-        """Slice by slice, so that brokers are asked evenly and each request serves many groups."""
+        """Refreshes slice by slice, so that requests are spread evenly and each serves many groups."""
         slices = _slices(list(self.observers))
         for number, slice_ in enumerate(slices, 1):
             for group_id in slice_:
@@ -224,7 +226,7 @@ class ObservedGroups:
     def _refresh(self, group_id: str) -> None:
         observer = self.observers.get(group_id)
         if observer is None or group_id in self._refreshing:
-            return  # the look before this one still waits for its brokers
+            return  # the previous refresh still waits for brokers
         if not self._due(group_id):
             observer.rest()
             return
@@ -238,7 +240,7 @@ class ObservedGroups:
         task.add_done_callback(ended)
 
     def _pace(self, computed_s: float) -> None:
-        """Many groups are looked at less often where the machine would have too much to do."""
+        """Sets the interval: longer if many groups would take too much CPU time."""
         wanted_s = INTERVAL_S
         if len(self.observers) >= TOGETHER_MIN:
             wanted_s = min(INTERVAL_S_MAX, max(INTERVAL_S, math.ceil(computed_s / CPU_SHARE_MAX)))
@@ -250,7 +252,7 @@ class ObservedGroups:
 
 
 def _slices(group_ids: list[str]) -> list[list[str]]:
-    """Neighbours by name are far apart in none of them: consumers of the same topics share requests."""
+    """Divides the groups into slices of neighbours by name: consumers of the same topics then share requests."""
     count = min(SLICES_MAX, max(1, math.ceil(len(group_ids) / TOGETHER_MIN)))
     ordered = sorted(group_ids)
     size = max(1, math.ceil(len(ordered) / count))

@@ -1,4 +1,4 @@
-"""Puts the server of plans for brokers together from the settings: what it knows, and who hears of its plans."""
+"""Creates the server of plans for brokers from the settings, with its sources and the observers of its plans."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,8 +27,9 @@ log = structlog.get_logger(__name__)
 
 
 class PlansForBrokers:
-    """Everything but `answer` belongs to the event loop in which `start` was called. `policy_of` gives the configured
-    policy of an observed group; without an address nothing is served. `on_decision` hears of plans for known groups."""
+    """The server and its sources. Everything but `answer` belongs to the event loop in which `start` was called.
+    `policy_of` returns the configured policy of an observed group. Without an address nothing is served. `on_decision`
+    receives plans for known groups."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class PlansForBrokers:
         self._server = AssignorServer(address, self._answers.answer) if address else None
 
     def heard(self, observers: Observers) -> Observers:
-        """These observers, and what is noted of observed groups."""
+        """Returns these observers and those that keep the server's sources up to date."""
         if self._server is None:
             return observers
         return replace(
@@ -58,7 +59,7 @@ class PlansForBrokers:
         )
 
     async def start(self) -> None:
-        """Raises AssignorAddressError."""
+        """Starts the server. Raises AssignorAddressError."""
         if self._server is None:
             return
         self._loop = asyncio.get_running_loop()
@@ -70,7 +71,7 @@ class PlansForBrokers:
             await asyncio.to_thread(self._server.stop)
 
     def on_observation(self, seen: Observation) -> None:
-        """Takes the members of a group whose broker assigns."""
+        """Records the members and topics of a group whose broker assigns."""
         if seen.kind == "consumer":
             self._groups.see(seen.group_id, (member.member_id for member in seen.members))
             self._topics.expect({topic for member in seen.members for topic in member.topics})
@@ -80,7 +81,7 @@ class PlansForBrokers:
         self._answers.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
-        """Asks for the names of topics that brokers have named by id. Until cancelled."""
+        """Reads the names of topics that brokers identified by id. Runs until cancelled."""
         while True:
             await asyncio.sleep(NAMES_INTERVAL_S)
             ids, names = self._topics.take_missing()
@@ -95,7 +96,7 @@ class PlansForBrokers:
                 await asyncio.sleep(FAILED_AGAIN_S)
 
     def _served(self, served: Served) -> None:
-        """In the thread of a connection."""
+        """Passes the result to the event loop. Called on the thread of a connection."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._report, served)

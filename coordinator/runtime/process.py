@@ -1,4 +1,4 @@
-"""The process behind `bellwether run`: settings become a service with its observers, beside its HTTP server."""
+"""The process behind `bellwether run`: creates the service, its observers and the HTTP server from the settings."""
 
 import asyncio
 import signal
@@ -53,8 +53,8 @@ from bellwether_kafka.coordinator.web import (
 
 
 async def serve(settings: Settings, version: str, file: SettingsFile | None = None) -> ServiceOutcome:
-    """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception. The file, if there
-    is one, is read again when it changes."""
+    """Runs until SIGTERM. Errors that a setting can cause are returned as an outcome with a sentence, not raised.
+    `file` is read again when it changes."""
     metrics, rebalances = Metrics(), LedRebalances()
     metrics.info.info({"version": version})
     for group in settings.named:
@@ -118,7 +118,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
 
     turning = LoopWatch()
     metrics.lateness.set_function(service.loop_watch.lateness_s)
-    newest: Kept[Present] = Kept()  # a page asks again before there is another look
+    newest: Kept[Present] = Kept()  # the page polls more often than groups are refreshed
     web = Web(
         metrics.registry,
         lambda: not_ready(service),
@@ -155,7 +155,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
 
 
 def observed_policy(service: Service, group: str) -> Policy | None:
-    """By which an observed group would be assigned, None for one that is not observed."""
+    """Returns the policy by which an observed group would be assigned; None if the group is not observed."""
     observer = service.observed.get(group)
     return observer.policy if observer is not None else None
 
@@ -230,14 +230,14 @@ def _reloading(reload: Reload | None) -> Iterator[None]:
 
 
 def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
-    """The configured groups, and behind them those that patterns have found."""
+    """Returns the status of the configured groups, followed by those that patterns have found."""
     names = {group.name for group in named}
     found = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
     return [_status(group, service) for group in (*named, *found)]
 
 
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
-    """A group, as the page lists it."""
+    """Returns one group as the page lists it."""
     runner, observer = service.runners.get(group.name), service.watched(group.name)
     seen = observer.last if observer is not None else None
     if runner is not None:
@@ -255,12 +255,12 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
 
 
 def _others(member: MembershipView) -> int:
-    """Members beside Bellwether."""
+    """Returns the number of members other than Bellwether."""
     return max(0, len(member.members) - 1)
 
 
 def _shown(seen: Observation | None) -> int | None:
-    """Members by the last answer, None where there is none."""
+    """Returns the number of members in the last answer; None if there is none."""
     return len(seen.members) if seen is not None and seen.kind != "unknown" else None
 
 
@@ -277,13 +277,13 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
 
 
 def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
-    """The overview of these groups."""
+    """Returns the overview of these groups."""
     now_ms = int(time.time() * 1000)
     return overview(group_now(one, service.watched(one.group), rebalances, trends, now_ms) for one in groups)
 
 
 def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:
-    """None for a group that is not observed, or has not been looked at yet."""
+    """Returns what the page shows of an observed group; None if it is not observed or has not been refreshed yet."""
     if observer is None or observer.last is None:
         return None
     seen, lines = observer.last, observer.rebalances.lines()
@@ -291,8 +291,9 @@ def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present
 
 
 def not_ready(service: Service) -> str | None:
-    """Why the service is not ready: it has not connected yet, or has given up all of its groups. One group of several
-    does not make the process unready: the others are served. A pattern that no group fits is served."""
+    """Returns why the service is not ready, or None: it has not connected yet, or has given up all of its groups. If
+    only some are given up the process stays ready, because it serves the others; so does one whose patterns match no
+    group."""
     if not (service.connected or service.runners):
         return "not connected yet"
     given_up = sorted(group for group, runner in list(service.runners.items()) if runner.fatal is not None)

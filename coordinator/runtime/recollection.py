@@ -1,5 +1,5 @@
-"""What members hold, read again by a leader that has returned quietly. An error answer says nothing, so it is tried
-again; a plan that is made meanwhile is less sticky."""
+"""Reads the members' assignments again after a leader has returned without a rebalance. Retries after an error answer;
+a plan made in the meantime is less sticky."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class DescribesGroup(Protocol):
-    """What is needed of `coordinator.kafka.Transport`."""
+    """The part of `coordinator.kafka.Transport` that this module uses."""
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer: ...
 
@@ -27,7 +27,8 @@ async def recollect(
     take: Callable[[membership.ShownGroup], Awaitable[None]],
     lasts: Callable[[], bool],
 ) -> None:
-    """Hands what the group shows to `take`, which may raise, until that succeeds or the generation no longer lasts."""
+    """Passes the described group to `take`, which may raise. Repeats until that succeeds or `lasts` returns False,
+    which means that the generation has ended."""
     for again_s in _pauses():
         try:
             group = membership.shown(await groups.describe_group(group_id))
@@ -45,12 +46,12 @@ async def recollect(
 
 
 def expected(error: Exception) -> bool:
-    """What brokers or the network cause, and no defect does."""
+    """Returns whether brokers or the network cause such an error, and not a bug."""
     return isinstance(error, (TransportError, TimeoutError, ClusterUnreachableError, membership.NotShownError))
 
 
 def _pauses() -> Iterator[float]:
-    """Without end, each twice as long as the one before."""
+    """Yields pauses in seconds without end; each is twice the one before, up to a maximum."""
     pause_s = AGAIN_S
     while True:
         yield pause_s

@@ -1,5 +1,5 @@
-"""What observers of groups read from. It is opened for the first of them: a process that only leads needs none of
-it."""
+"""The sources that observers of groups read from. They are opened for the first observer: a process that only leads
+does not need them."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
 
 
 class RefreshSources:
-    """Of one process. `properties` are librdkafka's."""
+    """The sources of one process. `properties` are librdkafka's."""
 
     def __init__(self, transport: kafka.Transport, properties: Mapping[str, str]) -> None:
         self.shared = SharedGroups(transport)

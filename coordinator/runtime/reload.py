@@ -1,4 +1,4 @@
-"""Reads the configuration file again when it has changed, or at SIGHUP, and puts in force what can be."""
+"""Reads the configuration file again when it has changed, or at SIGHUP, and applies the settings that can change."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,15 +20,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """`read` reads the file, the environment and the command line as at the start, and raises SettingsError."""
+    """`read` reads the file, the environment and the command line as at the start. It raises SettingsError."""
 
     path: Path
     read: Callable[[], Settings]
 
 
 class Reload:
-    """`settings` are those in force. `apply` puts others in force, or raises one of the errors of settings and changes
-    nothing. An error keeps what is in force and is logged once for each state of the file."""
+    """Watches the file. `settings` are those in force. `apply` puts others in force; if it raises an error of the
+    settings it must have changed nothing. After an error the settings stay in force; it is logged once for each state
+    of the file."""
 
     def __init__(
         self,
@@ -48,11 +49,11 @@ class Reload:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """What SIGHUP does."""
+        """Requests a reload, as SIGHUP does."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self._interval_s):
@@ -67,7 +68,7 @@ class Reload:
                 log.exception("configuration_not_reloaded")
 
     async def refresh(self, *, asked: bool = False) -> None:
-        """Reads the file if it is another one than at the last look, or on request."""
+        """Reads the file if it has changed since the last check, or if `asked`."""
         stamp = self._stamp(self._file.path)
         if stamp == self._seen and not asked:
             return
@@ -97,8 +98,8 @@ def _log_refused(error: Exception, path: Path) -> None:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What changes when the file is written or another one is put in its place, by way of links too, as Kubernetes does
-    with a ConfigMap. None where it cannot be read at the moment."""
+    """Returns a value that changes when the file is written or replaced, also by way of links, as Kubernetes does with
+    a ConfigMap. None if the file cannot be read at present."""
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Describes led groups at rest, now and then, so that members that have changed without a rebalance are noticed.
+"""Describes led, stable groups at intervals to detect members that have changed without a rebalance.
 
-Groups whose turn has come are described together: one request for all that one node coordinates. Groups without static
-members cannot change and are not asked about.
+Groups that are due are described together, with one request to each coordinator node. Groups without static members
+cannot change and are not described.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.observation import notify
 
 TICK_S = 1.0
 INTERVAL_S = 5.0
-# Answers of large groups are large; such groups are described less often.
+# Large groups have large answers and are described less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 
 OnShown = Callable[[str, membership.ShownGroup], None]
@@ -27,21 +27,21 @@ log = structlog.get_logger(__name__)
 
 
 class LedGroup(Protocol):
-    """What is needed of `GroupRunner`."""
+    """The part of `GroupRunner` that this module uses."""
 
     @property
     def membership(self) -> membership.MembershipView: ...
 
 
 class DescribesGroups(Protocol):
-    """What is needed of `observation.SharedGroups`, which asks each node once for what is asked at a time."""
+    """The part of `observation.SharedGroups` that this module uses. It combines simultaneous requests to a node."""
 
     def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
 
 
 class RestWatch:
-    """All groups of a process. `wanted` takes (group, reason); `on_shown` hear of each description that shows
-    members."""
+    """Watches all led groups of a process. `wanted` is called with (group, reason); `on_shown` receives each
+    description that shows members."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RestWatch:
         self._trouble: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        """Runs until cancelled. Logs its own errors and goes on."""
         while True:
             await asyncio.sleep(TICK_S)
             try:
@@ -77,7 +77,7 @@ class RestWatch:
         await asyncio.gather(*map(self._refresh, due))
 
     def _next(self, group: str, now: float) -> float:
-        """The first turns of many groups are spread over an interval."""
+        """Returns when the group is due. The first turns of many groups are spread over an interval."""
         return self._due.setdefault(group, now + zlib.crc32(group.encode()) % 1000 / 1000 * INTERVAL_S)
 
     def _rests(self, group: str) -> bool:
@@ -101,13 +101,13 @@ class RestWatch:
         for observer in self._on_shown:
             notify(observer, group, found)
         changes = membership.changed_members(member.members, found, member.member_id)
-        # A plan that was made for the very same changes did not help, and the next one would not.
+        # A plan for exactly these changes has not helped, and another one would not.
         if changes and changes != self._reported.get(group):
             self._wanted(group, membership.sentence(changes))
         self._reported[group] = changes
 
     def _troubled(self, group: str, why: str) -> None:
-        """Says each trouble once."""
+        """Logs each trouble once."""
         if why and why != self._trouble.get(group):
             log.info("group_at_rest_not_shown", group=group, reason=why)
         self._trouble[group] = why

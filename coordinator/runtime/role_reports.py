@@ -1,4 +1,4 @@
-"""Logs each change of the role in a group, and reminds while a group in lead mode is not led."""
+"""Logs each change of the role in a group, and repeats a warning while a group in lead mode is not led."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ import structlog
 from bellwether_kafka.coordinator.membership import MembershipConfig, NotLeading, Role
 
 REMIND_S = 600.0
-# What is as it should be, or passes by itself within seconds, is not worth a warning.
+# Reasons that are normal or end by themselves within seconds need no warning.
 QUIET = frozenset(
     {
         NotLeading.STARTING,
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def log_role(group: str, role: Role) -> None:
-    """The runtime's observer of roles."""
+    """Logs a changed role; an observer of the runtime."""
     if role.reason is None:
         log.info("role", group=group, leading=True)
         return
@@ -39,7 +39,8 @@ def log_role(group: str, role: Role) -> None:
 async def remind(
     roles: Callable[[], Mapping[str, Role]], now: Callable[[], float], interval_s: float = REMIND_S
 ) -> None:
-    """Never returns. `now` is the clock of the roles, in seconds."""
+    """Logs a warning at each interval for each group that is not led. Never returns. `now` is the clock of the roles,
+    in seconds."""
     while True:
         await asyncio.sleep(interval_s)
         for group, role in roles().items():
@@ -48,12 +49,12 @@ async def remind(
 
 
 def warn_of_guard(config: MembershipConfig) -> None:
-    """At the start, and not when the lead has been lost: what will keep Bellwether from taking it back."""
+    """Warns at the start, before the lead can be lost, of what would keep Bellwether from taking it back."""
     guard = config.takeover_obstacle
     if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
         log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)
 
 
 def _why(role: Role) -> dict[str, str]:
-    """Why Bellwether does not lead, as fields of a log line."""
+    """Returns why Bellwether does not lead, as fields of a log line."""
     return {"reason": str(role.reason), "detail": role.detail, "remedy": role.remedy}

@@ -1,4 +1,4 @@
-"""Which groups are observed and how: those that the settings name, and those that their patterns select."""
+"""Which groups are observed and how: those that the settings name, and those that match their patterns."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,14 @@ from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 
-# Of groups whose brokers are asked for members: Kafka Connect and share groups have no assignment of partitions.
+# Types of groups whose members are read: Kafka Connect and share groups have no assignment of partitions.
 PROTOCOL_TYPES = frozenset({"", "consumer", "streams"})
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """How one group is looked at. Two that have equal `settings` are looked at in the same way; `by` is the pattern
-    that selected the group, "" where it is named."""
+    """How one group is observed. Groups with equal `settings` are observed in the same way. `by` is the pattern that
+    selected the group, "" if it is named."""
 
     config: MembershipConfig
     policy: Policy
@@ -30,24 +30,24 @@ class Selected:
 
 
 class Selection(Protocol):
-    """What `ObservedGroups` follows."""
+    """The groups that `ObservedGroups` observes."""
 
     @property
     def named(self) -> Mapping[str, Selected]:
-        """Groups that are looked at whether they exist or not."""
+        """Groups that are observed whether they exist or not."""
 
     @property
     def patterns(self) -> Sequence[str]:
-        """Where there are none, nobody need list groups."""
+        """The patterns. Without any, groups need not be listed."""
 
     def select(self, group: ListedGroup) -> Selected | None:
-        """None for a group that no pattern selects or that is named. Raises SettingsError where two patterns are
-        equally specific."""
+        """Returns how to observe a listed group; None if no pattern selects it or if it is named. Raises SettingsError
+        if two patterns are equally specific."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Groups by name, and no others."""
+    """A selection of groups by name only."""
 
     named: Mapping[str, Selected]
     patterns: Sequence[str] = ()
@@ -57,7 +57,8 @@ class Named:
 
 
 class ConfiguredSelection:
-    """What the settings say. Raises ApplicationError and UnknownNameError with a sentence, as `policies_of`."""
+    """The selection in the settings. Raises ApplicationError and UnknownNameError with a sentence, as `policies_of`
+    does."""
 
     def __init__(self, settings: Settings, weights: Callable[[], Weights] | None) -> None:
         self._settings = settings
@@ -84,7 +85,8 @@ class ConfiguredSelection:
 
 
 def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
-    """By the name of the group or its pattern. Raises UnknownNameError with a sentence for people."""
+    """Returns the policies by the name or pattern of their groups. Raises UnknownNameError with a sentence for the
+    operator."""
     try:
         plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
         policies = {
@@ -96,7 +98,7 @@ def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
         raise UnknownNameError(text) from None
     for group in groups:
         try:
-            # A name that nobody here can plan for would lock every other member out of the group.
+            # A protocol that Bellwether cannot plan for would lock every other member out of the group.
             for protocol in group.protocols:
                 policies[group.called].chain(protocol)
         except UnknownNameError as error:

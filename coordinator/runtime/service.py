@@ -1,6 +1,5 @@
-"""All groups of a process over one transport and one cluster reader: puts runners and observers together, starts and
-stops them.
-"""
+"""Runs all groups of a process over one transport and one cluster reader: creates, starts and stops runners and
+observers."""
 
 import asyncio
 import signal
@@ -52,7 +51,7 @@ from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
-SIZE_LIMIT_S = 3.0  # so long brokers may take to name their group.max.size; the start waits for it once
+SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
 DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
 Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
@@ -60,10 +59,11 @@ Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten.
+    """Observers of decisions that the broker has accepted, of notes, and so on. Exceptions that they raise are logged
+    and ignored.
 
-    `on_decision` takes those of all groups, the next two those of one kind of group, for what only that kind has.
-    `beside` are run until the service ends; they read and decide nothing.
+    `on_decision` receives the decisions of all groups, `on_consumer_decision` and `on_streams_decision` only those of
+    one kind. `beside` are tasks that run until the service ends; they read and decide nothing.
     """
 
     on_decision: Sequence[DecisionObserver] = ()
@@ -75,23 +75,23 @@ class Observers:
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
-    on_unknown: Sequence[OnObservation] = ()  # what was known last of a group of which brokers say nothing now
+    on_unknown: Sequence[OnObservation] = ()  # the last known state of a group that brokers do not report now
     on_rebalance: Sequence[OnRebalance] = ()  # of observed groups
     on_led_seen: Sequence[OnObservation] = ()  # of groups to lead, while no plan of this process is in force
     on_control: Sequence[OnControl] = ()
-    on_gone: Sequence[OnGone] = ()  # groups that are no longer looked at
+    on_gone: Sequence[OnGone] = ()  # groups that are no longer observed
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceOutcome:
-    """How the process ends: `messages` are sentences for people, empty when all is well."""
+    """How the process ends. `messages` are sentences for the operator; empty if there was no error."""
 
     exit_code: int
     messages: tuple[str, ...] = ()
 
 
 class Service:
-    """All groups of this process. `run` returns when every group has stopped; it raises nothing that a setting, a
+    """All groups of this process. `run` returns when every group has stopped. It raises no exception that a setting, a
     broker or a member can cause."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Service:
         self._solver_of: dict[str, planning.Solver] = {}
         self._watches: dict[str, GhostWatch] = {}
         self._owners = OwnerWatch(self.runners)
-        self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
+        self._ghosts = dict(ghosts or {})  # by group: which members may be removed
         self._observers = observers
         self._hear_notes = (*observers.on_note, self._on_note)
         self._hear_roles = (*observers.on_role, self._on_role)
@@ -145,18 +145,18 @@ class Service:
 
     @property
     def observed(self) -> Mapping[str, GroupObserver]:
-        """Groups that Bellwether only looks at."""
+        """The groups that Bellwether only observes."""
         return self._observed.observers if self._observed is not None else {}
 
     def watched(self, group_id: str) -> GroupObserver | None:
-        """What sees the group from outside; None for none of the groups, and for one with a plan of this process."""
+        """Returns the observer of a group; None if the group has a plan of this process or is unknown."""
         if self.plan_in_force(group_id):
             return None
         led = self._led_refreshes.observers if self._led_refreshes is not None else {}
         return led.get(group_id) or self.observed.get(group_id)
 
     def plan_in_force(self, group_id: str) -> bool:
-        """Whether what the group has is a plan of this process."""
+        """Returns whether the group's members have a plan of this process."""
         runner = self.runners.get(group_id)
         return runner is not None and runner.plan_in_force
 
@@ -178,8 +178,8 @@ class Service:
             await transport.close()
 
     def stop(self) -> None:
-        """What SIGTERM does: every group goes to a standby, leaves, or falls silent, and `run` returns. The second time
-        without waiting for a standby."""
+        """Stops as SIGTERM does: every group is handed to a standby, is left, or keeps its session, and `run` returns.
+        A second call does not wait for a standby."""
         if self._controller is not None and self._stop_task is None:
             self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._controller))
         else:
@@ -250,7 +250,7 @@ class Service:
             running = [group.run() for group in self.runners.values()]
             if observed.observers or self._selection.patterns or not running:
                 running.append(observed.run())
-            else:  # other settings may name groups to look at; until then the process ends with those it leads
+            else:  # a reload may add groups to observe; until then the process ends with those it leads
                 watching.append(asyncio.create_task(observed.run()))
             codes = await asyncio.gather(*running)
         finally:
@@ -276,7 +276,7 @@ class Service:
         return LocalOrders(self._properties["bootstrap.servers"])
 
     def _as_configured(self) -> Selection:
-        """Those that are not led, where nobody says more."""
+        """Returns the default selection: the groups that are not led."""
         return Named({config.group_id: self._selected(config) for config in self._groups if config.mode != "lead"})
 
     def _selected(self, config: membership.MembershipConfig) -> Selected:
@@ -284,7 +284,7 @@ class Service:
         return Selected(config, self._policies.get(group, self._policy), self._applications.get(group))
 
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
-        """The evacuations that stand in the group, and how far each has come."""
+        """Returns the group's evacuations in force, each with its progress."""
         return self._controller.emptying(group) if self._controller is not None else ()
 
     def _observed_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
@@ -326,7 +326,7 @@ class Service:
         return made.of({group: self._selected(runner.config) for group, runner in self.runners.items()})
 
     def observe(self, selection: Selection) -> None:
-        """From now on these groups are looked at; those that are led stay as they are."""
+        """Observes these groups from now on. Led groups stay as they are."""
         self._selection = selection
         if self._observed is not None:
             self._observed.follow(selection)
@@ -349,7 +349,8 @@ class Service:
     def _memberships(
         self, broker_version: tuple[int, ...], size_limit: membership.SizeLimit
     ) -> Iterator[membership.MembershipConfig]:
-        """Of every group to lead, with what its application, and the brokers' version and limit, add."""
+        """Yields the configuration of every group to lead, completed by its application and by the brokers' version and
+        limit."""
         for config in self._groups:
             if config.mode != "lead":
                 continue
@@ -360,7 +361,7 @@ class Service:
     def _add_application(
         self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
-        """Adds its runner; returns the task that looks after it between rebalances."""
+        """Adds the runner of a Streams application; returns the task that watches it between rebalances."""
         group_id, reader, offsets = driver.config.group_id, sources.reader, sources.offsets
         application = self._applications[group_id]
         solver = self._solvers.make(application.assignors, always=application.foreign)
@@ -387,7 +388,7 @@ class Service:
             self._controller.on_note(group_id, note)
 
     def _on_role(self, group_id: str, role: membership.Role) -> None:
-        """Hand-backs are kept over restarts."""
+        """Keeps hand-backs across restarts."""
         if self._controller is not None:
             if role.reason is membership.NotLeading.HANDED_BACK:
                 self._controller.hand_back(group_id, waits=True)
@@ -398,11 +399,11 @@ class Service:
         return self._controller is not None and await self._controller.relieve(group_id, reason)
 
     def roles(self) -> dict[str, membership.Role]:
-        """Of every group that is to be led; `since` and `next_attempt` by the monotonic clock."""
+        """Returns the role in every group to lead; `since` and `next_attempt` are by the monotonic clock."""
         return {group: runner.role for group, runner in self.runners.items()}
 
     def rebalance_wanted(self, group_id: str, reason: str) -> None:
-        """A group has reason to plan anew; whether it does is its membership's decision."""
+        """Reports a reason for a rebalance to the group's membership, which decides whether to begin one."""
         runner = self.runners.get(group_id)
         if runner is not None:
             runner.post(membership.RebalanceWanted(reason))

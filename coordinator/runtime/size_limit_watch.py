@@ -1,4 +1,4 @@
-"""Asks for the brokers' group.max.size until it is known: at the start, and again where brokers do not say it then."""
+"""Reads the brokers' group.max.size until it is known: at the start, and repeatedly if that fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,14 +7,15 @@ import structlog
 
 from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
 
-# A broker that was busy or away is asked again soon; a right may be granted at any time, and the question costs little.
+# The first retries are soon, as a broker may just be busy or away. Later ones go on, because a permission may be
+# granted at any time and the request costs little.
 AGAIN_S, AGAIN_S_MAX = 5.0, 300.0
 
 log = structlog.get_logger(__name__)
 
 
 class SizeLimitWatch:
-    """`ask` blocks and is run in a thread. `changed` hears of each answer that differs from the one before it."""
+    """`ask` blocks and runs in a thread. `changed` is called with each answer that differs from the one before."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class SizeLimitWatch:
         return self.limit
 
     async def run(self) -> None:
-        """Until it is known; errors of Bellwether's are log lines and not the end."""
+        """Runs until the limit is known. Logs its own errors and goes on."""
         pause_s = AGAIN_S
         while self.limit.members is None:
             await self._sleep(pause_s)
