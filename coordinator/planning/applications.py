@@ -1,6 +1,6 @@
-"""A Streams application that is to be led: from its settings to its topology, its assignors and its planner.
+"""A Streams application to be led: creates its topology, its assignors and its planner from its settings.
 
-Everything that can be wrong with the settings is found here, before the service starts.
+All errors in these settings are found here, before the service starts.
 """
 
 from collections.abc import Callable
@@ -35,21 +35,21 @@ from bellwether_kafka.coordinator.topology import (
 
 
 class ApplicationError(Exception):
-    """What is wrong with the settings of an application, as one sentence."""
+    """Raised for an error in the settings of an application; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One application that can be led. `topology` is the file's, None: it is to be learned."""
+    """An application that can be led. `topology` is that of the file; None if it has to be learned."""
 
     config: StreamsConfig
     assignors: streams.Assignors
     topology: Topology | None = None
 
     def membership(self, config: MembershipConfig) -> MembershipConfig:
-        """Bellwether's subscription lists the application's topics, so that their offsets do not expire. Without a file
-        an empty group is left to a Java member, from which the topology is learned. May be asked again with its own
-        answer."""
+        """Returns `config` completed for the application. Bellwether subscribes to its topics, so that their offsets do
+        not expire. Without a topology file an empty group is left to a Java member, from which the topology is learned.
+        Applying this to its own result changes nothing."""
         topics = self.topology.source_topics if self.topology is not None else ()
         knows_enough = self.topology is not None or self.config.stateful
         return replace(
@@ -57,26 +57,26 @@ class Application:
         )
 
     def _guard(self, config: MembershipConfig) -> Obstacle | None:
-        """Where no subtopology has a changelog, there is nothing to restore."""
+        """Returns the obstacle to a take-over. An application without changelogs has no stores to declare."""
         stateless = self.topology is not None and not (self.topology.changelogs or self.topology.undecided)
         return None if stateless and config.takeover_obstacle == STORES_UNDECLARED else config.takeover_obstacle
 
     @property
     def obstacle(self) -> str:
-        """Why nobody can ever lead it with this topology file, as one sentence; "" for nothing."""
+        """Why no member could lead the application with this topology file, as one sentence; "" if one can."""
         if self.topology is None or not self.topology.obstacle:
             return ""
         return f"The topology file {self.config.topology} cannot be led with: {self.topology.obstacle}."
 
     @property
     def foreign(self) -> bool:
-        """Its policy is a plug-in's code."""
+        """True if its policy is a plug-in."""
         return self.config.policy not in STREAMS_POLICIES
 
     def planner(
         self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int, solver: Solver
     ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
-        """The planner, and what it knows of the application."""
+        """Returns the planner and the kind of group that it uses."""
         dialect = None
         if self.config.stateful:
             kind, dialect = stateful(group_id, self.config, reader, self.topology, self.assignors)
@@ -91,7 +91,7 @@ class Application:
 
 
 def load_application(config: StreamsConfig, weights: Callable[[], Weights] | None = None) -> Application:
-    """Reads the topology file and finds the policy, which may want `weights`. Raises ApplicationError."""
+    """Reads the topology file and finds the policy, which may use `weights`. Raises ApplicationError."""
     assignors = _assignors(config)
     if config.policy == LOAD_AWARE and weights is not None:
         assignors = replace(assignors, assign=partial(_by_load, weights))
@@ -112,7 +112,7 @@ def _topology(config: StreamsConfig) -> Topology | None:
 
 
 def _usable(config: StreamsConfig, path: Path) -> Topology:
-    """The topology of a file, where it fits the settings. Raises TopologyError."""
+    """Returns the topology of a file that agrees with the settings. Raises TopologyError."""
     topology = topology_of_application(path, config.application_id)
     if config.durable and topology.exported is not None and topology.exported.in_memory_stores:
         names = ", ".join(topology.exported.in_memory_stores)
@@ -136,8 +136,8 @@ def _assignors(config: StreamsConfig) -> streams.Assignors:
 
 
 class PluginPolicy:
-    """A KIP-924 task assignor from an entry point, with its health. What threads reported is the previous plan, so a
-    plan that was never delivered is never taken for one."""
+    """A KIP-924 task assignor from an entry point, with its health. The previous plan is what threads report, so a plan
+    that was never delivered is never used as the previous one."""
 
     def __init__(self, config: StreamsConfig) -> None:
         self._assignor = streams.load_task_assignor(config.policy, asdict(config.configs))

@@ -1,21 +1,21 @@
-"""Whether the processes in a rebalance run the application whose topology is known.
+"""Checks whether the processes in a rebalance run the application whose topology is known.
 
-An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
-old topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire). So a process that
-restarted is trusted only if the topology is attested: by the operator's word, or by the client tag TAG with the
-beginning of the topology's digest. Otherwise a Java member has to lead, and Bellwether learns from it; what was learned
-holds for the members that showed it.
+An upgraded application can have other stores or other subtopology numbers, which no message shows. Under the old
+topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire). So a restarted process is
+trusted only if the topology is attested: by the operator's setting, or by the client tag TAG with the first characters
+of the topology's digest. Otherwise a Java member has to lead, and Bellwether learns the topology from it; a learned
+topology is valid for the members that showed it.
 
-A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
-is taken for a restarted one when another has gone, a little earlier or later.
+A process with a persistent state directory keeps its id across restarts. Others come back under a new id: a new process
+counts as a restarted one if another has gone shortly before or after.
 
-An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
-know, and would die again after every restart. A process that restarts again and again is therefore left to Java, unless
-others live on with tasks of every subtopology: then the topology is theirs, and what ends the process is its own, such
-as a record that it cannot process. Of a process that is alone, records in the changelogs of every subtopology that has
-any show the same.
-Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back under other member
-ids in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
+An attested topology can still be wrong. A Streams thread dies at once of a task that its own topology does not have,
+and again after every restart. So a process that restarts repeatedly is left to a Java leader, unless other processes
+continue to run tasks of every subtopology. Then the topology is right, and something else ends the process, such as a
+record that it cannot process. For a process that is alone, new records in the changelogs of every stateful subtopology
+prove the same. Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back
+under other member ids in the same process. They continue to count their JoinGroups, while threads of a new process
+start at zero.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,20 +28,22 @@ from bellwether_kafka.protocol.primitives import ProcessId
 
 TAG = "bellwether.topology"
 TAG_CHARS = 16
-# A member that was stopped stays in the group until its session expires; its successor may be there before that.
+# A stopped member stays in the group until its session expires; its successor may join before that.
 REPLACEMENT_MS = 300_000
 RESTARTS_MAX, RESTARTS_MS = 2, 300_000
 
 
 def tag_value(digest: str) -> str:
-    """What `client.tag.bellwether.topology` must be for a topology with this digest."""
+    """Returns the value that `client.tag.bellwether.topology` must have for a topology with this digest."""
     return digest[:TAG_CHARS]
 
 
 def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arrivals]:
-    """Why this rebalance may not rely on the topology (a sentence part, None for no reason), and the arrivals to
-    bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
-    learned counts for its witnesses. Members that Bellwether removed come back under other ids without a restart.
+    """Returns why this rebalance may not rely on the topology (part of a sentence, None if it may), and the arrivals
+    for the next call.
+
+    An empty memory allows no comparison: the topology file is trusted, and a learned topology for its witnesses.
+    Members that Bellwether removed come back under other ids without a restart.
     """
     memory, expected = asked.memory, tag_value(topology.digest)
     decoded = decode_streams(asked.world.raw, memory.threads.keys() if memory.led else ())
@@ -80,7 +82,8 @@ def _compare(
     process_map: ProcessMap,
     excused: Collection[ProcessId],
 ) -> tuple[Arrivals, list[ProcessId]]:
-    """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
+    """Returns the arrivals, and the processes that have restarted since the last delivered plan or replace one that has
+    gone."""
     memory, arrivals, now_ms = asked.memory, asked.arrivals, asked.now_ms
     known = {record.process_id for record in memory.threads.values()}
     ends = arrivals.ends | _ends(asked, topology)
@@ -103,7 +106,8 @@ def _compare(
 
 
 def _lived_with(asked: TaskRequest, decoded: DecodedStreams, topology: Topology) -> set[int]:
-    """Subtopologies of which a thread of the last plan has a partition as it comes again: it did not die of them."""
+    """Returns the subtopologies whose tasks did not kill their thread: a thread of the last plan still owns a
+    partition."""
     planned = {m.member_id for m in asked.memory.plan.members}
     columns, owners = decoded.columns, topology.subtopology_of
     owned = zip(columns.owned_member.tolist(), columns.owned_topic.tolist(), strict=True)
@@ -112,22 +116,23 @@ def _lived_with(asked: TaskRequest, decoded: DecodedStreams, topology: Topology)
 
 
 def _ends(asked: TaskRequest, topology: Topology) -> dict[int, int]:
-    """By subtopology the sum of its changelogs' ends, where all of them are known."""
+    """Returns, by subtopology, the sum of its changelogs' end offsets; only where all of them are known."""
     read = {topic: ends for topic, ends in asked.world.ends.ends.items() if (ends >= 0).all()}
     whole = (s for s in topology.subtopologies if s.changelogs and all(topic in read for topic in s.changelogs))
     return {s.id: sum(int(read[topic].sum()) for topic in s.changelogs) for s in whole}
 
 
 def _grown(before: Mapping[int, int], now: Mapping[int, int], topology: Topology) -> bool:
-    """Whether somebody has written state of every subtopology that has any. A thread that dies of its tasks writes
+    """Returns whether state of every stateful subtopology has been written. A thread that dies of its tasks writes
     none."""
     stateful = topology.stateful
     return bool(stateful) and all(s in before and now[s] > before[s] for s in stateful)
 
 
 def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap) -> set[ProcessId]:
-    """Processes whose threads have all joined more often than any of them had, by their own count. One that restarted
-    begins anew: its first count may only be higher by requests that it had to repeat, and then once."""
+    """Returns the processes that have not restarted, by their own counts: every thread has joined more often than any
+    thread of the process had before. A restarted process starts at zero; its first count can be higher at most once, by
+    requests that it had to repeat."""
     before: dict[ProcessId, int] = {}
     for record in asked.memory.threads.values():
         before[record.process_id] = min(record.joins, before.get(record.process_id, record.joins))
@@ -141,8 +146,9 @@ def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: Proce
 def _restarts(
     arrivals: Arrivals, present: set[ProcessId], fresh: set[ProcessId], known: set[ProcessId], now_ms: int
 ) -> dict[ProcessId, tuple[int, ...]]:
-    """When each process has restarted lately. One that has a new id in each life goes on with the history of the one
-    before only where nobody else is left: beside others anybody may come and go."""
+    """Returns when each process has restarted lately. A process that gets a new id at each restart continues the
+    history of the previous one only if no other process is left: beside others, processes may come and go for any
+    reason."""
     recent = {p: tuple(at for at in times if now_ms - at < RESTARTS_MS) for p, times in arrivals.restarts.items()}
     longest = max(recent.values(), key=len, default=()) if fresh == present else ()
     again = {p: (*recent.get(p, ()), now_ms) for p in fresh & known}
@@ -152,6 +158,6 @@ def _restarts(
 
 
 def _continuing(decoded: DecodedStreams, process_map: ProcessMap, ids: Collection[str]) -> set[ProcessId]:
-    """Processes with a thread that has one of these very member ids."""
+    """Returns the processes that have a thread with one of these member ids."""
     rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
     return {process_map.processes[p].process_id for row, p in rows if decoded.members[row].member_id in ids}

@@ -1,6 +1,6 @@
-"""Why a rebalance happened, by comparison of two decisions: the leader is called back without a reason.
+"""Finds out why a rebalance happened by comparing two decisions, because the broker gives the leader no reason. Pure.
 
-Pure. The kind is one of few words, for metric labels; the sentence names members and topics, for people.
+The kind is one of a few values, for metric labels; the sentence names members and topics.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ Name = Callable[[str], str]
 
 
 class CauseKind(StrEnum):
-    """What changed, the first that applies."""
+    """What changed; the first that applies."""
 
     FIRST = "first plan"
     ORDERED = "ordered"
@@ -31,8 +31,8 @@ class CauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`members` are the ids of those that came or went: whom to look at when rebalances do not end. `by_order`: an
-    operator's order has caused it, or follows from one."""
+    """Why a rebalance happened. `members`: ids of those that joined or left, for finding the cause of endless
+    rebalances. `by_order`: an operator's order has caused it, directly or indirectly."""
 
     kind: CauseKind
     sentence: str
@@ -48,8 +48,8 @@ def cause(
     ordered: Sequence[str] = (),
     in_force: Sequence[str] = (),
 ) -> Cause:
-    """Compares with the previous decision that was delivered to the same group. `name` turns the name of an owner into
-    what people call it. `ordered`: what operators have ordered since then; `in_force`: all orders on placement."""
+    """Returns the cause, by comparison with the `previous` decision that was delivered to the group. `name` converts an
+    owner's name for display. `ordered`: the operators' orders since then; `in_force`: all orders on placement."""
     plan = decision.plan
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member requests a shutdown of the application")
@@ -79,8 +79,9 @@ def follows_from_orders(
     *,
     before: bool,
 ) -> bool:
-    """Whether a rebalance is the work of operators' orders: an order itself, what it makes members hand over (`before`:
-    the rebalance before was of this kind), or the restart of members in `places` that are or were to be emptied."""
+    """Returns whether operators' orders have caused a rebalance: it carries out an order, hands out what an order made
+    members give up (`before`: orders caused the previous rebalance), or follows the restart of members in evacuated
+    `places`."""
     if why.kind is CauseKind.ORDERED:
         return True
     if why.kind is CauseKind.PENDING:
@@ -107,8 +108,8 @@ def cause_after_return(
     ordered: Sequence[str] = (),
     in_force: Sequence[str] = (),
 ) -> Cause:
-    """Of the first plan of a process that returned to a group at rest. `found` is what it would have assigned then and
-    announced to nobody, `reason` why that would have been worth a rebalance, "" where it would not."""
+    """Returns the cause of the first plan of a process that returned to a stable group. `found` is the decision that it
+    would have made at its return; `reason` is why that would have been worth a rebalance, "" if it would not."""
     why = cause(found, decision, ordered=ordered, in_force=in_force)
     if why.kind not in (CauseKind.AGAIN, CauseKind.PENDING, CauseKind.PROBE):
         return why
@@ -116,7 +117,7 @@ def cause_after_return(
 
 
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
-    """Members by what survives their restart: a static member's instance id, else the member id."""
+    """Compares members by what survives a restart: a static member's instance id, else the member id."""
     had, has = _known(previous.plan), _known(decision.plan)
     came = {key: has[key] for key in has if key not in had}
     went = {key: had[key] for key in had if key not in has}
@@ -130,12 +131,12 @@ def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name:
 
 
 def _known(plan: GroupPlan) -> dict[str, tuple[str, str]]:
-    """(member id, name of its owner) by what survives a restart."""
+    """Returns (member id, name of its owner) by what survives a restart."""
     return {owner.instance_id or member: (member, owner.name) for owner in plan.owners for member in owner.members}
 
 
 def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> Cause | None:
-    """Members that own nothing because nobody can read what they say."""
+    """Compares members that own nothing because their metadata cannot be read."""
     had, has = _ids_without_owner(previous), _ids_without_owner(decision)
     came, went = has - had, had - has
     if not came and not went:
@@ -174,7 +175,7 @@ def _named(words: Words, owners: Iterable[str], name: Name) -> str:
 
 
 def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """The first names, and how many more there are."""
+    """Returns the first names, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 

@@ -1,4 +1,4 @@
-"""Consumer groups, as the planner needs to know them."""
+"""Consumer groups: the implementation of `GroupKind` that the planner uses for them."""
 
 import asyncio
 import time
@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.planning.inspection import inspect
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 
 CHEAP_POLICY = Policy(name=consumer.STICKY_MIN_CHURN)
-# Of the time until the deadline. A plan takes milliseconds; without metadata there is none, and a leader that has none
-# gives the group away, so most of the time may go into the read.
+# Share of the time until the deadline for reading metadata. It is large, because a plan takes milliseconds, but without
+# metadata there is no plan and Bellwether has to leave the group.
 METADATA_SHARE = 0.75
 READ_AT_ONCE_BYTES = 1 << 16
 UNREADABLE_SHOWN = 3
@@ -27,7 +27,7 @@ UUID_LENGTH = 36
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:
-    """What a plan is made from beside its policy."""
+    """The input of a plan, except the policy."""
 
     raw: RawGroup
     cluster: ClusterView
@@ -39,7 +39,7 @@ class PartitionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerInputs:
-    """`weights` change from plan to plan, None: the policy takes none."""
+    """The input of one decision. `weights` may change between plans; None if the policy uses none."""
 
     raw: RawGroup
     cluster: ClusterView
@@ -60,7 +60,7 @@ class ConsumerInputs:
         request = PartitionRequest(self.raw, self.cluster, self.memory, self.now_ms, seed, message_bytes_max)
         if source is Source.CHEAP:
             return Work.of(make_partitions, under_rules(CHEAP_POLICY, rules), request)
-        portable = self.weights is None and not rules  # the solver's process knows one policy
+        portable = self.weights is None and not rules  # the solver's process has only the configured policy
         return Work.of(make_partitions, under_rules(self._weighted, rules), request, portable=portable)
 
     @property
@@ -71,7 +71,7 @@ class ConsumerInputs:
 
 
 class ConsumerKind:
-    """One group's. `memory` is what its members hold as far as Bellwether knows."""
+    """One consumer group. `memory` is what its members own, as far as Bellwether knows."""
 
     def __init__(
         self, reader: ClusterReader, policy: Policy, *, weights: Callable[[], shared.Weights] | None = None
@@ -108,7 +108,8 @@ class ConsumerKind:
 
     @staticmethod
     def worth_moving(decision: Decision[PartitionPlan]) -> str:
-        """It must be more than another taste: partitions without an owner, or a fairer spread."""
+        """Returns why the plan is worth a rebalance: partitions have no owner, or the spread would be fairer. "" for
+        merely another equally good plan."""
         before, after = decision.plan.cost(decision.plan.before), decision.cost
         if before.unowned > after.unowned:
             return f"{before.unowned - after.unowned} partitions have no owner"
@@ -132,7 +133,7 @@ class ConsumerKind:
         self.memory = Memory.empty()
 
     def distrust(self) -> None:
-        """Plans are made from what members send and brokers answer, and there is nothing else to doubt."""
+        """Does nothing: plans depend only on what members send and brokers answer."""
 
     digest = ""
 
@@ -152,7 +153,8 @@ class ConsumerKind:
         return True
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
-        """A topic that could never be read would get no owners; members can read it, so one of them leads."""
+        """Raises RefusalError if a topic's metadata cannot be read and never could: it would get no owners, whereas a
+        member can read it and should lead."""
         unknown = sorted(cluster.unreadable - self.memory.cluster.index.keys())
         if unknown:
             named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
@@ -166,7 +168,7 @@ def under_rules(policy: Policy, rules: tuple[shared.Rule, ...]) -> Policy:
 
 
 def make_partitions(policy: Policy, request: PartitionRequest) -> Proposal[PartitionPlan]:
-    """The plan and the guard's findings: what a thread or the solver's process does. Raises RefusalError."""
+    """Returns the plan and the guard's findings. Called in a thread or in the solver's process. Raises RefusalError."""
     raw = request.raw
     decision = consumer.decide(raw, request.cluster, request.memory, policy, request.now_ms, request.seed)
     if isinstance(decision, shared.Refusal):
@@ -175,15 +177,16 @@ def make_partitions(policy: Policy, request: PartitionRequest) -> Proposal[Parti
 
 
 async def topics_of(raw: RawGroup) -> tuple[str, ...]:
-    """All subscribed topics, sorted. The way to a thread and back takes longer than reading what a small group says."""
+    """Returns all subscribed topics, sorted. Small groups are decoded here, because switching to a thread would take
+    longer."""
     if sum(len(m.metadata) for m in raw.members) <= READ_AT_ONCE_BYTES:
         return topics_wanted(raw)
     return await asyncio.to_thread(topics_wanted, raw)
 
 
 def heirs(removed: Sequence[str], memory: Memory, raw: RawGroup) -> dict[str, str]:
-    """The ids under which removed leaders have come back. A broker makes member ids of the client id and a UUID; where
-    several of one client id are new, nobody knows."""
+    """Returns the new member ids of removed leaders that have come back, by old id. Brokers form a member id from the
+    client id and a UUID, so a leader is left out if several members with its client id are new."""
     new = [m.member_id for m in raw.members if m.instance_id is None and m.member_id not in memory.index]
     back = {old: [n for n in new if n[:-UUID_LENGTH] == old[:-UUID_LENGTH]] for old in removed}
     return {old: found[0] for old, found in back.items() if len(found) == 1}

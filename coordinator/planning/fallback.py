@@ -1,6 +1,7 @@
-"""What is sent when the plan is late, fails or does not pass the guard: a cheaper plan, the previous one, or nothing.
+"""Chooses what is sent if the plan is late, fails or does not pass the guard: a cheaper plan, the previous plan, or
+nothing.
 
-Nothing means that Bellwether leaves the group and a member takes over; that is the caller's part.
+If there is nothing to send, the caller makes Bellwether leave the group, and a member takes over.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Generic, TypeVar
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 
-# Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
+# Share of the time until the deadline for the configured policy's plan; the cheaper plan gets the rest.
 PLAN_SHARE = 0.7
 
 P = TypeVar("P", bound=GroupPlan)
@@ -19,7 +20,7 @@ P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 
 class Source(Enum):
-    """Which answer was sent."""
+    """Which of the answers was sent."""
 
     PLAN = "plan"
     CHEAP = "cheaper plan"
@@ -28,8 +29,8 @@ class Source(Enum):
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
 class Proposal(Generic[P_co]):
-    """A decision and what the guard found wrong with it. `arrivals` of processes are remembered once it is delivered,
-    None: those that are known stay. `record` is what it was made from, where that can be recorded."""
+    """A decision and the guard's findings. `arrivals` of processes replace the known ones once the plan is delivered;
+    None: keep the known ones. `record`: the input of the plan, if it can be recorded."""
 
     decision: Decision[P_co]
     findings: tuple[str, ...]
@@ -39,7 +40,7 @@ class Proposal(Generic[P_co]):
 
 @dataclass(frozen=True, eq=False)
 class Chosen(Generic[P_co]):
-    """The answer, and why those before it were not taken."""
+    """The answer, and why earlier attempts were not used."""
 
     decision: Decision[P_co]
     source: Source
@@ -50,10 +51,11 @@ Attempt = Callable[[], Awaitable[Proposal[P]]]
 
 
 def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] | None:
-    """The previous decision as an answer for this rebalance, if it is one: same protocol, members and metadata bytes.
+    """Returns the previous decision as an answer for this rebalance, if protocol, members and metadata bytes are the
+    same; else None.
 
-    Then every claim is what it was, so what was right to send is right again. Streams threads change a byte whenever
-    they join again, so for them this serves rebalances in which nobody spoke anew.
+    With equal claims the answer that was right before is right again. Streams threads change a byte each time they
+    join, so for them this only answers rebalances in which no thread sent new metadata.
     """
     if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
         return None
@@ -65,9 +67,11 @@ def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] 
 async def first_valid(
     attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()
 ) -> tuple[Chosen[P], Proposal[P]]:
-    """Tries in order, and returns the first answer without findings. An attempt raises RefusalError or TimeoutError.
+    """Makes the attempts in order and returns the first answer without findings. An attempt raises RefusalError or
+    TimeoutError.
 
-    Raises RefusalError where none will do, or a final one was raised; `trouble` is why some were not even tried.
+    Raises RefusalError if no answer is valid, or at once if an attempt raises a final one. `trouble`: why some attempts
+    could not be made.
     """
     reasons: list[str] = []
     for source, attempt in attempts:

@@ -1,5 +1,5 @@
-"""What a planner must know of a kind of group. There are two, consumers and Streams applications; stateful members
-are an application that `Dialect` translates."""
+"""The interface of a kind of group to the planner. There are two kinds, consumers and Streams applications; a group of
+stateful members is planned as an application after a `Dialect` has translated its messages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ SecondsLeft = Callable[[], float]
 
 @dataclass(frozen=True)  # slots break a frozen generic that is made by its alias (Python 3.11)
 class Work(Generic[P_co]):
-    """A plan to be made outside of the event loop: in a thread by `make`, or by `job` in the solver's process, None
-    where that process lacks something. `record` is what a recorded rebalance keeps, None where it keeps nothing.
-    Nothing in it may change meanwhile."""
+    """A plan to be made outside of the event loop. `make` runs in a thread; `job` runs in the solver's process, None if
+    that process lacks something. `record` is the input for a recorded rebalance, None for none. The contents must not
+    change meanwhile."""
 
     make: Callable[[], Proposal[P_co]]
     job: Job[Proposal[P_co]] | None = None
@@ -42,71 +42,72 @@ class Work(Generic[P_co]):
         portable: bool = False,
         record: object = None,
     ) -> "Work[P_co]":
-        """`portable`: the solver's process was started with this very subject."""
+        """Creates the work. `portable`: the solver's process was started with this subject."""
         return Work(partial(make, subject, request), Job(make, request) if portable else None, record)
 
 
 class PlanInputs(Protocol[P_co]):
-    """What one decision is made from, read anew for each rebalance: a frozen value."""
+    """The input of one decision, read anew for each rebalance; immutable."""
 
     @property
     def raw(self) -> RawGroup: ...
     @property
     def cluster(self) -> ClusterView: ...
     def work(self, source: Source, rules: tuple[Rule, ...], message_bytes_max: int, *, dry: bool = False) -> Work[P_co]:
-        """The configured policy's plan, or the cheap one, under these rules. A `dry` plan is only compared with."""
+        """Returns the work for the configured policy's plan or the cheap plan, under these rules. A `dry` plan is only
+        used for comparison."""
 
 
 class GroupKind(Protocol[P]):
-    """One group's, with what is remembered of it: what its members hold, as far as Bellwether knows. For one event
-    loop."""
+    """One group, with a memory of what its members own, as far as Bellwether knows. For one event loop."""
 
     @property
     def policy(self) -> str:
-        """By its configured name."""
+        """The configured name of the policy."""
 
     @property
     def rules_refused(self) -> str:
-        """Why plans cannot carry out orders on placement, "" where they can."""
+        """Why plans cannot carry out orders on placement, "" if they can."""
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> PlanInputs[P]:
-        """Raises RefusalError where no plan of any kind would do; whatever else it raises leaves the previous plan."""
+        """Reads the input of a plan. Raises RefusalError if no plan would be valid; after any other exception the
+        previous plan may still be sent."""
 
     def topics(self, decision: Decision[P]) -> WatchedTopics: ...
     def held(self, decision: Decision[P]) -> IntArray:
-        """The owners of all items as far as the broker shows them."""
+        """Returns the owners of all items, as far as the broker shows them."""
 
     def worth_moving(self, decision: Decision[P]) -> str:
-        """Why the plan is worth a rebalance after a quiet return of Bellwether's, "" if what members hold will do."""
+        """Returns why the plan is worth a rebalance after Bellwether returned without one; "" if the present assignment
+        is good enough."""
 
     def differs(self, decision: Decision[P], former: Decision[P], rules: tuple[Rule, ...]) -> bool:
-        """Whether a rebalance under `rules` would change anything: `decision` is the plan under them, `former` the one
-        under the rules before. Both are dry."""
+        """Returns whether a rebalance under `rules` would change anything. `decision` is the dry plan under them,
+        `former` the dry plan under the previous rules."""
 
     def delivered(self, proposal: Proposal[P]) -> None:
-        """The broker has this plan: remember it."""
+        """Remembers this plan, which the broker has accepted."""
 
     def forget(self) -> None: ...
     def distrust(self) -> None:
-        """Members could not work by the last plan: what it was made from counts again when a member's lead confirms
-        it."""
+        """Distrusts the input of the last plan, by which members could not work, until a member's lead confirms it."""
 
     @property
     def digest(self) -> str:
-        """Of what an operator has given to plan by, "" for nothing."""
+        """The digest of the operator's input to plans, "" for none."""
 
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
-        """Reads a group at rest that a member leads. Returns whether memory of it is of use."""
+        """Learns from a stable group that a member leads. Returns whether a memory of it is useful."""
 
     async def recall(
         self, generation: int, protocol: str, members: Sequence[AssignedMember], current: Callable[[], bool]
     ) -> bool:
-        """Reads what members hold, and remembers it if it is `current` then. Returns whether it was. Where it raises
-        anything, memory stays as it was."""
+        """Decodes what members own, and remembers it if `current()` is still true then. Returns whether it was. If this
+        raises an exception, the memory is unchanged."""
 
 
 class Dialect(Generic[P]):
-    """Between the bytes of members and those that a kind of group understands: here they are the same."""
+    """Translates between the members' messages and those of a kind of group. This one changes nothing."""
 
     async def joined(self, command: Decide, limit_s: float) -> Decide:  # noqa: ARG002 - the interface of all dialects
         return command
@@ -115,5 +116,5 @@ class Dialect(Generic[P]):
         return group
 
     async def answered(self, decision: Decision[P]) -> Decision[P]:
-        """The decision with the bytes that members get. Raises RefusalError."""
+        """Returns the decision with the bytes that members receive. Raises RefusalError."""
         return decision

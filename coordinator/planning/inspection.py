@@ -1,5 +1,5 @@
-"""The last gate before bytes leave (docs/reference/reliability.md#time-budget, step 4). It trusts nothing but the
-JoinGroup answer, the cluster view and the bytes themselves; an empty tuple means that they may leave."""
+"""The guard: the last check of an assignment before it is sent (docs/reference/reliability.md#time-budget, step 4). It
+relies only on the JoinGroup answer, the cluster view and the bytes; an empty tuple means that they may be sent."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.planning.causes import listed
 
 MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
 RECORD_SHARE = 0.8
-# What the group record holds besides blobs and ids: timeouts, client id, host, field sizes.
+# The rest of a member's record besides blobs and ids: timeouts, client id, host, field sizes.
 MEMBER_BYTES = 160
 RECORD_BYTES = 128
 NAMES_SHOWN = 5
@@ -20,9 +20,9 @@ Assignments = tuple[tuple[str, bytes], ...]
 def inspect(
     raw: RawGroup, decision: Decision[GroupPlan], *, message_bytes_max: int = MESSAGE_BYTES_MAX
 ) -> tuple[str, ...]:
-    """The findings on one decision for the rebalance that `raw` describes.
+    """Returns the findings on a decision for the rebalance that `raw` describes.
 
-    A member left out would get zero bytes, which kills Java consumers
+    A member without an assignment would receive zero bytes, which kills Java consumers
     (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
     (docs/reference/broker-behaviour.md#limits).
     """
@@ -35,7 +35,8 @@ def inspect(
 
 
 def record_bytes(raw: RawGroup, assignments: Assignments) -> int:
-    """A cautious estimate of the broker's record of this group: all subscriptions and all assignments."""
+    """Returns a cautious estimate of the size of the broker's record of this group: all subscriptions and all
+    assignments."""
     members = sum(len(m.metadata) + 2 * len(m.member_id) + len(m.instance_id or "") for m in raw.members)
     return RECORD_BYTES + MEMBER_BYTES * len(raw.members) + members + sum(len(b) for _, b in assignments)
 
@@ -55,7 +56,7 @@ def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
 
 
 def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
-    """What is wrong with the size of the group's record, if anything is."""
+    """Returns a finding if the group's record is too large."""
     projected, allowed = record_bytes(raw, assignments), int(message_bytes_max * RECORD_SHARE)
     if projected <= allowed:
         return ()

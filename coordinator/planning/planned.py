@@ -1,4 +1,4 @@
-"""What a planner hands over: a decision that may be sent, or one that is not acted on, and how it came about."""
+"""The results of a planner: a decision that may be sent or one for comparison, and how it was made."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here. `join_s` (from
+    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer arrived. `join_s` (from
     Bellwether's JoinGroup to its answer) and `sync_s` are known once the broker has the plan."""
 
     joined_at: float
@@ -27,9 +27,11 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class WatchedTopics:
-    """The topics whose changes matter to a group. `subscribed` are those that members subscribe to; `kept` are topics
-    whose loss matters though nobody subscribes to them. `rack_aware`: some member named a rack, so racks of replicas
-    matter. `objection` says what stands against a rebalance for the sake of other topics than these, "" for nothing.
+    """The topics whose changes matter to a group.
+
+    `subscribed`: those that members subscribe to. `kept`: topics without a subscription whose loss matters.
+    `rack_aware`: a member has a rack, so the racks of replicas matter. `objection`: returns why a rebalance must not
+    begin although these topics have changed, "" for no reason.
     """
 
     subscribed: tuple[str, ...]
@@ -40,11 +42,11 @@ class WatchedTopics:
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
 class PlannedRebalance(Generic[P_co]):
-    """A decision that may be sent, and how it came about.
+    """A decision that may be sent, and how it was made.
 
-    `rules` are the orders on placement that it carries out, `ordered` the sentences of orders that are new with it.
-    `previous` is what was delivered to the group before, and `cause` what has changed since: both are known once the
-    broker has the decision. `inputs`: all that the decision was made from, where that can be recorded.
+    `rules` are the orders on placement that it carries out, `ordered` the sentences of orders that are new in it.
+    `previous` is the decision delivered to the group before, and `cause` what has changed since; both are known once
+    the broker has this decision. `inputs`: the complete input of the decision, if it can be recorded.
     """
 
     chosen: Chosen[P_co]
@@ -59,9 +61,9 @@ class PlannedRebalance(Generic[P_co]):
 
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[P_co]):
-    """Would a plan made now be worth a rebalance? `reason` says why, "" if not. `held` has the owners of all items as
-    the broker shows them, `inputs` what the decision was made from, where that can be recorded. A group at rest that is
-    led on is followed from here."""
+    """Whether a plan made now would be worth a rebalance: `reason` says why, "" if not. `held` are the owners of all
+    items as the broker shows them. `inputs`: the input of the decision, if it can be recorded. Changes in a stable
+    group that Bellwether goes on leading are compared with this."""
 
     decision: Decision[P_co]
     reason: str

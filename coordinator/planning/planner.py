@@ -1,7 +1,7 @@
-"""The decision path of one group: metadata, deadline, plan, guard, fallback, and what is remembered once the broker has
-the plan. What differs by kind of group is in `GroupKind`.
+"""Plans for one group: metadata, deadline, plan, guard, fallback, and what is remembered once the broker has the plan.
+`GroupKind` covers what differs between kinds of group.
 
-What cannot be led is given to a member: a refusal makes the membership leave, and the group goes on.
+A group that cannot be planned for is left to a member: a refusal makes the membership leave.
 """
 
 import time
@@ -36,7 +36,7 @@ from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebal
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
-RESERVE_S = 0.1  # kept back for the way to the broker
+RESERVE_S = 0.1  # reserved for sending the answer to the broker
 SUPERSEDED = "another generation has begun meanwhile"
 
 P = TypeVar("P", bound=GroupPlan)
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class Planner(Generic[P]):
-    """One group's, as `runtime.GroupRunner` uses it. For one event loop."""
+    """The planner of one group, used by `runtime.GroupRunner`. For one event loop."""
 
     def __init__(
         self,
@@ -62,36 +62,36 @@ class Planner(Generic[P]):
         self._message_bytes_max = message_bytes_max
         self._solver = solver
         self._threads = PlanThreads()
-        self.rules: tuple[shared.Rule, ...] = ()  # the operator's word on placement, for every plan from now on
-        self._planned: PlannedRebalance[P] | None = None  # what was answered last, as members get it
-        self._proposal: Proposal[P] | None = None  # the same as the kind of group has it
-        self._previous: Decision[P] | None = None  # the last one that the broker took
-        self._returned: Compared[P] | None = None  # to a group at rest, whose plan was another process's
-        self._observed: int | None = None  # a digest of the last generation at rest that others led
-        self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
-        self._evacuated: set[str] = set()  # the places that the last plan was to leave empty
-        self._by_order = False  # that plan was the work of orders
-        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
-        self._plans = 0  # that were begun: one that ends late must not replace a later one
-        self._memories = 0  # that plans or forgetting have replaced: what was read before is older
+        self.rules: tuple[shared.Rule, ...] = ()  # the operator's rules of placement for all later plans
+        self._planned: PlannedRebalance[P] | None = None  # the last answer, as members receive it
+        self._proposal: Proposal[P] | None = None  # the same answer, before the dialect translates it
+        self._previous: Decision[P] | None = None  # the last decision that the broker accepted
+        self._returned: Compared[P] | None = None  # set after a return to a stable group that another process planned
+        self._observed: int | None = None  # digest of the last stable generation that a member led
+        self._ordered: tuple[str, ...] = ()  # orders that no delivered plan includes yet
+        self._evacuated: set[str] = set()  # places that the last plan had to evacuate
+        self._by_order = False  # orders caused that plan
+        self._turn = 0  # reads of a group that a member leads are discarded if this has changed
+        self._plans = 0  # plans begun: one that ends late must not replace a later one
+        self._memories = 0  # replacements of the memory: reads begun before the last one are outdated
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        """Takes the operator's word on placement, for every plan from now on."""
+        """Sets the operator's rules of placement for all later plans."""
         if self.kind.rules_refused:
             log.warning("rules_ignored", group=self.group_id, reason=self.kind.rules_refused)
             return
         self.rules = rules
 
     def order(self, sentence: str) -> None:
-        """The cause of the next plan: who has ordered what, and why."""
+        """Records an operator's order, with its reason, as the cause of the next plan."""
         self._ordered = (*(order for order in self._ordered if order != sentence), sentence)
 
     def dismiss(self, sentence: str) -> None:
-        """An order that no plan needs to carry out."""
+        """Removes an order that no plan needs to carry out."""
         self._ordered = tuple(order for order in self._ordered if order != sentence)
 
     async def plan(self, command: Decide) -> PlannedRebalance[P]:
-        """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
+        """Returns the answer for this generation before its deadline. Raises RefusalError, which lists the attempts."""
         began = time.monotonic()
         self._turn += 1
         self._plans += 1
@@ -112,13 +112,13 @@ class Planner(Generic[P]):
             rules=rules,
             ordered=ordered,
         )
-        if number != self._plans:  # it took longer than its generation lasted
+        if number != self._plans:  # a later plan has begun meanwhile
             raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
         self._planned, self._proposal = planned, proposal
         return planned
 
     async def compare(self, command: Decide) -> Compared[P]:
-        """A dry plan against what the members hold. Raises RefusalError."""
+        """Compares a dry plan with what the members own. Raises RefusalError."""
         proposal = await self._dry(await self._dry_inputs(command), command, self.rules)
         decision, kind = proposal.decision, self.kind
         return Compared(
@@ -130,12 +130,13 @@ class Planner(Generic[P]):
         )
 
     def returned(self, compared: Compared[P]) -> None:
-        """Bellwether leads a group at rest without a plan of this process: causes are what changes from here."""
+        """Records the comparison after Bellwether returned to a stable group without a plan of this process. Later
+        causes are relative to it."""
         self._returned = compared
 
     async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
-        """Whether a rebalance under the present rules would change anything, where `former` stood before. Raises
-        RefusalError."""
+        """Returns whether a rebalance under the present rules would change anything compared with the `former` rules.
+        Raises RefusalError."""
         inputs, rules = await self._dry_inputs(command), self.rules
         now, before = await self._dry(inputs, command, rules), await self._dry(inputs, command, former)
         return self.kind.differs(now.decision, before.decision, rules)
@@ -158,7 +159,8 @@ class Planner(Generic[P]):
         return proposal
 
     def delivered(self, generation: int) -> PlannedRebalance[P] | None:
-        """The broker has this generation's assignment: remember it. None when it was not one of Bellwether's plans."""
+        """Remembers the plan of this generation, which the broker has accepted. Returns None if it was not one of
+        Bellwether's plans."""
         planned, self._planned = self._planned, None
         proposal, previous = self._proposal, self._previous
         if planned is None or proposal is None or proposal.decision.raw.generation != generation:
@@ -184,7 +186,7 @@ class Planner(Generic[P]):
         return replace(why, by_order=self._by_order)
 
     def forget(self) -> None:
-        """Bellwether leads no more: others decide from here, so what is remembered would be wrong next time."""
+        """Forgets everything, because Bellwether no longer leads and the memory would be wrong next time."""
         self._previous = self._planned = self._proposal = self._returned = self._observed = None
         self._ordered = ()
         self._evacuated, self._by_order = set(), False
@@ -192,20 +194,20 @@ class Planner(Generic[P]):
         self.kind.forget()
 
     def distrust(self) -> None:
-        """Members could not work by the last plan, and the group has been handed back."""
+        """Distrusts the input of the last plan, because the group has been handed back."""
         self._observed = None
         self.kind.distrust()
 
     async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
-        """Remembers what the members of a returned leader hold. Where it raises anything, memory stays as it was."""
+        """Remembers what the members of a returned leader own. If this raises an exception, the memory is unchanged."""
         self._turn += 1
         memories, group = self._memories, await self._dialect.described(group)
         others = tuple(m for m in _members(group) if m.member_id != own_member_id)
         await self.kind.recall(command.generation, command.protocol, others, lambda: memories == self._memories)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
-        """Keeps memory warm while a member leads: an instance that takes the lead over in the middle of a rebalance
-        finds no group at rest to read, and members of most assignors claim nothing."""
+        """Keeps the memory up to date while a member leads. An instance that takes the lead during a rebalance finds no
+        stable group to read, and members of most assignors do not report what they own."""
         if described.error or described.state != GroupState.STABLE:
             return
         turn, group = self._turn, await self._dialect.described(shown(described))
@@ -215,23 +217,23 @@ class Planner(Generic[P]):
         seen = hash(frozenset(others))
         if seen == self._observed:
             return
-        # Not where Bellwether has begun to lead meanwhile.
+        # Discarded if Bellwether has begun to lead meanwhile.
         if await self.kind.recall(shared.NO_GENERATION, group.protocol, others, lambda: turn == self._turn):
             self._observed = seen
 
     async def shadow(self, command: Decide, group: ShownGroup) -> Compared[P]:
-        """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
+        """Compares a dry plan for an observed group with what the broker shows. Raises RefusalError."""
         if group.state == GroupState.STABLE:
             await self.kind.learn(_members(await self._dialect.described(group)))
         await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), group, "")
         return await self.compare(command)
 
     def _left(self, command: Decide) -> float:
-        """Seconds that may be used from now on."""
+        """Returns the seconds left until the deadline, less the reserve."""
         return max(0.0, command.deadline - RESERVE_S - time.monotonic())
 
     async def _read(self, raw: RawGroup, command: Decide) -> tuple[PlanInputs[P] | None, tuple[str, ...]]:
-        """What a plan is made from, or None and why. Raises RefusalError where no plan of any kind would do."""
+        """Returns the input of a plan, or None and the reasons. Raises RefusalError if no plan would be valid."""
         try:
             return await self.kind.read(raw, command, lambda: self._left(command)), ()
         except RefusalError:
@@ -256,7 +258,7 @@ class Planner(Generic[P]):
         return attempts
 
     async def _configured(self, inputs: PlanInputs[P], work: Work[P], limit_s: float) -> Proposal[P]:
-        """By the configured policy, which may hold anybody's code."""
+        """Makes a plan by the configured policy, which may be foreign code."""
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
         if work.job is not None and solver is not None and solver.wants(*size):
             return replace(await solver.solve(work.job, limit_s), record=work.record)

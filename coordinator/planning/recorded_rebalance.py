@@ -1,7 +1,8 @@
-"""A rebalance of an application as bytes and back: everything that a plan was made from, memory included. Pure.
+"""Converts the complete input of an application's plan, memory included, to bytes and back. Pure.
 
-JSON behind zlib, of a fixed list of types: a reader makes values of these and nothing else. Arrays are base64.
-Fields that a newer version has added take their defaults; what no longer fits is an error in a sentence.
+The format is compressed JSON of a fixed list of types: reading creates values of these types only. Arrays are base64.
+Fields that a newer version has added get their defaults; anything else that does not fit raises an error with a
+sentence.
 """
 
 import base64
@@ -31,9 +32,9 @@ _RECORDS: dict[str, Callable[..., object]] = {
     kind.__name__: kind
     for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
-_LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
+_LEFT_OUT = {"clock"}  # measures stages; not part of the plan's input
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
-BYTES_MAX = 256 << 20  # of a rebalance that is read; a million partitions are about a tenth
+BYTES_MAX = 256 << 20  # limit of a rebalance that is read; a million partitions need about a tenth
 
 
 class _Named(Protocol):
@@ -43,18 +44,18 @@ class _Named(Protocol):
 
 
 class UnreadableRebalanceError(ValueError):
-    """Bytes that are no rebalance, or one of another version; the message says which."""
+    """Raised for bytes that are not a rebalance or are of another version; the message says which."""
 
 
 def pack(request: TaskRequest) -> bytes:
-    """The rebalance as bytes. Raises TypeError for a value that nobody has thought of here."""
+    """Returns the rebalance as bytes. Raises TypeError for a value of a type that is not in the list."""
     stages = replace(request.config.stages, clock=shared.no_clock)
     asked = replace(request, config=replace(request.config, stages=stages))
     return zlib.compress(json.dumps(_packed(asked), separators=(",", ":")).encode())
 
 
 def unpack(data: bytes) -> TaskRequest:
-    """Raises UnreadableRoundError."""
+    """Returns the rebalance in these bytes. Raises UnreadableRebalanceError."""
     try:
         inflating = zlib.decompressobj()
         text = inflating.decompress(data, BYTES_MAX)

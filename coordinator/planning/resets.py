@@ -1,5 +1,5 @@
-"""Whether an application has been reset: StreamsResetter deletes its internal topics, and what comes next may be
-another version of it, which must neither find the topics of the old one nor be led by its topology."""
+"""Detects that an application has been reset. StreamsResetter deletes its internal topics, and the next version of the
+application must neither find topics of the old one nor be led by its topology."""
 
 from typing import Protocol
 
@@ -13,13 +13,13 @@ log = structlog.get_logger(__name__)
 
 
 class CommittedReader(Protocol):
-    """What `offset_reader.OffsetReader` is here."""
+    """The part of `offset_reader.OffsetReader` that this module uses."""
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
 
 
 class Resets:
-    """One application's: the internal topics that were seen, and whether their end has been logged."""
+    """Resets of one application: the internal topics seen so far, and whether their loss has been logged."""
 
     def __init__(self, group_id: str, offsets: CommittedReader) -> None:
         self._group_id = group_id
@@ -31,7 +31,8 @@ class Resets:
         self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
 
     async def gone(self, topology: Topology, cluster: ClusterView, limit_s: float) -> tuple[str, ...]:
-        """Internal topics that existed: those that were seen, or all of an application that has committed offsets."""
+        """Returns the internal topics that existed and are gone: those seen before, or all if none is left and the
+        application has committed offsets."""
         self.saw(topology, cluster)
         internal = _internal(topology)
         there = internal & (cluster.index.keys() | cluster.unreadable)
@@ -50,6 +51,7 @@ class Resets:
 
 
 def _internal(topology: Topology) -> set[str]:
-    """Repartition topics and changelogs; a source topic that serves as one is the application's own."""
+    """Returns repartition topics and changelogs, without source topics of the application's own that serve as
+    changelogs."""
     external = {t for t in topology.source_topics if t not in topology.repartition_topics}
     return {*topology.repartition_topics, *topology.changelogs} - external

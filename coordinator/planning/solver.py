@@ -1,11 +1,11 @@
-"""A process in which plans are made that may not end: those of plug-ins, and of very large groups.
+"""A process for plans that may not end: those of plug-ins, and of very large groups.
 
-A thread that hangs cannot be stopped; a process can be killed at the deadline, and takes with it whatever memory the
-plug-in has eaten. So one is started ahead of time, answers one plan after the other, and when it is killed its
-successor starts at once. Small stock plans take milliseconds and stay in this process.
+A hanging thread cannot be stopped, but a process can be killed at the deadline, which also frees the memory that a
+plug-in has used. So one is started ahead of time and makes one plan after the other; if it is killed, another starts at
+once. Small plans of the stock policies take milliseconds and are made in this process.
 
-Parent and child (`solver_worker`) speak in pickles over pipes: both are Bellwether's code, and a plug-in runs with its
-rights anyway. The child sees no settings and ends when its parent does.
+Parent and child (`solver_worker`) exchange pickles over pipes: both are Bellwether's code, and a plug-in has the same
+permissions anyway. The child receives no settings, and ends when its parent does.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ import structlog
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE, Job
 
-OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them
+OWN_VARIABLES = "BELLWETHER_"  # settings, including secrets
 STREAM_BUFFER_BYTES = 1 << 20
-# Not with -m: a module that is `__main__` goes by another name in pickles.
+# Not with -m, because pickles would name the module `__main__`.
 WORKER = "from bellwether_kafka.coordinator.planning.solver_worker import main; main()"
 START_S_MAX = 30.0
 # Address space, not resident memory: numpy alone reserves hundreds of megabytes that it never touches.
 MEMORY_BYTES_MAX = 8 << 30
-# Where pickling costs less than what a long plan does to heartbeats in Bellwether's own process.
+# From these sizes on, pickling costs less than the delay that a long plan causes to heartbeats in Bellwether's process.
 LARGE_PARTITIONS = 200_000
 LARGE_MEMBERS = 2_000
 
@@ -38,14 +38,14 @@ log = structlog.get_logger(__name__)
 
 
 def foreign_code(*objects: object) -> bool:
-    """Whether any of these may be anybody's code: its class is none of Bellwether's."""
+    """Returns whether any of these objects may be foreign code: its class is not part of Bellwether."""
     return any(type(item).__module__.partition(".")[0] != __package__.partition(".")[0] for item in objects)
 
 
 class Solver:
-    """Runs jobs in the process, to which `subject`, such as a policy, is sent once. For one event loop.
+    """Runs jobs in a process, to which `subject`, such as a policy, is sent once. For one event loop.
 
-    `always`: the subject may hold anybody's code, so every plan is made there. Otherwise only large ones are.
+    `always`: every plan is made there, because the subject may be foreign code; otherwise only large plans are.
     """
 
     def __init__(self, subject: object, *, always: bool, memory_bytes_max: int = MEMORY_BYTES_MAX) -> None:
@@ -59,7 +59,8 @@ class Solver:
         self._closed = False
 
     def wants(self, members: int, partitions: int) -> bool:
-        """Whether a plan of this size is made in the process. A large group's first one is not: it only starts it."""
+        """Returns whether a plan of this size is made in the process. For a large group's first plan it only starts the
+        process."""
         if self._subject is None or self._closed:
             return False
         if self.always:
@@ -75,14 +76,14 @@ class Solver:
         return running and (self._starting is None or self._starting.done())
 
     def warm(self) -> None:
-        """Starts the process if it does not run."""
+        """Starts the process if it is not running."""
         starting = self._starting is not None and not self._starting.done()
         if not starting and not self.ready and self._subject is not None and not self._closed:
             self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
 
     async def solve(self, job: Job[Value], limit_s: float) -> Value:
-        """What the job returns. Raises what it raises, RefusalError when the process dies, TimeoutError at the limit;
-        then the process is killed and another one started."""
+        """Returns the result of the job. Raises its exception; RefusalError if the process dies; TimeoutError at the
+        limit, after which the process is killed and another one started."""
         try:
             async with asyncio.timeout(limit_s), self._busy:
                 self.warm()
@@ -90,7 +91,7 @@ class Solver:
                     await asyncio.shield(self._starting)
                 sent = await asyncio.to_thread(pickle.dumps, job, pickle.HIGHEST_PROTOCOL)
                 answer = await self._answered(sent)
-        except TimeoutError:  # an OSError too
+        except TimeoutError:  # TimeoutError is an OSError, too
             raise
         except (asyncio.IncompleteReadError, OSError, EOFError) as error:
             reason = "the process that plans has ended, perhaps out of memory"
@@ -101,7 +102,8 @@ class Solver:
         return value  # type: ignore[no-any-return]  # what the job returns
 
     async def _answered(self, job: bytes) -> bytes:
-        """The answer to one job. Whatever keeps it from coming ends the process, or the next job would get it."""
+        """Returns the answer to one job. Kills the process if the answer does not arrive, or the next job would receive
+        it."""
         try:
             await self._send(job)
             return await self._receive()
@@ -142,7 +144,7 @@ class Solver:
         try:
             async with asyncio.timeout(START_S_MAX):
                 await self._send(subject)
-                await self._receive()  # it has loaded what it needs
+                await self._receive()  # the child has loaded the subject
         except (TimeoutError, asyncio.IncompleteReadError, OSError, EOFError) as error:
             log.warning("solver_not_started", reason=str(error) or type(error).__name__)
 
@@ -160,7 +162,7 @@ class Solver:
 
 
 class Solvers:
-    """Those of all groups of a process."""
+    """The solvers of all groups of a process."""
 
     def __init__(self) -> None:
         self._all: list[Solver] = []

@@ -1,7 +1,8 @@
-"""The process behind `solver.Solver`: reads pickled jobs from standard input, answers on what was its standard output.
+"""The process behind `solver.Solver`: reads pickled jobs from standard input and answers on its original standard
+output.
 
-A frame is its length in eight bytes, then a pickle. The first one is the subject, such as a policy; it is answered when
-it is loaded. Then each `Job` is answered by (False, value) or (True, error).
+A frame is its length in eight bytes, then a pickle. The first frame is the subject, such as a policy, and is answered
+once it is loaded. Each further frame is a `Job` and is answered by (False, value) or (True, error).
 """
 
 import contextlib
@@ -34,14 +35,14 @@ Value_co = TypeVar("Value_co", covariant=True)
 
 @dataclass(frozen=True)  # slots break a frozen generic that is made by its alias (Python 3.11)
 class Job(Generic[Value_co]):
-    """`make(subject, request)`, with the subject that the process has. Both fields survive pickling."""
+    """A call of `make(subject, request)` with the process's subject. Both fields can be pickled."""
 
     make: Callable[..., Value_co]
     request: object
 
 
 def read_only(items: dict[Key, Value]) -> MappingProxyType[Key, Value]:
-    """Plans hold read-only mappings, which pickle neither knows nor finds by their class's name."""
+    """Returns a read-only mapping, as plans contain them. `pickle` cannot handle MappingProxyType itself."""
     return MappingProxyType(items)
 
 
@@ -49,8 +50,8 @@ copyreg.pickle(MappingProxyType, lambda mapping: (read_only, (dict(mapping),)))
 
 
 def main() -> None:
-    """Answers jobs until its parent closes the pipe. What a plug-in prints goes to standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too; the parent decides
+    """Answers jobs until the parent closes the pipe. Redirects what a plug-in prints to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the child; the parent decides when it ends
     _limit_memory(int(os.environ[MEMORY_VARIABLE]))
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -72,14 +73,15 @@ def _solved(subject: object, job: bytes) -> bytes:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error itself where it survives pickling, its words otherwise."""
+    """Returns the error itself if it can be pickled, else a RefusalError with its text."""
     if type(error).__module__.partition(".")[0] == "bellwether_kafka":
         return error
     return RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}"[:1_000])
 
 
 def _jobs(source: IO[bytes]) -> Callable[[], bytes]:
-    """A thread reads, so that the end of the parent ends this process even in the middle of a plan that hangs."""
+    """Returns a function that waits for the next job. A thread reads the pipe, so that the end of the parent ends this
+    process even while a plan hangs."""
     waiting: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:
@@ -100,5 +102,5 @@ def _answer(out: IO[bytes], data: bytes) -> None:
 
 def _limit_memory(limit: int) -> None:
     if resource is not None:
-        with contextlib.suppress(ValueError, OSError):  # a lower limit holds already
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is set already
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

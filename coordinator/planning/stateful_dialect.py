@@ -1,5 +1,5 @@
-"""Groups of stateful members that are not Streams: translated into a Streams group, planned as such, and translated
-back. What the members report takes the place of end offsets."""
+"""Plans groups of stateful members that are not Streams: translates them into a Streams group and the plan back. The
+members' own reports replace end offsets."""
 
 import asyncio
 import time
@@ -17,32 +17,32 @@ from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import STALE_METADATA_MS_MAX, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology
 
-METADATA_SHARE = 0.25  # of the time until the deadline; what is read here is not read again
+METADATA_SHARE = 0.25  # share of the time until the deadline; metadata read here are not read again
 
 
 class UnreadableTopicsError(Exception):
-    """The members' words cannot be translated now; the message names a topic."""
+    """Raised if the members' metadata cannot be translated now; the message names a topic."""
 
 
 class Reported(GivenTopology):
-    """What the members of the rebalance under way say of topics and of the size of their state: they say it whenever
-    they join, and make their own topics."""
+    """What the members of the present rebalance report about topics and the size of their state. They report it each
+    time they join, and create their topics themselves."""
 
     def __init__(self, declared: Topology | None) -> None:
         super().__init__(declared)
         self.declared, self.ends = declared, EndOffsets()
 
     async def end_offsets(self, *_: object) -> EndOffsets:
-        """The members have reported them already, in every case."""
+        """Returns the end offsets that the members have reported."""
         return self.ends
 
     async def committed(self, *_: object) -> Offsets:
-        """Only asked before topics are made, which is their own affair."""
+        """Returns nothing: only the creation of topics needs committed offsets, and members create their own."""
         return {}
 
 
 class StatefulDialect(Dialect[TaskPlan]):
-    """One group's. `known` is the cluster of the plan that was delivered last."""
+    """The dialect of one group. `known` returns the cluster of the plan delivered last."""
 
     def __init__(
         self, group_id: str, reader: ClusterReader, reported: Reported, known: Callable[[], ClusterView]
@@ -53,7 +53,8 @@ class StatefulDialect(Dialect[TaskPlan]):
         self._known = known
 
     async def joined(self, command: Decide, limit_s: float) -> Decide:
-        """Raises RefusalError where no metadata are to be had and none are remembered."""
+        """Translates the members' metadata. Raises RefusalError if metadata of topics cannot be read and none are
+        remembered."""
         others = [m for m in command.members if m.member_id != command.own_member_id]
         try:
             words = await self._in_streams_words([m.metadata for m in others], limit_s * METADATA_SHARE)
@@ -65,7 +66,8 @@ class StatefulDialect(Dialect[TaskPlan]):
         return replace(command, members=members)
 
     async def described(self, group: ShownGroup) -> ShownGroup:
-        """Raises UnreadableTopicsError, because partitions without a topic would count as partitions of nobody."""
+        """Translates a described group. Raises UnreadableTopicsError, because partitions of unread topics would count
+        as unowned."""
         words = await self._in_streams_words([m.metadata for m in group.members], None, whole=True)
         pairs = zip(group.members, words, strict=True)
         return replace(group, members=tuple(replace(m, metadata=metadata) for m, metadata in pairs))
@@ -104,8 +106,8 @@ class StatefulDialect(Dialect[TaskPlan]):
 def stateful(
     group_id: str, config: StreamsConfig, reader: ClusterReader, declared: Topology | None, assignors: Assignors
 ) -> tuple[StreamsKind, StatefulDialect]:
-    """What the planner of such a group needs. `declared` is the topology file's, None: one topic group of all topics.
-    The topology is what members say themselves, so it needs no other witness."""
+    """Returns the kind and the dialect for the planner of such a group. `declared` is the topology file's; None: one
+    topic group of all topics. Members report the topology themselves, so it needs no attestation."""
     reported, config = Reported(declared), replace(config, topology_attested=True)
     kind = StreamsKind(group_id, config, reader, reported, reported, assignors)
     return kind, StatefulDialect(group_id, reader, reported, lambda: kind.memory.plan.cluster)

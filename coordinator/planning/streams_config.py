@@ -1,4 +1,4 @@
-"""What the planner of a Streams application is configured with: frozen, and free of the libraries that read
+"""The configuration and the input of the planner for a Streams application: immutable, without the libraries that read
 settings."""
 
 from dataclasses import dataclass, field
@@ -21,11 +21,14 @@ STORES_UNDECLARED = Obstacle(
 
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """`topology` is a file, None: it is learned. `standby_lag_max` is in records, None: nothing is done about it. Tasks
-    that commit nothing for `task_stall_ms` although they have records to read are a reason to step aside. `durable`:
-    stores are said to be persistent, and a crash does not wipe them (as it does under exactly_once_v2). What the
-    application sets for all internal topics: `replication_factor` (-1: the brokers' default), `topic_configs`.
-    `standbys_unknown`: num.standby.replicas is what the present plan has, for who only looks at the application."""
+    """The configuration of the planner.
+
+    `topology`: a file; None: it is learned. `task_stall_ms`: tasks that have records to read but commit nothing for
+    this long are a reason to hand the group back. `standby_lag_max`: in records; None: no limit. `durable`: stores are
+    declared persistent, and a crash does not delete them (as it does under exactly_once_v2). `replication_factor` (-1:
+    the brokers' default) and `topic_configs` apply to all internal topics. `standbys_unknown`: take
+    num.standby.replicas from the present plan, for applications that are only observed.
+    """
 
     application_id: str
     topology: Path | None = None
@@ -45,8 +48,9 @@ class StreamsConfig:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Processes that came and went while Bellwether led, with the time of it (epoch milliseconds); when those that are
-    here have restarted lately; and by subtopology the sum of its changelogs' ends when they were read last."""
+    """Processes that came and went while Bellwether led, and when (epoch milliseconds). `restarts`: when processes that
+    are present have restarted lately. `ends`: by subtopology, the sum of its changelogs' end offsets at the last
+    read."""
 
     came: dict[ProcessId, int] = field(default_factory=dict)
     went: dict[ProcessId, int] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What one decision is made from. `removed`: see `commands.Decide`."""
+    """What was read for one decision. `removed`: see `commands.Decide`."""
 
     raw: RawGroup
     topology: Topology
@@ -67,7 +71,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A world, and what the planner knew when it asked. Nobody acts on a `dry` plan."""
+    """The complete input of a plan: what was read, and what the planner knew. A `dry` plan is not sent."""
 
     world: World
     config: StreamsConfig

@@ -1,4 +1,4 @@
-"""Streams applications, as the planner needs to know them: their topology, end offsets, and the memory of threads."""
+"""Streams applications: the implementation of `GroupKind` with their topology, end offsets, and a memory of threads."""
 
 import asyncio
 import time
@@ -28,19 +28,19 @@ from bellwether_kafka.coordinator.planning.streams_config import Arrivals, Strea
 from bellwether_kafka.coordinator.planning.streams_request import make_tasks
 from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationError, TopologyKeeper
 
-METADATA_SHARE = 0.35  # of the time until the deadline
-OFFSETS_SHARE = 0.4  # of what is left then
+METADATA_SHARE = 0.35  # share of the time until the deadline
+OFFSETS_SHARE = 0.4  # share of the time left after that
 REREAD_S = 0.05
-SPREAD_S = 1.0  # in which brokers tell one another of topics
+SPREAD_S = 1.0  # how long brokers may take to learn of new topics
 STALE_METADATA_MS_MAX = 60_000
-STALE_SHARE = 0.2  # of the time for fresh metadata; what is known takes none
+STALE_SHARE = 0.2  # share of the time for fresh metadata; known metadata need no request
 OFFSETS_FAILURES_MAX = 3
 
 log = structlog.get_logger(__name__)
 
 
 class OffsetSource(Protocol):
-    """What `offset_reader.OffsetReader` is to the planner."""
+    """The part of `offset_reader.OffsetReader` that the planner uses."""
 
     async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
@@ -48,7 +48,8 @@ class OffsetSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamsInputs:
-    """`assignors` are those of the configured policy without rules; the solver's process has the same."""
+    """The input of one decision. `assignors` are those of the configured policy without rules, as in the solver's
+    process."""
 
     world: World
     config: StreamsConfig
@@ -94,7 +95,7 @@ class StreamsInputs:
 
 
 class StreamsKind:
-    """One application's. `memory` is what its threads hold as far as Bellwether knows."""
+    """One application. `memory` is what its threads own, as far as Bellwether knows."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class StreamsKind:
         if not self.config.topology_attested:
             cluster = await self._refuse_reset(topology, cluster, topics, left() * METADATA_SHARE)
         created = None
-        if not topology.differences(subscribed):  # or they would be made for another application than this one
+        if not topology.differences(subscribed):  # otherwise they would be created for another application
             created = await self._complete(topology, cluster, topics, left() * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
@@ -165,7 +166,8 @@ class StreamsKind:
         return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware, partial(fatal_to_java, topology))
 
     def held(self, decision: Decision[TaskPlan]) -> IntArray:
-        """What threads said when they joined is a rebalance older than what the broker shows, which `memory` has."""
+        """Returns the owning process of each task by `memory`, which is what the broker shows. What threads reported
+        when they joined is one rebalance older."""
         plan = decision.plan
         owner = self.memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
         process_of = {member: p for p, process in enumerate(plan.view.processes) for member in process.members}
@@ -179,9 +181,9 @@ class StreamsKind:
         return worth_moving(decision, self.memory)
 
     def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan], rules: tuple[shared.Rule, ...]) -> bool:
-        """What threads say in a dry rebalance is of the rebalance before, so a plan is compared with a plan: where
-        tasks and copies are, and where tasks shall end up. What runs against the rules is moved even if it was about to
-        move. Where lags are not known, a dry plan leaves everything in its place, and says nothing."""
+        """Compares two dry plans, because threads' reports in a dry rebalance are one rebalance old: where tasks and
+        copies are, and where tasks are to go. A task whose owner violates the rules counts as a change, even if it was
+        about to move. Without known lags a dry plan leaves everything in place, so the answer is then True."""
         if not decision.plan.lags_known or len(decision.plan.against(rules, self.held(decision))):
             return True
         return _places(decision.plan) != _places(former.plan)
@@ -192,7 +194,7 @@ class StreamsKind:
             self._arrivals = proposal.arrivals
         used, known = proposal.decision.plan.topology, self._topologies.topology
         if known is not None and known.undecided and used.source == LEARNED:
-            self._topologies.settle(used)  # what threads said in this rebalance is not said again in the next
+            self._topologies.settle(used)  # the next rebalance does not repeat what threads reported in this one
 
     def forget(self) -> None:
         self.memory = StreamsMemory.empty()
@@ -208,8 +210,8 @@ class StreamsKind:
         return known.digest if known is not None and known.source != LEARNED else ""
 
     async def learn(self, members: tuple[shared.AssignedMember, ...]) -> bool:
-        """Its topology. A learned one holds for those it was learned from; others may run another version, and stay
-        unknown."""
+        """Learns the topology. A learned one is valid for the members that showed it; others may run another version
+        and stay unknown."""
         if not members:
             return False
         await self._topologies.observe(members)
@@ -228,15 +230,15 @@ class StreamsKind:
         return True
 
     async def prepare(self, limit_s: float) -> None:
-        """Creates the internal topics that are described and missing, before anybody needs them.
+        """Creates missing internal topics before they are needed.
 
-        Only where the operator attests the file: by a wrong one they would get another number of partitions than
-        the application wants, of which it dies. And not after a reset of the application: what comes next may be
-        another version, which must not find the topics of the old one.
+        Only if the operator attests the topology file: by a wrong one the topics would get a wrong number of
+        partitions, which kills the application. And not after a reset: the next version must not find topics of the old
+        one.
         """
         await self._topologies.refresh()
         topology = self._topologies.topology if self.config.topology_attested else None
-        if topology is not None and not topology.patterns:  # what a pattern finds, only members know
+        if topology is not None and not topology.patterns:  # only members know which topics match a pattern
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
                 gone = await self._resets.gone(topology, cluster, limit_s)
@@ -245,14 +247,15 @@ class StreamsKind:
                     await self._topologies.complete(topology, cluster, limit_s)
 
     async def objection(self, topology: Topology, limit_s: float) -> str:
-        """What a Java leader fails the application for when it rebalances now, "" for nothing: then Bellwether could
-        not plan either, and would make way for one. Raises TimeoutError and what the reader raises."""
+        """Returns why a Java leader would stop the application if it rebalanced now, "" for no reason. Bellwether could
+        not plan then either, and would leave to such a leader. Raises TimeoutError and the reader's exceptions."""
         async with asyncio.timeout(limit_s):
             cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
         return fatal_to_java(topology, cluster)
 
     async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
-        """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""
+        """Returns fresh metadata or, if that takes too long, those that the watch on the group's topics has read
+        recently."""
         try:
             async with asyncio.timeout(limit_s):
                 return await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
@@ -273,7 +276,7 @@ class StreamsKind:
             raise RefusalError(RefusalCause.INTERNAL_TOPICS, str(error)) from error
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
-        """Until the brokers know the topics that were made a moment ago, or the time is over."""
+        """Returns metadata that include newly created topics, or the last ones when time is up."""
         limit = time.monotonic() + limit_s
         while True:
             cluster = await self._reader.snapshot(topics, 0)
@@ -288,7 +291,7 @@ class StreamsKind:
         latest, committed = wanted_offsets(topology, counts)
         if topology.source == LEARNED:
             latest |= {t: counts[t] for t in topology.undecided if t in counts}
-        if topology.undecided:  # a source topic may turn out to serve as a changelog
+        if topology.undecided:  # a source topic may also serve as a changelog
             mine = {*topology.source_topics} - {*topology.repartition_topics, *latest}
             committed = committed | {t: counts[t] for t in mine if t in counts}
         asked = {topic: count for topic, count in latest.items() if topic not in created}
@@ -303,8 +306,8 @@ class StreamsKind:
     async def _refuse_reset(
         self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
     ) -> ClusterView:
-        """Nobody attests what its members run now. A broker may not know yet what was made a moment ago, so it is
-        asked again."""
+        """Raises RefusalError after a reset, because what the members run now is not attested. Reads again first, as a
+        broker may not know topics that were created a moment ago."""
         if await self._resets.gone(topology, cluster, limit_s):
             cluster = await self._reread(topology, topics, min(limit_s, SPREAD_S))
         gone = await self._resets.gone(topology, cluster, limit_s)
@@ -325,15 +328,15 @@ class StreamsKind:
 
 
 def _places(plan: TaskPlan) -> tuple[list[int], list[int], set[tuple[object, object]]]:
-    """Where each partition and copy is, and where each task shall end up: a process that has just come back gets its
-    tasks at the next hand-over, of which its first plan shows nothing else."""
+    """Returns the owner of each partition, the destination of each task, and the places of copies. Destinations matter
+    because a process that has just come back gets its tasks later, and its first plan shows nothing else of that."""
     target = plan.target
     destination = target.destination if len(target.destination) else target.active
     return plan.owner.tolist(), destination.tolist(), {(copy.task, copy.process_id) for copy in plan.copies}
 
 
 def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:
-    """What threads said when they joined is older than what they hold, which `memory` has from the broker."""
+    """Returns why the plan is worth a rebalance, "" if it is not. Uses `memory`, because threads' reports are older."""
     plan = decision.plan
     held = memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
     unowned = len(np.unique(plan.item_of[(plan.item_of != NOBODY) & (held == NOBODY)]))
@@ -348,7 +351,7 @@ def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:
 
 
 def _uneven(plan: TaskPlan, held: IntArray) -> bool:
-    """Some processes hold more tasks with state for each of their threads than others, by more than one."""
+    """Returns whether processes differ by more than one in their stateful tasks per thread."""
     process_map, task_of = plan.process_map, plan.tasks.task_of
     flat = np.flatnonzero((task_of != NOBODY) & (held != NOBODY))
     task, first = np.unique(task_of[flat], return_index=True)

@@ -1,5 +1,5 @@
-"""One plan for a Streams application, from what has been read to a decision and the findings of the guard. Called in
-a thread, or in the solver's process: arguments and result are values that survive pickling."""
+"""Makes one plan for a Streams application, from what has been read to a decision and the guard's findings. Called in a
+thread or in the solver's process: arguments and results can be pickled."""
 
 from dataclasses import replace
 
@@ -17,9 +17,9 @@ _LISTED = 5
 
 
 def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
-    """The plan, the guard's findings, and the arrivals to remember if it is sent.
+    """Returns the plan, the guard's findings, and the arrivals to remember if it is sent.
 
-    Raises RefusalError, a final one where no other plan would do.
+    Raises RefusalError, a final one if no other plan would be valid.
     """
     world, *others = _settled(asked)
     mistrust, arrived = distrust(asked, world.topology)
@@ -56,15 +56,15 @@ def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision
 
 
 def _settled(asked: TaskRequest) -> list[World]:
-    """With a topology of which every changelog is somewhere; several where it may be one of several, and only a plan
-    that is the same for all of them will do. Raises RefusalError where there are too many."""
+    """Returns one World per topology consistent with what members reported; the plan is valid only if it is the same
+    for all of them. Raises RefusalError if there are too many."""
     world, topology = asked.world, asked.world.topology
     if topology.source != LEARNED or not topology.undecided:
         return [world]
     found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
     if not found.open:
         return [replace(world, topology=found.topology)]
-    # A lone process has all tasks, whatever their lags; and a member that is removed to lead reports offsets then.
+    # A single process gets all tasks, whatever their lags; and removed members report offsets when they come back.
     if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
         return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
     if not found.ways:

@@ -1,4 +1,4 @@
-"""The threads in which plans are made: one that hangs loses its turn, never the group and never the event loop."""
+"""Runs plans in threads: a plan that hangs is not used, and delays neither the group nor the event loop."""
 
 import asyncio
 import threading
@@ -13,18 +13,18 @@ Value = TypeVar("Value")
 
 
 class PlanThreads:
-    """One group's."""
+    """The planning threads of one group."""
 
     def __init__(self) -> None:
         self._running = 0
 
     async def run(self, work: Callable[[], Value], limit_s: float) -> Value:
-        """Raises what `work` raises, or TimeoutError."""
+        """Runs `work` in a thread and returns its result. Raises its exceptions, or TimeoutError."""
         self._running += 1
         return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
 
     def refuse_too_many(self) -> None:
-        """Raises RefusalError while as many earlier plans hang as may: for code that may be anybody's."""
+        """Raises RefusalError while too many earlier plans still run. For foreign code, which may hang."""
         if self._running >= RUNNING_PLANS_MAX:
             raise RefusalError(RefusalCause.PLAN, f"{self._running} earlier plans still run")
 
@@ -33,7 +33,8 @@ class PlanThreads:
 
 
 def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
-    """Runs `work` in a daemon thread, which cannot keep the process alive; `ended` runs on the loop when it is over."""
+    """Runs `work` in a daemon thread, which cannot keep the process alive. `ended` is called on the loop when it has
+    finished."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Value] = loop.create_future()
 

@@ -1,5 +1,5 @@
-"""Makes a plan for an invented group before the first real one: the first plan of a process costs many times as much
-as the second, because libraries import parts of themselves when they are first used."""
+"""Makes a plan for an invented group before the first real one: a process's first plan takes many times as long as its
+second, because libraries import parts of themselves at first use."""
 
 import asyncio
 
@@ -8,20 +8,20 @@ from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, Raw
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-# After the first JoinGroup requests, before most brokers have answered them.
+# After the first JoinGroup requests, and before most of their answers.
 DELAY_S = 0.5
 TOPIC = "warm-up"
 RACKS = ("a", "b")
 
 
 async def warm_up_soon(*_: object) -> None:
-    """Beside the service: warms up in a thread, shortly after the start."""
+    """Warms up in a thread, shortly after the start. Runs beside the service."""
     await asyncio.sleep(DELAY_S)
     await asyncio.to_thread(warm_up)
 
 
 def warm_up() -> None:
-    """Plans once for every built-in protocol, with scores and memory."""
+    """Makes plans for every built-in protocol, with scores and memory."""
     cluster = ClusterView.of({TOPIC: [[rack] for rack in RACKS * 2]})
     for protocol in BUILT_IN:
         members = tuple(RawMember(rack, None, _subscription(rack, n)) for n, rack in enumerate(RACKS))
@@ -35,5 +35,5 @@ def warm_up() -> None:
 
 
 def _subscription(rack: str, number: int) -> bytes:
-    owned = tuple(TopicPartition(TOPIC, p) for p in range(3 - number))  # one of them contested
+    owned = tuple(TopicPartition(TOPIC, p) for p in range(3 - number))  # one partition is claimed twice
     return ConsumerProtocolSubscription(3, (TOPIC,), None, owned, 1, rack).encode()
