@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.role import Obstacle
 # Every name that members may use must be on this list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is Bellwether's vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
-CLIENT_ID = "bellwether"  # Bellwether's, unless "client.id" says otherwise
+CLIENT_ID = "bellwether"  # Bellwether's, unless "client.id" is set
 STREAMS_SESSION_MS_MIN, STREAMS_SESSION_MS_MAX = 6_000, 10_000  # commits may wait for Bellwether this long
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 

@@ -71,7 +71,7 @@ class CoordinatorAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAnswer(Answer):
-    """An answer to DescribeGroups. `state` is one of GroupState, or another word for a KIP-848 group."""
+    """An answer to DescribeGroups. `state` is a GroupState; groups of KIP-848 have other states."""
 
     state: str = ""
     protocol_type: str = ""

@@ -30,8 +30,8 @@ class WatchedTopics:
     """The topics whose changes matter to a group.
 
     `subscribed`: those that members subscribe to. `kept`: topics without a subscription whose loss matters.
-    `rack_aware`: a member has a rack, so the racks of replicas matter. `objection`: returns why a rebalance must not
-    begin although these topics have changed, "" for no reason.
+    `rack_aware`: a member has a rack, so the racks of replicas matter. `objection`: returns why a rebalance with the
+    topics as they are in the given view would do more harm than good, "" for no reason.
     """
 
     subscribed: tuple[str, ...]

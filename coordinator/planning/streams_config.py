@@ -23,11 +23,12 @@ STORES_UNDECLARED = Obstacle(
 class StreamsConfig:
     """The configuration of the planner.
 
-    `topology`: a file; None: it is learned. `task_stall_ms`: tasks that have records to read but commit nothing for
-    this long are a reason to hand the group back. `standby_lag_max`: in records; None: no limit. `durable`: stores are
-    declared persistent, and a crash does not delete them (as it does under exactly_once_v2). `replication_factor` (-1:
-    the brokers' default) and `topic_configs` apply to all internal topics. `standbys_unknown`: take
-    num.standby.replicas from the present plan, for applications that are only observed.
+    `topology`: a file; None: it is learned. `task_stall_ms`: how long a task with records to read may commit nothing
+    before an alert; if shorter than 5 min, also how long a whole group may, before it is handed back.
+    `standby_lag_max`: in records; None: no limit. `durable`: stores are declared persistent, and a crash does not
+    delete them (as it does under exactly_once_v2). `replication_factor` (-1: the brokers' default) and `topic_configs`
+    apply to all internal topics. `standbys_unknown`: take num.standby.replicas from the present plan, for applications
+    that are only observed.
     """
 
     application_id: str

@@ -1,4 +1,5 @@
-"""Plans for groups whose broker assigns: the process that a broker's own assignor asks (deploy/broker-assignor)."""
+"""Plans for groups whose broker assigns: the server to which a broker's own assignor connects (deploy/broker-
+assignor)."""
 
 from bellwether_kafka.coordinator.serving.answers import Answers, Served
 from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames

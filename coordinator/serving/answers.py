@@ -1,6 +1,8 @@
-"""One answer to one broker: the request becomes views, `decide` makes the plan. Pure but for clocks and what is known.
+"""Answers one request of one broker: converts it to views, from which `decide` makes the plan. Pure, except for clocks
+and known names.
 
-The thread of a connection calls `answer` and sends what it returns; then it calls `report`, which nobody waits for.
+The thread of a connection calls `answer`, sends the bytes that it returns, and then calls the returned function, which
+reports the result without delaying the broker.
 """
 
 import threading
@@ -33,8 +35,8 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """What one request came to. `group` is "" where no observed group has these members; `refusal` says why there is no
-    plan, "" with one. `planned` is there for a plan."""
+    """The result of one request. `group` is "" if no observed group has these members. `refusal` says why there is no
+    plan, "" if there is one; `planned` is then set."""
 
     assignor: str
     group: str
@@ -45,7 +47,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """A decision and what it took."""
+    """A decision, its input and its timings."""
 
     request: wire.Request
     group: str
@@ -55,12 +57,12 @@ class _Made:
 
 
 class RefusedError(Exception):
-    """No plan for this request; the message says why."""
+    """Raised if there is no plan for a request; the message gives the reason."""
 
 
 class Answers:
-    """`policy_of` gives the configured policy of a group, None for a group that is not configured. `on_served` is
-    called in the thread of the connection."""
+    """Answers requests. `policy_of` returns the configured policy of a group, None for a group that is not configured.
+    `on_served` is called in the thread of the connection."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Answers:
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
-        """The answer to a request without its size, and what is to be done once it is sent. Never raises."""
+        """Returns the answer to a request (without its size), and a function to call once it is sent. Never raises."""
         began = time.monotonic()
         try:
             request = wire.read_request(data)
@@ -109,12 +111,12 @@ class Answers:
         if (owner == NOBODY).any():
             unowned = found.plan.name(int((owner == NOBODY).argmax()))
             raise RefusedError(f"the plan of policy {policy.name} leaves {unowned} without an owner")
-        # The broker waits for the former owner by itself, so nothing is pending here.
+        # The broker itself waits for the former owner, so nothing is pending here.
         decision = replace(found, plan=replace(found.plan, target=Plan.of(owner)), assignments=())
         return _Made(request, group, decision, views, Timings(began, read_s, time.monotonic() - began - read_s))
 
     def _policy(self, assignor: str, group: str) -> Policy:
-        """The policy that the assignor's name carries; that of the group where it carries none."""
+        """Returns the policy in the assignor's name; that of the group if there is none in it."""
         name = assignor.removeprefix(f"{NAME}-")
         if assignor == NAME:
             policy = (self._policy_of(group) if group else None) or Policy()
@@ -131,7 +133,7 @@ class Answers:
         return policy
 
     def _report(self, made: _Made) -> None:
-        """In the order in which plans were made for a group, as far as their threads run in it."""
+        """Reports a plan. For each group in the order in which plans were made, as far as the threads run in it."""
         if made.request.kind != wire.CONSUMERS:
             return
         decision, group = made.decision, made.group
@@ -152,6 +154,6 @@ class Answers:
         self._on_served(Served(made.request.assignor, group, took_s, planned=planned))
 
     def forget(self, group: str) -> None:
-        """A group that is no longer observed."""
+        """Forgets a group that is no longer observed."""
         with self._reporting:
             self._previous.pop(group, None)

@@ -1,4 +1,5 @@
-"""What is known of groups and topics before a broker asks: nothing here asks a broker. Any thread may use it."""
+"""What is known of groups and topics before a broker sends a request: nothing here reads from a broker. Any thread may
+use it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,13 @@ MISSING_MAX = 10_000
 
 @dataclass(slots=True)
 class KnownGroups:
-    """Groups by the ids of their members, which clients make so that no two are equal."""
+    """Groups by the ids of their members. Clients generate these ids so that they are unique."""
 
     _members: dict[str, frozenset[str]] = field(default_factory=dict)
     _group_of: dict[str, str] = field(default_factory=dict)
 
     def see(self, group: str, members: Iterable[str]) -> None:
-        """Takes all members of a group."""
+        """Records all members of a group."""
         now, before = frozenset(members), self._members.get(group, frozenset())
         self._members[group] = now
         self._group_of.update(dict.fromkeys(now - before, group))
@@ -27,13 +28,13 @@ class KnownGroups:
         self._members.pop(group, None)
 
     def group_of(self, members: Sequence[str]) -> str:
-        """The group in which one of them was seen, "" for none."""
+        """Returns the group in which one of these members was seen, "" for none."""
         return next((group for member in members if (group := self._group_of.get(member))), "")
 
 
 @dataclass(slots=True)
 class TopicNames:
-    """Names of topics by id. An id never gets another name, but a name another id."""
+    """Names of topics by id. The name of an id never changes, but a name may get another id."""
 
     _names: dict[bytes, str] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
@@ -41,7 +42,7 @@ class TopicNames:
     _expected: dict[str, None] = field(default_factory=dict)
 
     def of(self, ids: Sequence[bytes]) -> list[str | None]:
-        """None for one that is not known, which is noted."""
+        """Returns the names of these topics, None for an unknown one, which is noted as missing."""
         names = [self._names.get(topic) for topic in ids]
         for topic, name in zip(ids, names, strict=True):
             if name is None and len(self._missing) < MISSING_MAX:
@@ -49,7 +50,7 @@ class TopicNames:
         return names
 
     def expect(self, names: Iterable[str]) -> None:
-        """Topics of a group that may be asked about."""
+        """Records the topics of a group for which a broker may send a request."""
         self._expected.update(dict.fromkeys(name for name in names if name not in self._named))
 
     def learn(self, names: Mapping[bytes, str]) -> None:
@@ -60,7 +61,8 @@ class TopicNames:
         self._named.update(names.values())
 
     def take_missing(self) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
-        """The ids that were asked for since the last call and have no name, and the names that have no id."""
+        """Returns the ids without a name that were requested since the last call, and the expected names without an
+        id."""
         missing, self._missing = self._missing, {}
         expected, self._expected = self._expected, {}
         return tuple(missing), tuple(expected)

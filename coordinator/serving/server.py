@@ -1,8 +1,9 @@
-"""Where brokers' assignors ask: a Unix socket, or a TCP port of the loopback interface, since there is no login.
+"""The server for brokers' assignors: on a Unix socket, or on a TCP port of the loopback interface, because there is no
+authentication.
 
-A thread accepts, and each connection has one of its own: a broker keeps a connection for each thread of its group
-coordinator, and waits for milliseconds only, so nothing here goes through an event loop. The memberships' loop is never
-touched. Connections are bounded; a new one takes the place of the one that has been idle for longest.
+One thread accepts connections, and each connection has its own thread: a broker keeps one connection for each thread of
+its group coordinator and waits only for milliseconds, so nothing here uses an event loop. The memberships' loop is not
+involved. The number of connections is limited; a new one replaces the one that has been idle for longest.
 """
 
 import ipaddress
@@ -30,23 +31,24 @@ log = structlog.get_logger(__name__)
 
 
 class AssignorAddressError(Exception):
-    """The address cannot be used; the message is a sentence that names assignor_address."""
+    """Raised if the address cannot be used; the message is a sentence that names assignor_address."""
 
 
 class AssignorServer:
-    """Start and stop once. `answer` is called by several threads, each with a request without its size."""
+    """The server. Start and stop it once. `answer` is called by several threads, each with a request without its
+    size."""
 
     def __init__(self, address: str, answer: Answer) -> None:
         self._address = address
         self._answer = answer
         self._listening: socket.socket | None = None
-        self._connections: dict[socket.socket, None] = {}  # the one that was used last is the last
+        self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._planning = threading.Semaphore(PLANS_AT_ONCE)
 
     def start(self) -> str:
-        """Listens, and returns the address with the real port. Raises AssignorAddressError."""
+        """Listens, and returns the address with the actual port. Raises AssignorAddressError."""
         try:
             unix = self._address.startswith(UNIX)
             listening = _unix(Path(self._address.removeprefix(UNIX))) if unix else _tcp(self._address)
@@ -76,7 +78,7 @@ class AssignorServer:
             try:
                 connection, _ = listening.accept()
             except OSError:
-                continue  # the other side has gone already, or it is the end
+                continue  # the client has gone already, or the server is stopping
             with self._changing:
                 if len(self._connections) >= CONNECTIONS_MAX:
                     _shut(next(iter(self._connections)))
@@ -89,7 +91,7 @@ class AssignorServer:
                 while self._exchange(connection):
                     pass
         except OSError:
-            pass  # it has gone, or says nothing
+            pass  # the client has gone or is silent
         except Exception:
             log.exception("plan_not_served")
         finally:
@@ -97,7 +99,7 @@ class AssignorServer:
                 self._connections.pop(connection, None)
 
     def _exchange(self, connection: socket.socket) -> bool:
-        """Answers one request. False where the connection is of no more use."""
+        """Answers one request. Returns False if the connection cannot be used any more."""
         connection.settimeout(None)
         head = connection.recv(1)
         connection.settimeout(REQUEST_S_MAX)
@@ -118,7 +120,7 @@ class AssignorServer:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    """Raises OSError where the other side has gone."""
+    """Reads this many bytes. Raises OSError if the connection ends before."""
     data = bytearray()
     while len(data) < size:
         more = connection.recv(min(size - len(data), 1 << 20))
@@ -129,7 +131,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _unix(path: Path) -> socket.socket:
-    """Takes the place of a socket on which no process listens any more."""
+    """Returns a bound socket. Replaces a socket file on which no process listens any more."""
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         with socket.socket(socket.AF_UNIX) as probe:
             if probe.connect_ex(str(path)) == 0:
@@ -162,12 +164,12 @@ def _tcp(address: str) -> socket.socket:
 
 
 def _shut(connection: socket.socket) -> None:
-    """Wakes the thread that reads it, which closes it."""
+    """Wakes the thread that reads from the connection, which then closes it."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
 def _end(listening: socket.socket) -> None:
-    """Wakes the thread that accepts: on Linux only a shutdown does."""
+    """Wakes the thread that accepts connections: on Linux only a shutdown does."""
     _shut(listening)
     listening.close()

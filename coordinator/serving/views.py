@@ -1,6 +1,7 @@
-"""From a broker's request to what a plan is made from, as if a member led the group, and back.
+"""Converts a broker's request to the input of a plan, as if a member led the group, and the plan back.
 
-A broker names topics by id. Those whose name is not known go by their id, as Kafka prints it: the plan is as good.
+Brokers identify topics by id. A topic whose name is not known is named by its id, as Kafka prints it; that does not
+change the plan.
 """
 
 from base64 import urlsafe_b64encode
@@ -25,14 +26,14 @@ from bellwether_kafka.assignors.shared import (
 from bellwether_kafka.coordinator.serving.wire import Request
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 
-# As observers have it: what a group of the consumer protocol comes nearest to.
+# As for observers: the protocol most similar to the consumer protocol.
 PROTOCOL = "cooperative-sticky"
 SUBSCRIPTION_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Views:
-    """What `decide` takes. `places` is of each partition of `cluster` the broker's number."""
+    """The input of `decide`. `places`: for each partition of `cluster`, its number in the request."""
 
     raw: RawGroup
     cluster: ClusterView
@@ -40,19 +41,19 @@ class Views:
     places: LongArray
 
     def as_asked(self, owner: IntArray) -> IntArray:
-        """The owners in the broker's order of partitions."""
+        """Returns the owners in the request's order of partitions."""
         found = np.full(len(owner), NOBODY, dtype=np.int32)
         found[self.places] = owner
         return found
 
 
 def id_text(topic: bytes) -> str:
-    """As Kafka prints it."""
+    """Returns a topic id as Kafka prints it."""
     return urlsafe_b64encode(topic).decode().rstrip("=")
 
 
 def views_of(request: Request, names: Sequence[str | None], group_id: str, read_at: float) -> Views:
-    """`names` are those of the request's topics, None where one is not known."""
+    """Returns the views of a request. `names` are those of its topics, None for unknown ones."""
     called = _distinct(request, names)
     order = sorted(range(len(called)), key=called.__getitem__)
     first = offsets(request.counts)
@@ -75,7 +76,8 @@ def views_of(request: Request, names: Sequence[str | None], group_id: str, read_
 
 
 def _distinct(request: Request, names: Sequence[str | None]) -> list[str]:
-    """A topic that was deleted and made again is there twice for a while."""
+    """Returns unique names of the topics. A topic that was deleted and created again is listed twice for a while; then
+    both are named by id."""
     known = [name for name in names if name is not None]
     twice = {name for name in known if known.count(name) > 1} if len(set(known)) < len(known) else set()
     return [
@@ -88,9 +90,9 @@ def _cluster(
     request: Request, topics: Sequence[str], counts: Sequence[int], place: LongArray, read_at: float
 ) -> ClusterView:
     sets = [frozenset(request.racks[rack] for rack in racks) for racks in request.rack_sets]
-    rows = {held: row for row, held in enumerate(sorted(set(sets), key=sorted))}  # as metadata are read
+    rows = {held: row for row, held in enumerate(sorted(set(sets), key=sorted))}  # sorted as when metadata are read
     row_of = np.array([rows[held] for held in sets], dtype=np.int32)
-    racks = sorted(request.racks)  # of members too: brokers may be there that have none of these partitions
+    racks = sorted(request.racks)  # includes racks of members: their brokers may have none of these partitions
     code = {rack: i for i, rack in enumerate(racks)}
     table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
     for held, row in rows.items():
@@ -109,7 +111,7 @@ def _cluster(
 
 
 def _joined(request: Request, topics: Sequence[tuple[str, ...]], racks: Sequence[str | None]) -> tuple[RawMember, ...]:
-    """Each member with the bytes that a classic one would send. Many say the same."""
+    """Returns each member with the bytes that a classic member would send. Many members share the same bytes."""
     kinds = set(zip(request.subscription, racks, strict=True))
     subscriptions = {
         (row, rack): ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics[row], rack_id=rack).encode()

@@ -1,6 +1,6 @@
-"""The bytes between a broker's assignor and Bellwether (docs/reference/wire-formats.md#plans-for-brokers).
+"""The messages between a broker's assignor and Bellwether (docs/reference/wire-formats.md#plans-for-brokers).
 
-A message is its size as int32 and so many bytes. Both sides refuse another version.
+A message is its size as int32, followed by that many bytes. Both sides refuse another version.
 """
 
 import struct
@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError
 
 VERSION = 1
-CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol, and one that no broker has
+CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol, or an invented one, which is not reported
 PLANNED, REFUSED = 0, 1
 REQUEST_BYTES_MAX = 32 << 20
 SIZE = struct.Struct(">i")
@@ -25,10 +25,12 @@ _MEMBER_BYTES, _TOPIC_BYTES, _TEXT_BYTES = 12, 20, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A group as its broker has it. Members and topics are in the broker's order, a partition is one number over all
-    topics. `rack_of` is per member a position in `racks`, -1 for none; `subscription` one in `subscriptions`, which are
-    positions of topics. `rack_set_of` is per partition a position in `rack_sets`; `owner` the present target, NOBODY
-    for none.
+    """A group as its broker has it. Members and topics are in the broker's order; a partition is one number across all
+    topics.
+
+    `rack_of`: per member, a position in `racks`, -1 for none. `subscription`: per member, a position in
+    `subscriptions`, whose entries are positions of topics. `rack_set_of`: per partition, a position in `rack_sets`.
+    `owner`: per partition, the present target, NOBODY for none.
     """
 
     kind: int
@@ -48,7 +50,7 @@ class Request:
 
 
 def read_request(data: bytes) -> Request:
-    """A request without its size. Raises RemoteProtocolError."""
+    """Decodes a request without its size. Raises RemoteProtocolError."""
     reader = Reader(data)
     if (version := reader.int8()) != VERSION:
         raise RemoteProtocolError(f"the broker's assignor speaks version {version}, this Bellwether version {VERSION}")
@@ -86,12 +88,12 @@ def read_request(data: bytes) -> Request:
 
 
 def planned(number: int, owner: IntArray) -> bytes:
-    """The answer with a plan, its size in front."""
+    """Returns the answer with a plan, preceded by its size."""
     return _framed(_HEAD.pack(VERSION, PLANNED, number) + owner.astype(">i4").tobytes())
 
 
 def refused(number: int, reason: str) -> bytes:
-    """The answer without a plan, which says why."""
+    """Returns the answer without a plan, with the reason."""
     return _framed(_HEAD.pack(VERSION, REFUSED, number) + reason.encode())
 
 
@@ -104,7 +106,7 @@ def _integers(reader: Reader) -> IntArray:
 
 
 def _check(found: Request) -> None:
-    """Every number must be a position in what it points into."""
+    """Raises RemoteProtocolError unless every number is a valid position."""
     total, topics = sum(found.counts), len(found.topics)
     if any(count <= 0 for count in found.counts) or not total <= PARTITIONS_MAX:
         raise RemoteProtocolError("a topic has no partitions, or there are too many of them")

@@ -1,4 +1,4 @@
-"""What makes a leader ask for a rebalance: warm-ups that have caught up, stalled tasks, drifting load."""
+"""The reasons for which a leader requests a rebalance: warm-ups that have caught up, stalled tasks, uneven load."""
 
 from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch
 from bellwether_kafka.coordinator.triggers.owner_watch import OwnerWatch

@@ -1,7 +1,7 @@
-"""Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
+"""Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move partitions.
 
-It makes the plan that would be made now, with the same rules: so it asks for nothing that the plan would not do; the
-policy's own dead band and charge for moving decide. One group is asked at most once per PAUSE_S.
+It makes the plan that would be made now, so it requests nothing that this plan would not do; the policy's own dead band
+and charge for moves decide. At most one request per group and PAUSE_S.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ log = structlog.get_logger(__name__)
 
 
 def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weights) -> int:
-    """How many partitions the policy would move now if members hold what the decision gave them. Pure."""
+    """Returns how many partitions the policy would move now if members own what the decision assigned to them. Pure."""
     load = replace(policy.load, weights=weights)
     group = holding(decision.plan.group, decision.plan.owner)
     return moves(decision.plan.owner, load.assign(group, decision.cluster)).moved
 
 
 class LoadWatch:
-    """All groups led by `load-aware`. Give its `on_*` methods to the runtime as observers. `wanted` takes (group,
-    reason); `policies` is by group."""
+    """Watches all groups led by `load-aware`. Its `on_*` methods are observers for the runtime. `policies` is by group;
+    `wanted` is called with (group, reason)."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LoadWatch:
             self._last.pop(group, None)
 
     async def beside(self, *_: object) -> None:
-        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        """Runs until cancelled. Logs its own errors and goes on."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             try:
@@ -69,7 +69,7 @@ class LoadWatch:
                 log.exception("load_watch_crashed")
 
     async def refresh(self) -> None:
-        """One look at every group that is due."""
+        """Checks every group that is due."""
         weights = self._weights()
         for group, decision in list(self._last.items()):
             if self._clock() - self._asked_at.get(group, float("-inf")) < PAUSE_S:

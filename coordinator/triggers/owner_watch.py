@@ -1,5 +1,5 @@
-"""Watches that every subscribed topic of a plain consumer group has an owner: asks for a plan, and steps aside where
-that does not help. It takes the descriptions of groups at rest that the runtime has anyway."""
+"""Checks that every subscribed topic of a plain consumer group has an owner: requests a plan, and hands the group back
+if that does not help. Uses the descriptions of stable groups that the runtime reads anyway."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.triggers.work import OwnerWork
 
 
 class LedOwners(Protocol):
-    """What is needed of `runtime.GroupRunner`."""
+    """The part of `runtime.GroupRunner` that this module uses."""
 
     @property
     def membership(self) -> MembershipView: ...
@@ -28,7 +28,7 @@ class LedOwners(Protocol):
 
 
 class OwnerWatch:
-    """All plain consumer groups of a process. `led` is by group."""
+    """Watches all plain consumer groups of a process. `led` is by group."""
 
     def __init__(self, led: Mapping[str, LedOwners], wall_clock: Callable[[], float] = time.time) -> None:
         self._led = led
@@ -45,7 +45,7 @@ class OwnerWatch:
             self._owners.pop(group, None)
 
     def on_shown(self, group: str, found: ShownGroup) -> None:
-        """A group at rest. What is to be handed over has no owner for a moment, and says nothing."""
+        """Checks a stable group. Ignored while partitions are pending, because they have no owner for a moment."""
         owners = self._owners.get(group)
         if owners is None or self._led[group].membership.hands_over:
             return

@@ -1,11 +1,11 @@
-"""When the leader of a Streams application should rebalance by itself: for warm-ups that have caught up by now, and
-standbys that have fallen behind.
+"""Decides when the leader of a Streams application should rebalance by itself: for warm-ups that have caught up, and
+for standbys that have fallen behind.
 
-Pure; times are epoch milliseconds. Offset sums travel only in JoinGroup, so every lag is dated and ages. Two reports of
-one copy give its restore rate, and rates tell when a warm-up will be near enough to its end; a probe at that time
-promotes it, where Kafka's own leader waits for the next tick of probing.rebalance.interval.ms. The number of early
-probes is bounded: predictions that fail again and again leave only the tick. While an operator's order waits for
-warm-ups, somebody waits with it: probes go on, each one after twice the time, until all of them are promoted.
+Pure; times are epoch milliseconds. Offset sums are sent only in JoinGroup, so each lag has a date and ages. Two reports
+of one copy give its restore rate, and the rate predicts when a warm-up will have caught up. A probe at that time
+promotes it, whereas Kafka's own leader waits for the next probing.rebalance.interval.ms (the tick). The number of early
+probes is limited: after repeatedly wrong predictions only the tick is left. While an operator's order waits for
+warm-ups, probes continue, each after twice the time, until all warm-ups are promoted.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
-EARLY_MAX = 4  # probes before the tick without a promotion in between
-QUIET_MS = 3_000  # a group that has just rebalanced is left alone
-MEASURE_MS = 5_000  # when nothing is known of rates, the second report is fetched after this
-RETRY_MS = 30_000  # when end offsets could not be read
-MARGIN_MS = 1_000  # on top of a prediction: sums are reported per restored batch
-TOGETHER = 0.25  # warm-ups that need so much longer than the first are waited for
-TOGETHER_MS = 2 * QUIET_MS  # and those that have caught up wait so long for others
+EARLY_MAX = 4  # early probes in a row without a promotion
+QUIET_MS = 3_000  # no rebalance this soon after the last one
+MEASURE_MS = 5_000  # if no rate is known, get a second report after this time
+RETRY_MS = 30_000  # if end offsets could not be read
+MARGIN_MS = 1_000  # added to a prediction, as sums are reported per restored batch
+TOGETHER = 0.25  # also wait for warm-ups that need up to this share longer than the first
+TOGETHER_MS = 2 * QUIET_MS  # how long warm-ups that have caught up wait for others
 RATES_KEPT = 32
 
 CopyKey = tuple[ProcessId, TaskId]
@@ -32,7 +32,7 @@ CopyKey = tuple[ProcessId, TaskId]
 @dataclass(frozen=True, slots=True)
 class ReportedCopy:
     """A standby or warm-up in the latest plan. `position` and `end` are sums over changelogs as of the report, in
-    records; `reported_at_ms` is None where the process reported nothing of it: then it has nothing."""
+    records. `reported_at_ms` is None if the process reported nothing of the copy, which is then empty."""
 
     task: TaskId
     process_id: ProcessId
@@ -52,9 +52,9 @@ class ReportedCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProbingFacts:
-    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, or until when a process is expected back; None
-    for neither. `promotes`: something is to be promoted. `deferred` tasks wait for nothing but their turn, `held` ones
-    have caught up and wait for the next hand-over."""
+    """What one delivered plan implies for probing. `probing_at_ms`: Kafka's own tick, or the time until which a process
+    is expected back; None for neither. `promotes`: there are copies to promote. `deferred`: tasks that only wait for
+    their turn. `held`: tasks whose warm-ups have caught up and wait for the next hand-over."""
 
     decided_at_ms: int
     probing_at_ms: int | None
@@ -68,12 +68,13 @@ class ProbingFacts:
 
     @property
     def only_deferred(self) -> bool:
-        """The next rebalance need not wait for any warm-up."""
+        """True if the next rebalance need not wait for any warm-up."""
         return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
     def of(cls, decision: Decision[TaskPlan], *, ordered: bool = False) -> "ProbingFacts":
-        """Copies whose lag is unknown are left out: nothing may be concluded about them. `ordered`: by an operator."""
+        """Returns the facts of a decision. Copies with an unknown lag are left out, because they prove nothing.
+        `ordered`: an operator has ordered the moves."""
         ends = decision.plan.view.tasks.end_sum[decision.plan.target.standby_task].tolist()
         copies = []
         for lag, end in zip(decision.plan.copies, ends, strict=True):
@@ -96,7 +97,8 @@ class ProbingFacts:
 
 @dataclass(slots=True)
 class Rates:
-    """Records per second, from successive reports. Of one copy, of the end of one task, and what is usual here."""
+    """Rates in records per second, from successive reports: of each copy, of the end of each task's changelogs, and the
+    usual restore rate."""
 
     acceptable_lag: int
     of_copy: dict[CopyKey, float] = field(default_factory=dict)
@@ -107,7 +109,7 @@ class Rates:
 
     @property
     def usual(self) -> float | None:
-        """The rate at which copies that were far behind have been restored."""
+        """The median rate at which copies that were far behind have been restored."""
         return median(self._restores) if self._restores else None
 
     def learn(self, facts: ProbingFacts) -> None:
@@ -121,7 +123,7 @@ class Rates:
     def _learn_copies(self, facts: ProbingFacts) -> None:
         seen = {}
         for copy in facts.copies:
-            # A copy that was not reported begins with nothing when it is assigned.
+            # A copy that was not reported starts empty when it is assigned.
             at_ms = facts.decided_at_ms if copy.reported_at_ms is None else copy.reported_at_ms
             seen[copy.key] = copy, at_ms
             last, last_ms = self._seen.get(copy.key, (copy, at_ms))
@@ -135,7 +137,7 @@ class Rates:
         self.of_copy = {key: rate for key, rate in self.of_copy.items() if key in seen}
 
     def near_at_ms(self, copy: ReportedCopy, now_ms: int) -> float | None:
-        """When this copy will be within the acceptable lag; None where nobody can tell, infinity for never."""
+        """Returns when this copy will be within the acceptable lag; None if unknown, infinity for never."""
         if copy.lag <= self.acceptable_lag:
             return now_ms
         rate = self.of_copy.get(copy.key) or self.usual
@@ -146,7 +148,7 @@ class Rates:
 
 
 class Prober:
-    """One application's. Tell it every delivered plan (`planned`), ask it from time to time (`due`)."""
+    """The probes of one application. Call `planned` for every delivered plan, and `due` at intervals."""
 
     def __init__(self, acceptable_lag: int, interval_ms: int, standby_lag_max: int | None = None) -> None:
         self._interval_ms = interval_ms
@@ -159,19 +161,19 @@ class Prober:
 
     @property
     def wants_ends(self) -> bool:
-        """Whether `due` can make use of end offsets that are newer than the plan's."""
+        """True if `due` can use end offsets that are newer than the plan's."""
         return self._standby_lag_max is not None and self._facts is not None and bool(self._facts.copies)
 
     @property
     def next_at_ms(self) -> int | None:
-        """When a probe is planned, None when there is nothing to promote."""
+        """When the next probe is due; None if there is nothing to promote."""
         if self._facts is None or self._facts.probing_at_ms is None:
             return None
         tick = float(self._facts.probing_at_ms)
         return int(tick if self._early_at_ms is None else min(tick, self._early_at_ms))
 
     def planned(self, facts: ProbingFacts) -> None:
-        """The broker has this plan."""
+        """Takes a plan that the broker has accepted."""
         before, self._facts = self._facts, facts
         self._rates.learn(facts)
         if facts.probing_at_ms is None or _promoted(before, facts):
@@ -179,14 +181,14 @@ class Prober:
         self._early_at_ms = self._early(facts) if facts.probing_at_ms is not None and facts.promotes else None
 
     def forget(self) -> None:
-        """Bellwether leads no more. Rates stay: they belong to the application and not to Bellwether's leading it."""
+        """Forgets the plan, because Bellwether no longer leads. Rates are kept, as they belong to the application."""
         self._facts = self._early_at_ms = None
         self._early_used = 0
 
     def due(self, now_ms: int, ends: Mapping[TaskId, int] | None = None) -> str | None:
-        """Why the group should rebalance now; None while it need not, or must be left alone.
+        """Returns why the group should rebalance now; None if it need not or must not.
 
-        `ends` are end sums of changelogs as of now.
+        `ends` are the present end sums of changelogs.
         """
         facts = self._facts
         if facts is None or facts.unsettled:
@@ -213,7 +215,7 @@ class Prober:
         if facts.only_deferred:
             return now_ms + QUIET_MS
         if facts.held:
-            # What has caught up goes with what is near, and does not wait for what is far.
+            # Warm-ups that have caught up wait for those that nearly have, but not for others.
             predicted = self._predicted(facts)
             return predicted if predicted is not None and predicted <= now_ms + TOGETHER_MS else now_ms + QUIET_MS
         if facts.ordered:
@@ -227,9 +229,9 @@ class Prober:
         return self._predicted(facts)
 
     def _predicted(self, facts: ProbingFacts) -> float | None:
-        """When the next warm-ups should have caught up; soon where nothing is known of rates, None for never."""
+        """Returns when the next warm-ups should have caught up; soon if no rate is known, None for never."""
         now_ms = facts.decided_at_ms
-        # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.
+        # If no other process has caught up, a task's destination gets an ordinary standby to warm up.
         late = [copy.lag > self._rates.acceptable_lag for copy in facts.copies]
         awaited = [c for c, is_late in zip(facts.copies, late, strict=True) if is_late or (c.warmup and not facts.held)]
         times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]
@@ -240,7 +242,8 @@ class Prober:
         return max(now_ms + QUIET_MS, max(t for t in known if t <= latest) + MARGIN_MS)
 
     def _fallen_behind(self, facts: ProbingFacts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
-        """Only a copy with a rate, a fresh report and a good lag then: all else is not known, or known already."""
+        """Returns a reason if a standby has fallen behind. Considers only copies with a rate, a fresh report and a good
+        lag in it: others are unknown, or already known to lag."""
         most = self._standby_lag_max
         if most is None or now_ms - self._lagging_reported_ms < self._interval_ms:
             return None
@@ -258,6 +261,6 @@ class Prober:
 
 
 def _promoted(before: ProbingFacts | None, now: ProbingFacts) -> bool:
-    """Something came of the last probe: a warm-up is none any more."""
+    """Returns whether the last probe had an effect: a warm-up of the plan before is no warm-up now."""
     still = {copy.key for copy in now.copies if copy.warmup}
     return before is not None and any(copy.warmup and copy.key not in still for copy in before.copies)

@@ -1,8 +1,8 @@
-"""Tasks that are assigned and do not progress: the sign that Bellwether's topology is not the application's.
+"""Detects tasks that are assigned but make no progress: a sign that Bellwether's topology is not the application's.
 
-Pure; times are epoch milliseconds. A task progresses when the group's committed offset of one of its source partitions
-moves, or when there is nothing to read. Where nothing was ever committed, only records that came since Bellwether looks
-count: the application may begin at the end.
+Pure; times are epoch milliseconds. A task makes progress when the group's committed offset of one of its source
+partitions moves, or when there is nothing to read. If nothing was ever committed, only records newer than the first
+observation count, because the application may start at the end.
 """
 
 import numpy as np
@@ -12,12 +12,13 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.protocol.primitives import TaskId
 
 NOTHING_COMMITTED = -1
-# One record position may be a transaction marker, which is never read.
+# One of the positions may be a transaction marker, which is never read.
 UNREAD_MIN = 2
 
 
 class Progress:
-    """One application's. Offsets are arrays over the flat partitions of the cluster of `decision`, the last plan."""
+    """The progress of one application's tasks. Offsets are arrays over the flat partitions in the cluster of
+    `decision`, which is the last plan."""
 
     def __init__(self, stall_ms: int) -> None:
         self._stall_ms = stall_ms
@@ -28,7 +29,7 @@ class Progress:
         self._first_end: LongArray | None = None
 
     def planned(self, decision: Decision[TaskPlan]) -> None:
-        """The broker has this plan. Tasks that stay with their process go on being timed."""
+        """Takes a plan that the broker has accepted. Tasks that stay with their process keep their times."""
         before, last, holder = self._holder, self.decision, decision.plan.target.active
         since = np.full(len(holder), decision.decided_at_ms, dtype=np.int64)
         same = last is not None and np.array_equal(last.plan.tasks.task_of, decision.plan.tasks.task_of)
@@ -45,15 +46,16 @@ class Progress:
         self.decision = self._holder = self._committed = self._first_end = None
 
     def observe(self, committed: LongArray, ends: LongArray, now_ms: int) -> tuple[TaskId, ...]:
-        """Takes offsets of the partitions of `decision`; returns the tasks that stand still for too long.
+        """Takes the offsets of the partitions of `decision`; returns the tasks that have not progressed for too long.
 
-        NOTHING_COMMITTED where the group has no offset. An end below 0 is unknown, which speaks for nothing.
+        `committed` is NOTHING_COMMITTED where the group has no offset. An end below 0 is unknown and never counts as
+        unread.
         """
         decision = self.decision
         if decision is None:
             return ()
         if self._committed is None or self._first_end is None or len(self._committed) != len(committed):
-            # Since when they stand still nobody knows yet.
+            # It is not known yet since when they have not progressed.
             self._committed, self._first_end = committed, ends
             self._since = np.full(len(self._since), now_ms, dtype=np.int64)
             return ()
@@ -68,7 +70,7 @@ class Progress:
 
 
 def _per_task(decision: Decision[TaskPlan], of_partition: BoolArray) -> BoolArray:
-    """Whether it holds for any partition of a task."""
+    """Returns, by task, whether the value is True for any of its partitions."""
     found: BoolArray = np.zeros(decision.plan.view.tasks.size + 1, dtype=np.bool_)
     found[decision.plan.tasks.task_of[of_partition]] = True
     return found[:-1]

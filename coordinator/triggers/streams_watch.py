@@ -1,8 +1,8 @@
-"""What the leader of a Streams application does between rebalances: probing rebalances, standbys that fall behind,
-tasks that do not progress, and internal topics made before they are needed.
+"""What the leader of a Streams application does between rebalances: probing rebalances, checks of lagging standbys and
+of tasks without progress, and the creation of internal topics before they are needed.
 
-The rules are in `probing` and `progress`; this asks for offsets, keeps the time and passes the word on. It acts only
-while the group is at rest: a group in the middle of a rebalance is left alone.
+`probing` and `progress` have the rules; this module reads offsets, keeps time and posts events. It acts only while the
+group is stable.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from bellwether_kafka.protocol.primitives import TaskId
 TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
 PREPARE_INTERVAL_S = 30.0
-HELD_BACK_S = 30.0  # before topics that would end the application are looked at again
+HELD_BACK_S = 30.0  # how long a probe that would stop the application is held back
 LIMIT_S = 5.0
 SHOWN = 3
 
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 class LedApplication(Protocol):
-    """What is needed of `runtime.GroupRunner`."""
+    """The part of `runtime.GroupRunner` that this module uses."""
 
     @property
     def membership(self) -> MembershipView: ...
@@ -51,7 +51,7 @@ class LedApplication(Protocol):
 
 
 class StreamsWatch:
-    """One application's. For one event loop."""
+    """Watches one application. For one event loop."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class StreamsWatch:
         self._prober = Prober(configs.acceptable_recovery_lag, interval_ms, config.standby_lag_max)
         self._progress = Progress(config.task_stall_ms)
         self._work = WorkWatch(config.task_stall_ms)
-        self._pending: Verdict | None = None  # what the last plan has shown
-        self._stuck: tuple[TaskId, ...] = ()  # what has been alerted about
+        self._pending: Verdict | None = None  # the verdict after the last plan
+        self._stuck: tuple[TaskId, ...] = ()  # tasks that an alert has named
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
-        self._ordered = False  # what is planned and not yet reached is an operator's order
+        self._ordered = False  # an operator ordered what is planned but not reached yet
 
     def on_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
-        """The runtime's observer of decisions."""
+        """Takes a delivered plan; an observer of decisions for the runtime."""
         decision = planned.chosen.decision
         self._ends = {}
         if decision.plan.shutdown:
@@ -94,7 +94,7 @@ class StreamsWatch:
             self._pending = self._work.planned(decision)
 
     async def run(self, led: LedApplication) -> None:
-        """Until cancelled. Silence of brokers, and errors of Bellwether's, are log lines and not the end."""
+        """Runs until cancelled. Silent brokers and errors of its own are logged and do not end it."""
         while True:
             await self._sleep(TICK_S)
             try:
@@ -109,7 +109,7 @@ class StreamsWatch:
                 log.exception("streams_watch_crashed", group=self.group_id)
 
     async def tick(self, led: LedApplication) -> None:
-        """One look at everything that is due."""
+        """Does everything that is due."""
         membership = led.membership
         if membership.state in (State.WATCHING, State.STOPPED):
             self._forget()
@@ -142,7 +142,7 @@ class StreamsWatch:
         return RebalanceWanted(reason)
 
     async def _would_kill(self, reason: str) -> bool:
-        """Whether the application goes on only as long as nobody rebalances it: then no probe of Bellwether's does."""
+        """Returns whether any rebalance would stop the application, so that the probe must be held back."""
         decision = self._progress.decision
         if decision is None:
             return False
@@ -177,7 +177,8 @@ class StreamsWatch:
         return wishes
 
     def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
-        """Tasks that do not progress beside others that do: an operator should look. Once."""
+        """Returns an event that alerts the operator to tasks without progress beside others that have some. Once for
+        the same tasks."""
         if not set(stuck) - set(self._stuck):
             self._stuck = stuck if not stuck else self._stuck
             return []
@@ -192,7 +193,7 @@ class StreamsWatch:
         return [StepAsideWanted(verdict.reason) if isinstance(verdict, HandBack) else WorkSuspected(verdict.reason)]
 
     async def _task_ends(self) -> dict[TaskId, int]:
-        """The end sums of stateful tasks as of now; empty where they are not known."""
+        """Returns the present end sums of stateful tasks; those that are not known are left out."""
         decision = self._progress.decision
         if decision is None:
             return {}
@@ -225,7 +226,7 @@ class StreamsWatch:
 
 
 def _flat(decision: Decision[TaskPlan], offsets: Offsets) -> LongArray:
-    """Offsets by flat partition of the decision's cluster; what was not asked for is unknown."""
+    """Returns offsets by flat partition of the decision's cluster; NOTHING_COMMITTED where none were read."""
     cluster = decision.cluster
     found = np.full(cluster.partition_total, NOTHING_COMMITTED, dtype=np.int64)
     for topic, values in offsets.items():

@@ -1,4 +1,4 @@
-"""A watch on the work of a led group: whether members can work by Bellwether's plans, and what follows where not."""
+"""Watches whether members can work by Bellwether's plans, and decides what follows if they cannot."""
 
 from bellwether_kafka.coordinator.triggers.work.evidence import Evidence, Fact
 from bellwether_kafka.coordinator.triggers.work.owners import OwnerWork

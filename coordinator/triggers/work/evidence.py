@@ -1,15 +1,15 @@
-"""What threads say of their tasks that the topology cannot explain: the sign of another version of the application.
+"""Finds reports of threads that the topology cannot explain: the sign of another version of the application.
 
-A thread that has had a task for a while either runs it or restores it, and says which in its next JoinGroup
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). By a topology that is right
+A thread that has owned a task for a while either runs or restores it, and reports which in its next JoinGroup
+(docs/reference/streams.md#the-topology-is-not-on-the-wire). If the topology is right,
 
 * only a task with a changelog has an offset sum;
-* a task that has restored all of its changelogs runs, and so has the sum -2: one that is at their end and does not run
-  waits for a changelog that the topology lacks, and that nobody makes;
+* a task that has restored all of its changelogs runs, and its sum is -2: one that is at their end and does not run
+  waits for a changelog that the topology lacks and that does not exist;
 * a task with changelogs has an offset sum.
 
-The first is certain. The others need a second report of the same thread, a while later: the first may have come in the
-moment before a task runs. Pure; times are epoch milliseconds.
+A contradiction to the first is certain. The others need a second, later report of the same thread, because the first
+may have been sent just before the task began to run. Pure; times are epoch milliseconds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,9 +23,9 @@ from bellwether_kafka.coordinator.triggers.work.reports import new_reports
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TaskId
 
-HAD_MS = 5_000  # for so long a thread must have had a task before what it says of it counts
-AGAIN_MS = 3_000  # between two reports that say the same
-REPORTS_SINCE = 7  # the version from which "running" is said by the sum -2
+HAD_MS = 5_000  # how long a thread must have owned a task before its report of it counts
+AGAIN_MS = 3_000  # least time between two equal reports
+REPORTS_SINCE = 7  # from this version on the sum -2 means "running"
 
 Held = tuple[str, TaskId]  # member id, task
 StatedTasks = Mapping[TaskId, int]  # offset sums, by task
@@ -33,7 +33,7 @@ StatedTasks = Mapping[TaskId, int]  # offset sums, by task
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a thread said of a task that the topology cannot explain. `certain`: once is enough."""
+    """A thread's report of a task that the topology cannot explain. `certain`: one report is enough."""
 
     member_id: str
     task: TaskId
@@ -47,7 +47,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """One thread's JoinGroup."""
+    """The JoinGroup of one thread."""
 
     member_id: str
     owned: frozenset[tuple[str, int]]
@@ -56,34 +56,34 @@ class _Claims:
 
 @dataclass(slots=True)
 class Evidence:
-    """One application's. `planned` takes every delivered plan, in order."""
+    """The evidence of one application. `planned` takes every delivered plan, in order."""
 
-    _since: dict[Held, int] = field(default_factory=dict)  # since when each thread has had its tasks
+    _since: dict[Held, int] = field(default_factory=dict)  # since when each thread has owned its tasks
     _bytes: dict[str, bytes] = field(default_factory=dict)
     _once: dict[tuple[str, TaskId, str], int] = field(default_factory=dict)  # facts that need a second report
     _runs: frozenset[Held] = frozenset()
 
     @property
     def asks_again(self) -> bool:
-        """Something has been said once that would be a fact if it was said again."""
+        """True if a report would become a fact by a second one."""
         return bool(self._once)
 
     def runs(self, member_id: str, task: TaskId) -> bool:
-        """The thread has said that it runs this task."""
+        """Returns whether the thread has reported that it runs this task."""
         return (member_id, task) in self._runs
 
     def forget(self) -> None:
         self._since, self._bytes, self._once, self._runs = {}, {}, {}, frozenset()
 
     def planned(self, decision: Decision[TaskPlan]) -> tuple[Fact, ...]:
-        """What the threads of this rebalance have said against the topology; () for nothing."""
+        """Returns the reports in this rebalance that contradict the topology; () for none."""
         now_ms = decision.decided_at_ms
         claims = list(_claims(decision, self._bytes))
         self._bytes = {m.member_id: m.metadata for m in decision.plan.joined}
         found = [fact for thread in claims for fact in self._of_thread(decision, thread)]
         keys = {(f.member_id, f.task, f.statement): now_ms for f in found if not f.certain}
         certain = [f for f in found if f.certain or self._claimed_before(f, now_ms)]
-        # Threads that did not come again have said nothing new.
+        # Threads that did not join again have reported nothing new.
         heard = {thread.member_id for thread in claims}
         kept = {key: at for key, at in self._once.items() if key[0] not in heard or key in keys}
         self._once = keys | kept
@@ -114,7 +114,7 @@ class Evidence:
                 yield Fact(member_id=thread.member_id, task=task, statement=statement, certain=certain)
 
     def _given(self, decision: Decision[TaskPlan]) -> None:
-        """Since when each thread has had its tasks, by this plan."""
+        """Updates since when each thread has owned its tasks by this plan."""
         plan, before = decision.plan, self._since
         holder = plan.out.holder.tolist()
         held = [(plan.joined[row].member_id, plan.view.tasks.task_id(t)) for t, row in enumerate(holder) if row >= 0]
@@ -122,8 +122,9 @@ class Evidence:
 
 
 def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tuple[str, bool] | None:
-    """What is odd about a task that a thread has had for a while and of which it reports `value` (None: nothing), and
-    whether that is certain. `stateful` and `end` are the topology's, `end` None where it is not known."""
+    """Returns how the report of a task contradicts the topology, and whether that is certain; None if it does not.
+    `value` is the sum that a thread reports after owning the task for a while, None for no report. `stateful` and `end`
+    are the topology's; `end` is None if it is not known."""
     if not stateful:
         return None if value is None else ("and keeps state of it, which it has not by the topology", True)
     if value is None:
@@ -137,7 +138,8 @@ def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tupl
 
 
 def _claims(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[_Claims]:
-    """What each thread said in this rebalance. One that did not come again is listed with its former bytes."""
+    """Yields the reports that are new in this rebalance. A thread that did not join again is listed with its former
+    bytes."""
     for member_id, subscription, info in new_reports(decision, before):
         if info.future or info.version < REPORTS_SINCE:
             continue

@@ -1,8 +1,8 @@
-"""Subscribed topics of which no member has a partition, in a group at rest.
+"""Finds subscribed topics of which no member of a stable group owns a partition.
 
-A static member may return with more topics and cause no rebalance (KAFKA-12759), so one that is seen is a reason to
-plan. One that is seen again after that plan is a fact: the plan does not serve it, and a member's lead might. Pure;
-times are epoch milliseconds.
+A static member may return with more topics and cause no rebalance (KAFKA-12759), so such a topic is a reason to plan.
+If it is still without an owner after that plan, this is a fact: Bellwether's plans do not serve it, and a member's lead
+might. Pure; times are epoch milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-SETTLED_MS = 15_000  # so old a plan must be: members have had the time to come to it
-PLANS = 2  # that have not served a topic
+SETTLED_MS = 15_000  # least age of a plan, so that members have had time to adopt it
+PLANS = 2  # plans without an owner for a topic that make this a fact
 NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """`topics` have had no owner in so many plans in a row; `lasting`: that is a fact."""
+    """Topics without an owner. `lasting`: for PLANS plans in a row, so that it is a fact."""
 
     topics: tuple[str, ...]
     lasting: bool
@@ -34,11 +34,11 @@ class Unserved:
 
 @dataclass(slots=True)
 class OwnerWork:
-    """One group's. `planned` takes every delivered plan."""
+    """The owners in one group. `planned` takes every delivered plan."""
 
-    _counts: Mapping[str, int] = field(default_factory=dict)  # of the topics that can be read
+    _counts: Mapping[str, int] = field(default_factory=dict)  # partition counts of readable topics
     _planned_ms: int = 0
-    _plans: int = 0  # that have been delivered
+    _plans: int = 0  # delivered plans
     _seen: dict[str, set[int]] = field(default_factory=dict)  # the plans in which a topic had no owner
     _reported: tuple[str, ...] = ()
 
@@ -48,7 +48,8 @@ class OwnerWork:
         self._planned_ms, self._plans, self._reported = now_ms, self._plans + 1, ()
 
     def shown(self, members: Sequence[DescribedMember], now_ms: int) -> Unserved | None:
-        """What a description of the group at rest shows; None for nothing, and for what was reported of this plan."""
+        """Returns the unserved topics in a description of the stable group; None for none, and if they have been
+        reported since the last plan."""
         if not self._counts or now_ms - self._planned_ms < SETTLED_MS:
             return None
         lacking = self._lacking(members)
@@ -63,7 +64,7 @@ class OwnerWork:
         return Unserved(found, bool(lasting))
 
     def _lacking(self, members: Sequence[DescribedMember]) -> tuple[str, ...] | None:
-        """The topics that members subscribe to and none has, None where a member cannot be read."""
+        """Returns the topics that members subscribe to and none owns; None if a member's bytes cannot be decoded."""
         subscribed, owned = set[str](), set[str]()
         try:
             for member in members:

@@ -1,4 +1,4 @@
-"""What the threads of an application report in a rebalance: the JoinGroups that are new since the last plan. Pure."""
+"""The reports of an application's threads in a rebalance: JoinGroups that are new since the last plan. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,12 +7,12 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-Report = tuple[str, ConsumerProtocolSubscription, SubscriptionInfo]  # the member id first
+Report = tuple[str, ConsumerProtocolSubscription, SubscriptionInfo]  # member id, subscription, info
 
 
 def new_reports(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[Report]:
-    """Those that can be read. A member that did not join again is listed with its former metadata, which `before` has
-    by member id."""
+    """Yields the reports that can be decoded. A member that did not join again is listed with its former metadata,
+    which `before` has by member id."""
     for member in decision.plan.joined:
         if before.get(member.member_id) == member.metadata:
             continue

@@ -1,16 +1,17 @@
-"""Processes that end as soon as they have a task: the sign of subtopologies that have changed places.
+"""Detects processes that end as soon as they get a task: the sign of subtopologies that have changed places.
 
-A Java thread whose task has partitions of topics that are not that subtopology's in its own topology throws while it
-takes the assignment, before it has committed anything, and takes its instance with it
-(docs/reference/client-quirks.md#java-streams-threads). So nobody ever lives on with a task of that subtopology. It is a
-fact where
+If a Java thread gets a task with partitions of topics that are not of this subtopology in its own topology, it throws
+while it takes the assignment, before it has committed anything, and its instance ends
+(docs/reference/client-quirks.md#java-streams-threads). So no process ever survives a task of that subtopology. This is
+a fact if
 
-* in this leadership no thread has come again that owned a partition of the subtopology, and none has been committed;
+* while Bellwether has led, no thread that owned a partition of the subtopology has joined again, and no such partition
+  has been committed;
 * processes have ended at once in three plans, and no older one is left that has such a task;
 * these tasks had nothing to restore, and the application has records to read.
 
-A single process that works, however briefly, proves a subtopology for as long as Bellwether leads, so what ends or
-crashes later says nothing here. Pure; times are epoch milliseconds.
+A single process that works, however briefly, proves a subtopology for as long as Bellwether leads, so later ends and
+crashes prove nothing here. Pure; times are epoch milliseconds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.triggers.work.reports import new_reports
 from bellwether_kafka.protocol.primitives import ProcessId
 
-AT_ONCE_MS = 60_000  # Kafka's default session is 45 s: for so long a thread that has died is still listed
+AT_ONCE_MS = 60_000  # Kafka's default session is 45 s, during which a dead thread is still listed
 PLANS_MIN = 3
 
 Given = Mapping[int, int]  # since when a process has had a task, by subtopology
@@ -31,8 +32,8 @@ Given = Mapping[int, int]  # since when a process has had a task, by subtopology
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """Of one process. `joins`: how often its threads have joined, by their own count. `ready`: the subtopologies of
-    which it has been given a task that has nothing to restore."""
+    """One process. `joins`: how often its threads have joined, by their own count. `ready`: the subtopologies of which
+    it got a task that has nothing to restore."""
 
     members: frozenset[str]
     joins: int
@@ -42,11 +43,11 @@ class _Life:
 
 @dataclass(slots=True)
 class ShortLives:
-    """One application's. `planned` takes every delivered plan, in order."""
+    """The processes of one application. `planned` takes every delivered plan, in order."""
 
     _lives: dict[ProcessId, _Life] = field(default_factory=dict)
     _bytes: dict[str, bytes] = field(default_factory=dict)
-    _ended: dict[int, set[int]] = field(default_factory=dict)  # by subtopology: when those that ended were given it
+    _ended: dict[int, set[int]] = field(default_factory=dict)  # by subtopology: when processes that ended had got it
     _proven: set[int] = field(default_factory=set)
     _has_input: bool = False
 
@@ -76,18 +77,19 @@ class ShortLives:
         self._lives = {p: self._give(decision, life) for p, life in lives.items()}
 
     def alone(self, now_ms: int) -> bool:
-        """No member is left; returns whether the last ones ended at once."""
+        """Ends all processes, because no member is left. Returns whether they ended at once."""
         return self._end(_taken(self._lives), now_ms)
 
     def observe(self, decision: Decision[TaskPlan], worked: BoolArray, *, has_input: bool) -> None:
-        """`worked`: by flat partition, whether it has been committed since the last plan."""
+        """Takes offsets. `worked`: by flat partition, whether its offset was committed since the last call.
+        `has_input`: there are records to read."""
         self._has_input = self._has_input or has_input
         table, of = decision.plan.view.tasks, decision.plan.tasks.task_of
         tasks = np.unique(of[worked & (of >= 0)]).tolist()
         self._prove([{table.task_id(task).subtopology for task in tasks}])
 
     def take(self) -> tuple[int, ...]:
-        """The subtopologies with which nobody has ever lived on; what was taken begins anew."""
+        """Returns, and forgets, the subtopologies that no process has survived."""
         held = {s for life in self._lives.values() for s, at in life.given.items() if at not in self._newest(s)}
         found = [s for s, at in self._ended.items() if len(at) >= PLANS_MIN and s not in held]
         if not self._has_input or not found:
@@ -101,7 +103,7 @@ class ShortLives:
         return self._has_input
 
     def _newest(self, subtopology: int) -> set[int]:
-        """When the processes of the last plan that gives it have got it: they have had no time to show anything."""
+        """Returns when the latest processes got this subtopology: they have had no time to show anything."""
         given = [life.given[subtopology] for life in self._lives.values() if subtopology in life.given]
         return {max(given)} if given else set()
 
@@ -120,7 +122,7 @@ class ShortLives:
 
     @staticmethod
     def _give(decision: Decision[TaskPlan], life: _Life) -> _Life:
-        """The life with what it is given by this plan."""
+        """Returns the life with the tasks that it gets by this plan."""
         plan, table = decision.plan, decision.plan.view.tasks
         rows = [row for row, member in enumerate(plan.joined) if member.member_id in life.members]
         held = np.flatnonzero(np.isin(plan.out.holder, rows)).tolist()
@@ -133,14 +135,14 @@ class ShortLives:
 
 @dataclass(frozen=True, slots=True)
 class _Spoke:
-    """One thread's JoinGroup."""
+    """The JoinGroup of one thread."""
 
     joins: int
-    owned: frozenset[int]  # subtopologies of which it owns a partition
+    owned: frozenset[int]  # subtopologies of the partitions that it owns
 
 
 def _spoke(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[tuple[str, _Spoke]]:
-    """What each thread said that came in this rebalance."""
+    """Yields the reports that are new in this rebalance."""
     owners = decision.plan.topology.subtopology_of
     for member_id, subscription, info in new_reports(decision, before):
         owned = frozenset(owners[tp.topic] for tp in subscription.owned_partitions if tp.topic in owners)

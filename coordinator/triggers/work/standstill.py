@@ -1,8 +1,8 @@
-"""Whether a group has stopped working with a plan: how often it commits, and since when it has not.
+"""Detects that a group has stopped working with a plan, by how often it commits and since when it has not.
 
-Pure; times are epoch milliseconds, offsets are arrays over the flat partitions of one cluster view. A group that
-committed before members changed, and has not committed once since the plan for them, may stand still because of that
-plan. One that has committed since then works by it: what stops it later would stop it under any leader.
+Pure; times are epoch milliseconds, offsets are arrays over the flat partitions of one cluster view. If a group
+committed before its members changed, and has not committed once since the plan for the new members, that plan may be
+the cause. If it has committed since, it works by the plan: what stops it later would stop it under any leader.
 """
 
 from dataclasses import dataclass, field
@@ -13,26 +13,26 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
 
 STANDSTILL_MS = 300_000
-RHYTHMS = 3  # so many usual intervals between commits may pass
-KEPT_MS = 7_200_000  # many members that commit one after another may have many short intervals before a long one
-UNREAD_MIN = 2  # one record position may be a transaction marker, which is never read
+RHYTHMS = 3  # how many usual intervals may pass without a commit
+KEPT_MS = 7_200_000  # long, as members that commit in turn may have many short intervals before a long one
+UNREAD_MIN = 2  # one position may be a transaction marker, which is never read
 NOTHING_COMMITTED = -1
 
 
 @dataclass(slots=True)
 class Rhythm:
-    """How often a group commits, as far as looks have shown it."""
+    """How often a group commits, as far as polls have shown."""
 
     last_ms: int | None = None
     _intervals: list[tuple[int, int]] = field(default_factory=list)  # (length, end), each longer than those after it
 
     @property
     def usual_ms(self) -> int | None:
-        """The longest interval between commits of late, None where there have not been two commits."""
+        """The longest recent interval between commits; None before two commits."""
         return self._intervals[0][0] if self._intervals else None
 
     def committed(self, now_ms: int) -> None:
-        """The group has committed since the last look. A pause without input is no interval: see `rested`."""
+        """Records a commit since the last poll. A pause without input is not an interval (`rested`)."""
         if self.last_ms is not None:
             length = now_ms - self.last_ms
             longer = [one for one in self._intervals if one[0] > length and now_ms - one[1] <= KEPT_MS]
@@ -40,53 +40,53 @@ class Rhythm:
         self.last_ms = now_ms
 
     def rested(self) -> None:
-        """There was nothing to commit: the next commit begins an interval and ends none."""
+        """Records that there was nothing to commit: the next commit begins an interval and ends none."""
         self.last_ms = None
 
 
 class Standstill:
-    """One group's. `least_ms`: a shorter time without a commit says nothing."""
+    """The commits of one group. `least_ms`: the shortest time without a commit that counts."""
 
     def __init__(self, least_ms: int = STANDSTILL_MS) -> None:
         self._least_ms = min(least_ms, STANDSTILL_MS)
         self.rhythm = Rhythm()
         self._committed: LongArray | None = None
         self._first_end: LongArray | None = None
-        self._begun_ms = 0  # since when nothing has been committed, for all that is known
-        self._worked_before = False  # it committed, not long before the last plan for changed members
-        self._changed_ms: int | None = None  # when that plan was made, None once the group has committed by it
-        self._refreshed = True  # since that plan
+        self._begun_ms = 0  # since when, as far as is known, nothing has been committed
+        self._worked_before = False  # it committed shortly before the last plan for changed members
+        self._changed_ms: int | None = None  # when that plan was made; None once the group has committed by it
+        self._refreshed = True  # polled since that plan
 
     @property
     def unproven(self) -> bool:
-        """There is a plan for changed members by which the group has not committed yet."""
+        """True if the group has not committed yet by the plan for changed members."""
         return self._changed_ms is not None
 
     @property
     def patience_ms(self) -> int:
-        """For how long a group without commits is left alone."""
+        """How long a group may go without commits."""
         return max(self._least_ms, RHYTHMS * (self.rhythm.usual_ms or 0))
 
     def planned(self, now_ms: int, *, changed: bool, same_topics: bool) -> None:
-        """The broker has a plan. `changed`: its members are not those of the plan before it."""
+        """Takes a plan that the broker has accepted. `changed`: its members are not those of the plan before."""
         if not same_topics:
             self._committed = self._first_end = None
         if not changed:
             return
         last, usual = self.rhythm.last_ms, self.rhythm.usual_ms
         if self._changed_ms is None:
-            # After a single commit nobody knows when the next one is due.
+            # After a single commit it is not known when the next one is due.
             self._worked_before = last is not None and usual is not None and now_ms - last <= self.patience_ms
         self._changed_ms = self._begun_ms = now_ms
         self._refreshed = False
 
     def unknown(self, now_ms: int) -> None:
-        """A broker has not answered: what happened meanwhile is not known."""
+        """Starts anew after a broker did not answer, because commits may have been missed."""
         self._committed = self._first_end = None
         self._begun_ms = now_ms
 
     def forget(self) -> None:
-        """Bellwether leads no more. The rhythm is the group's own and stays."""
+        """Forgets the plan, because Bellwether no longer leads. The rhythm is the group's own and is kept."""
         self._committed = self._first_end = self._changed_ms = None
 
     def observe(self, committed: LongArray, ends: LongArray, now_ms: int, *, restoring: bool) -> Verdict | None:
@@ -99,7 +99,7 @@ class Standstill:
         first, self._refreshed = not self._refreshed, True
         if (committed != before).any():
             self.rhythm.committed(now_ms)
-            if not first:  # the first look after a plan also shows what was committed before it
+            if not first:  # the first poll after a plan also shows commits from before it
                 self._begun_ms, self._changed_ms = now_ms, None
             return None
         waiting = self.waiting(committed, ends)
@@ -113,8 +113,8 @@ class Standstill:
         return self._verdict(now_ms, restoring=restoring)
 
     def waiting(self, committed: LongArray, ends: LongArray) -> BoolArray:
-        """Whether a partition has records to read. Where nothing was ever committed only those count that came since
-        the first look: the application may begin at the end."""
+        """Returns, by partition, whether it has records to read. If nothing was ever committed, only records newer than
+        the first poll count, because the application may start at the end."""
         first = self._first_end if self._first_end is not None else ends
         start = np.where(committed == NOTHING_COMMITTED, first, committed)
         found: BoolArray = (ends >= 0) & (ends - start >= UNREAD_MIN)

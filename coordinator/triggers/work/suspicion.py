@@ -1,7 +1,7 @@
-"""When to ask threads what has become of their tasks: those of members that have changed and then commit nothing.
+"""Decides when to request threads' reports of their tasks: if members have changed and then commit nothing.
 
-Offset sums travel only in JoinGroup, so what a restarted thread makes of its tasks shows in its next one. A rebalance
-brings it; processing goes on meanwhile. Pure; times are epoch milliseconds.
+Offset sums are sent only in JoinGroup, so only the next JoinGroup shows whether a restarted thread can run its tasks. A
+rebalance causes it, while processing goes on. Pure; times are epoch milliseconds.
 """
 
 from dataclasses import dataclass, field
@@ -14,28 +14,28 @@ from bellwether_kafka.assignors.streams import TaskPlan
 UNKNOWN_RHYTHM_MS = 35_000  # a little more than Kafka's default commit.interval.ms
 LEAST_MS = 10_000
 OF_RHYTHM = 1.5
-ASKED_MAX = 3  # for one change of members
+ASKED_MAX = 3  # requests per change of members
 SPACE_MS = 8_000
 
 
 @dataclass(slots=True)
 class Suspicion:
-    """One application's."""
+    """The changed members of one application."""
 
-    _changed_ms: int | None = None  # when members changed last
+    _changed_ms: int | None = None  # when members last changed
     _members: frozenset[str] = frozenset()
-    _fresh: set[str] = field(default_factory=set)  # members that came since, or a little before
-    _first: LongArray | None = None  # what was committed then, by flat partition
+    _fresh: set[str] = field(default_factory=set)  # members that have joined and have not been seen to work yet
+    _first: LongArray | None = None  # the first offsets read after that, by flat partition
     _asked: int = 0
     _asked_ms: int = 0
 
     @property
     def watches(self) -> bool:
-        """Some member may still have to show that it works."""
+        """True if a member may still have to show that it works."""
         return self._changed_ms is not None and self._asked < ASKED_MAX
 
     def planned(self, decision: Decision[TaskPlan], *, same_topics: bool) -> bool:
-        """Takes a delivered plan; returns whether its members are others than before."""
+        """Takes a delivered plan; returns whether its members have changed."""
         members = frozenset(m.member_id for m in decision.plan.joined)
         before, self._members = self._members, members
         if not same_topics:
@@ -60,8 +60,8 @@ class Suspicion:
         *,
         again: bool,
     ) -> str:
-        """Why threads should say now what they have, "" for no reason. `waiting`: partitions with records to read,
-        `usual_ms`: how often the group commits. `again`: what was said last time has to be said once more."""
+        """Returns why threads should report their tasks now, "" for no reason. `waiting`: partitions with records to
+        read. `usual_ms`: how often the group commits. `again`: a report needs a second one to count."""
         if self._changed_ms is None or self._asked >= ASKED_MAX:
             return ""
         if self._first is None or len(self._first) != len(committed):
@@ -79,7 +79,7 @@ class Suspicion:
 
 
 def _holders(decision: Decision[TaskPlan], partitions: BoolArray) -> set[str]:
-    """The members that have been sent a task of one of these partitions."""
+    """Returns the members that own a task of one of these partitions."""
     plan = decision.plan
     owner = plan.out.owner(plan.tasks)
     rows = np.unique(owner[partitions & (owner != NOBODY)]).tolist()
@@ -87,5 +87,5 @@ def _holders(decision: Decision[TaskPlan], partitions: BoolArray) -> set[str]:
 
 
 def _idle(decision: Decision[TaskPlan], waiting: BoolArray, members: set[str]) -> set[str]:
-    """Those of `members` that have nothing to read: whether they work does not show yet."""
+    """Returns those of `members` that have nothing to read, so that it cannot be seen yet whether they work."""
     return members - _holders(decision, waiting)

@@ -1,18 +1,18 @@
-"""What a watch on the work of a group concludes."""
+"""The conclusions of a watch on the work of a group."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class HandBack:
-    """A member should lead: the plan does harm. `reason` is a sentence part for people."""
+    """The plan does harm, so a member should lead. `reason` is part of a sentence."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Members do not work as they did, and nothing proves that the plan is to blame."""
+    """Members do not work as before, without proof that the plan is the cause."""
 
     reason: str
 

@@ -1,6 +1,6 @@
-"""The watch on the work of one application that Bellwether leads: what threads say, and what the group commits.
+"""Watches the work of one application that Bellwether leads, by the reports of threads and by the group's commits.
 
-`planned` takes every delivered plan, `refresh` offsets from time to time; both say what follows. Pure.
+`planned` takes every delivered plan, `refresh` takes offsets at intervals; both return what follows. Pure.
 """
 
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from bellwether_kafka.coordinator.triggers.work.standstill import Standstill
 from bellwether_kafka.coordinator.triggers.work.suspicion import Suspicion
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
 
-CLOSE_MS, FAR_MS = 5_000, 10_000  # between two looks, while a member has yet to show that it works, and otherwise
-PARTITIONS_A_SECOND = 2_000  # a large group is looked at more seldom
+CLOSE_MS, FAR_MS = 5_000, 10_000  # between polls: while a member must still show that it works, and otherwise
+PARTITIONS_A_SECOND = 2_000  # a large group is polled less often
 REPEAT_AFTER_MS = 600_000
 SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFinding:
-    """What a look has shown: a verdict, and why threads should say what they have, "" for no reason."""
+    """The result of a poll: a verdict, and in `ask` why threads should report their tasks, "" for no reason."""
 
     verdict: Verdict | None = None
     ask: str = ""
@@ -31,14 +31,14 @@ class WorkFinding:
 
 @dataclass(slots=True)
 class WorkWatch:
-    """One application's. `stall_ms`: a shorter time without a commit says nothing."""
+    """The watch on one application. `stall_ms`: the shortest time without a commit that counts."""
 
     stall_ms: int
     standstill: Standstill = field(init=False)
     evidence: Evidence = field(default_factory=Evidence)
     suspicion: Suspicion = field(default_factory=Suspicion)
     short_lives: ShortLives = field(default_factory=ShortLives)
-    _committed: LongArray | None = None  # by flat partition of the last plan, as the last look has shown it
+    _committed: LongArray | None = None  # by flat partition of the last plan, as of the last poll
     _decision: Decision[TaskPlan] | None = None
     _alerted: dict[str, int] = field(default_factory=dict)
 
@@ -47,14 +47,14 @@ class WorkWatch:
 
     @property
     def interval_ms(self) -> int:
-        """Between two looks."""
+        """The time between two polls."""
         decision = self._decision
         size = decision.cluster.partition_total if decision is not None else 0
         least = CLOSE_MS if self.suspicion.watches else FAR_MS
         return max(min(least, self.stall_ms // 4), 1000 * size // PARTITIONS_A_SECOND)
 
     def planned(self, decision: Decision[TaskPlan]) -> Verdict | None:
-        """The broker has this plan."""
+        """Takes a plan that the broker has accepted."""
         before, self._decision = self._decision, decision
         same = before is not None and before.cluster.topics == decision.cluster.topics
         same = same and before is not None and np.array_equal(before.cluster.counts, decision.cluster.counts)
@@ -66,7 +66,7 @@ class WorkWatch:
         return HandBack(sentence(facts)) if facts else self._short_lived()
 
     def alone(self, now_ms: int) -> Verdict | None:
-        """No member is left in the group."""
+        """Concludes what follows if no member is left in the group."""
         ended = self.short_lives.alone(now_ms)
         verdict = self._short_lived()
         if verdict is None and ended and self.short_lives.has_input:
@@ -93,14 +93,14 @@ class WorkWatch:
         self.standstill.forget()
 
     def unknown(self, now_ms: int) -> None:
-        """A broker has not answered."""
+        """Records that a broker did not answer."""
         self.standstill.unknown(now_ms)
 
     def refresh(self, decision: Decision[TaskPlan], committed: LongArray, ends: LongArray, now_ms: int) -> WorkFinding:
         """Takes the offsets of the flat partitions of `decision`."""
         if decision is not self._decision:
-            return WorkFinding()  # a new plan came in between
-        read = decision.plan.tasks.task_of != NOBODY  # nothing is asked about the other topics' partitions
+            return WorkFinding()  # there is a new plan
+        read = decision.plan.tasks.task_of != NOBODY  # offsets of other topics are not read
         waiting = self.standstill.waiting(committed[read], ends[read])
         restoring = bool((waiting & ~self._runs(decision)[read]).any())
         verdict = self.standstill.observe(committed[read], ends[read], now_ms, restoring=restoring)
@@ -114,8 +114,8 @@ class WorkWatch:
         return WorkFinding(self._short_lived() or self._once(verdict, now_ms), ask)
 
     def _runs(self, decision: Decision[TaskPlan]) -> BoolArray:
-        """By flat partition: nothing can be restored for it, because its task keeps no state or its thread said that it
-        runs."""
+        """Returns, by flat partition, whether it needs no restoring: its task is stateless, or its thread reported that
+        it runs."""
         plan, table = decision.plan, decision.plan.view.tasks
         runs = ~table.stateful
         holder = plan.out.holder.tolist()
@@ -126,7 +126,7 @@ class WorkWatch:
         return found
 
     def _once(self, verdict: Verdict | None, now_ms: int) -> Verdict | None:
-        """An alert is not said again while it goes on."""
+        """Drops an alert that repeats a recent one."""
         if not isinstance(verdict, Alert):
             return verdict
         kind = verdict.reason.partition(";")[2]
@@ -137,7 +137,7 @@ class WorkWatch:
 
 
 def sentence(facts: tuple[Fact, ...]) -> str:
-    """Of what threads have said against the topology."""
+    """Returns the threads' reports that contradict the topology as a sentence."""
     named = "; ".join(fact.sentence for fact in facts[:SHOWN])
     more = f", and {len(facts) - SHOWN} more such reports" if len(facts) > SHOWN else ""
     return f"the topology is not the application's: {named}{more}"
