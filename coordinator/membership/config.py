@@ -71,8 +71,8 @@ class MembershipConfig:
     heartbeat_interval_ms: int = 1_000
     decision_deadline_ms: int = 3_000
     sync_margin_ms: int = 1_000
-    # Matters only if it is the largest in the group: it then bounds how long a hung Bellwether holds up all members.
-    # Small, but longer than the longest coalescing, during which Bellwether holds the rebalance open.
+    # Matters only if it is the largest in the group: it then bounds how long a hung member holds up all others. Small,
+    # but longer than the longest coalescing, during which Bellwether holds the rebalance open.
     rebalance_timeout_ms: int = 15_000
 
     watch_interval_ms: int = 5_000

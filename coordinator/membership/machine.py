@@ -108,7 +108,7 @@ class GroupMembership:
 
     def _answer_handlers(self) -> dict[Kind, Handlers]:
         """Returns the handlers by request and state. In APPROACHING, answers go to the take-over. In other states,
-        answers to its requests for temporary or pending members (BLOCKER, OPEN, GIVE_BACK, EVICT) are ignored."""
+        answers to requests for other members and pending ids (BLOCKER, OPEN, GIVE_BACK, EVICT) are ignored."""
         return {
             Kind.FIND: anywhere(self._recovery.found),
             Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_rebalance.counted},

@@ -1,11 +1,11 @@
 """When a group that a member leads may be taken over: a policy without I/O. `takeover` carries it out.
 
 when-empty   never: Bellwether joins only an empty group
-succeed      join a rebalance that waits for a lost member; if that was the leader, Bellwether leads, and if the answer
-             names another leader it leaves at once
+succeed      join a rebalance that waits for a lost member; if that was the leader, Bellwether leads; if the answer
+             names another leader, Bellwether leaves at once
 take-over    join a stable group, remove its leader once (and one more member if that would lead next), and lead; where
-             that is not allowed or cannot succeed, as succeed. The default, because otherwise any absence longer than
-             the session loses the lead for good
+             that is not allowed or cannot work, the same as succeed. This is the default, because otherwise any absence
+             longer than the session loses the lead for good
 """
 
 from collections import Counter

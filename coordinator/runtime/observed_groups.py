@@ -145,7 +145,7 @@ class ObservedGroups:
         return 0
 
     async def discover(self) -> None:
-        """Adds groups that patterns select. Drops those that are missing from two complete lists."""
+        """Adds groups that patterns select. Drops those that are missing from two complete lists in a row."""
         found = await self._listed()
         self._log_change("", "groups_not_listed", found.missing)
         matched: set[str] = set()

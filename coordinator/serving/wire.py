@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError
 
 VERSION = 1
-CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol, or an invented one, which is not reported
+CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol; an invented one, not reported
 PLANNED, REFUSED = 0, 1
 REQUEST_BYTES_MAX = 32 << 20
 SIZE = struct.Struct(">i")

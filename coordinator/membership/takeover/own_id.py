@@ -126,7 +126,8 @@ class OwnId:
         """Returns whether the id sorts first; late in the search also whether few enough members sort before it. Under
         an instance id members wait for the search, so such an id is better than none."""
         state = self.state
-        # How many members join: Bellwether, and perhaps the opener.
+        # The id must sort first when Bellwether has joined and, in a cooperative group, when the opener has joined as
+        # well.
         coming = (1, 2) if state.reopens else (1,)
         if state.listing.puts_first(member_id, coming):
             return True
