@@ -117,7 +117,7 @@ class RebuildMemory:
 
 @dataclass(frozen=True, slots=True)
 class PlanDelivered:
-    """The broker has accepted Bellwether's assignments for this generation, which become history."""
+    """The broker has accepted Bellwether's assignments for this generation, which are remembered from now on."""
 
     generation: int
 

@@ -14,7 +14,7 @@ STREAMS_SESSION_MS_MIN, STREAMS_SESSION_MS_MAX = 6_000, 10_000  # commits may wa
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 
 
-# what a process may do to a group: only observe it, also remove its dead members, or lead it
+# What a process may do to a group: only observe it, also remove its dead members, or lead it.
 Mode = Literal["observe", "assist", "lead"]
 Adopt = Literal["when-empty", "succeed", "take-over"]  # when Bellwether takes the lead from a member
 HandBackMode = Literal["leave", "alert"]

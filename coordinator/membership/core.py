@@ -54,7 +54,7 @@ class Sighting:
     known: bool = False  # another member is or was in it, or has committed offsets
     subscribed: bool = False  # another member has been seen in it, so its consumers subscribe
     awaited: bool = False  # Bellwether does not join it while it is empty: another member has to come first
-    protocol_type: str = ""  # from the last DescribeGroups; "" if it has only seen commits without a member
+    protocol_type: str = ""  # from the last DescribeGroups; "" while there were only commits without a member
     self_assigned: bool = False  # offsets have moved in it while no member was there
     by_broker: Obstacle | None = None  # set while the broker assigns (KIP-848), until its last such member leaves
 

@@ -19,7 +19,7 @@ class Joining:
     core: Core
     slot_taken: bool = False  # a member had Bellwether's instance id before it joined
     app_topics: tuple[str, ...] = ()
-    listed: tuple[str, ...] = field(init=False)
+    listed: tuple[str, ...] = field(init=False)  # the topics in Bellwether's last JoinGroup
     _sent_at: float = 0.0
     _into_empty: bool = False  # the JoinGroup went to a group without members
 

@@ -22,7 +22,7 @@ class Kind(Enum):
     JOIN = auto()
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
     BLOCKER = auto()  # a JoinGroup that only reserves a pending id
-    GIVE_BACK = auto()  # LeaveGroup of pending ids of Bellwether's
+    GIVE_BACK = auto()  # LeaveGroup of Bellwether's pending ids
     TEMPORARY = auto()  # JoinGroups of temporary members, many at once
     SHRINK = auto()  # LeaveGroup of temporary members
     OPEN = auto()  # LeaveGroup of the opener, queued behind its JoinGroup: opens the next rebalance

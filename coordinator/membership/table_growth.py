@@ -100,8 +100,8 @@ class Forecast:
 
     @property
     def chosen(self) -> Growth:
-        """The best growth: one that suffices, with the fewest members to remove, then least likely to fail or to need
-        one more removal, then the smallest."""
+        """The best growth. In this order: it suffices, the fewest members have to be removed, it hardly ever fails, it
+        needs no further removal, and the table is the smallest."""
 
         def cost(growth: Growth) -> tuple[bool, int, bool, bool, int]:
             besides, risky = growth.besides(self.leader), self._fails(growth) > SELDOM
