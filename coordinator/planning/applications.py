@@ -57,13 +57,14 @@ class Application:
         )
 
     def _guard(self, config: MembershipConfig) -> Obstacle | None:
-        """Returns the obstacle to a take-over. An application without changelogs has no stores to declare."""
+        """Returns the obstacle to a take-over. Undeclared stores are none for an application without changelogs, which
+        has nothing to restore."""
         stateless = self.topology is not None and not (self.topology.changelogs or self.topology.undecided)
         return None if stateless and config.takeover_obstacle == STORES_UNDECLARED else config.takeover_obstacle
 
     @property
     def obstacle(self) -> str:
-        """Why no member could lead the application with this topology file, as one sentence; "" if one can."""
+        """Why the application cannot be led with this topology file, as one sentence; "" if it can."""
         if self.topology is None or not self.topology.obstacle:
             return ""
         return f"The topology file {self.config.topology} cannot be led with: {self.topology.obstacle}."
