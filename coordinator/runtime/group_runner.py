@@ -124,7 +124,7 @@ class GroupRunner(Generic[P]):
         self.post(membership.RebalanceOrdered(order))
 
     async def before_removal(self, seen: membership.DescribeAnswer, dead: tuple[str, ...]) -> bool:
-        """Returns when these dead members may be removed, after at most roll_ms_max and one second. True if Bellwether
+        """Waits until these dead members may be removed, at most roll_ms_max and one second. Returns True if Bellwether
         is in the group and will lead if the leader is one of them; False if it does not try or has failed."""
         if not self._is_in(membership.State.WATCHING):
             return bool(self.membership.in_front)
