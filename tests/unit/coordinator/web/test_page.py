@@ -69,7 +69,7 @@ def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str
     text = opened(browser, page, name, str(picture["generation"]))
     items = [item for holder in picture["holders"] for item in holder["items"]]
     drawn = squares(browser)
-    kinds = sorted(f"item {i['state']}{' withheld' * i['pending']} {i['name']}" for i in items)
+    kinds = sorted(f"item {i['state']}{' pending' * i['pending']} {i['name']}" for i in items)
     assert sorted(f"{one['kind']} {one['item']}" for one in drawn) == kinds != []
     lags = sorted((i["name"], str(i["lag"])) for i in items if i["lag"] is not None)
     assert sorted((one["item"], one["lag"]) for one in drawn if "lag" in one) == lags
