@@ -1,9 +1,8 @@
-"""Frees one group from outside of ghosts and of a wedged rebalance: reads with DescribeGroups and removes with
+"""Frees one group of ghosts and of a wedged rebalance: reads it with DescribeGroups and removes members with
 LeaveGroup.
 
-Works beside a leader of Bellwether's as well as without any membership (mode `assist`). The parked JoinGroup of a
-leader tells nothing before its rebalance ends, and that is what the ghost holds up; DescribeGroups lists a newcomer at
-once.
+Works beside a leader membership of Bellwether or without any membership (mode `assist`). A leader learns nothing while
+its JoinGroup is parked, and a ghost prolongs that wait. DescribeGroups lists a new member at once.
 """
 
 import asyncio
@@ -22,31 +21,32 @@ from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostO
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 
-# While the group waits every look may end the wait; at rest a look only has to see newcomers soon enough.
+# During a rebalance each refresh may find the ghost that holds it up; in a stable group it only has to find new members
+# soon enough.
 WAITING_INTERVAL_S = 0.25
 RESTING_INTERVAL_S = 0.5
-# DescribeGroups of a group at rest carries every subscription and assignment: large groups are asked less often.
+# DescribeGroups of a stable group returns every subscription and assignment, so large groups are polled less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 INTERVAL_S_MAX = 5.0
 TROUBLE_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_MS = 5_000
 
 RemovalObserver = Callable[[str, Proof], None]
-BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[bool]]  # what was seen, and who is to be removed
+BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[bool]]  # the answer, and the members to remove
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """Why a member is known to have no process any more. A static one replaces itself."""
+    """An announced end of a member's process, with its reason. A static member is replaced by its successor."""
 
     reason: str
     static: bool
 
 
 class GhostObservers(Protocol):
-    """Who hears of what the watches see and do."""
+    """The observers of what the watches see and do."""
 
     @property
     def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
@@ -57,18 +57,18 @@ class GhostObservers(Protocol):
 
 
 class LedMembership(Protocol):
-    """What is needed of `runtime.GroupRunner`."""
+    """The part of `runtime.GroupRunner` that a watch uses."""
 
     @property
     def membership(self) -> membership.MembershipView: ...
 
 
 class GhostWatch:
-    """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of
-    Bellwether's.
+    """Watches one group; `run` ends only when it is cancelled. Neither brokers, the network nor a defect of Bellwether
+    ends it.
 
-    A leader's membership (`led`) spares looks: while it is Stable in the generation of the last look, nobody has come
-    or gone. It also knows whether its own requests fail without an explanation.
+    The membership of a leader (`led`) saves requests: while it is Stable in the generation that was last described, the
+    members are the same. It also shows whether Bellwether's own requests fail without an explanation.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class GhostWatch:
         self._trouble = ""
 
     def stir(self) -> None:
-        """Bellwether's membership has said something: its group may have left its rest."""
+        """Call it at every event of Bellwether's membership: the group may not be stable any more."""
         self._stirring.set()
 
     def stopped(self, members: Sequence[str], static: Sequence[str], reason: str) -> None:
-        """It has been stated that the process of these members has ended. They are removed once Bellwether has come
-        into the group, if it is to lead it; static ones only then."""
+        """Takes an announcement that the process of these members has ended. They are removed once Bellwether has
+        joined the group, if it is to lead it. Static members are removed only in that case."""
         self._stopped |= {member_id: _Statement(reason, static=False) for member_id in members}
         self._stopped |= {member_id: _Statement(reason, static=True) for member_id in static}
         self._generation_seen = None
@@ -120,12 +120,12 @@ class GhostWatch:
             await self._sleep(pause_s)
 
     async def _sleep(self, pause_s: float) -> None:
-        """Less where it is stated meanwhile that a process has ended."""
+        """Sleeps, but wakes when the end of a process is announced."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stated.wait(), pause_s)
 
     async def _turn(self) -> float:
-        """One look; returns the seconds until the next."""
+        """Makes one refresh. Returns the seconds until the next."""
         self._stated.clear()
         settled = self._settled()
         if settled is not None and settled == self._generation_seen:
@@ -146,7 +146,7 @@ class GhostWatch:
         return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
     async def _stirred(self) -> None:
-        """Until Bellwether's membership says anything; now and then in any case."""
+        """Waits for an event of Bellwether's membership, for at most `INTERVAL_S_MAX`."""
         self._stirring.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
@@ -156,7 +156,8 @@ class GhostWatch:
         return self._led.membership if self._led is not None else None
 
     def _settled(self) -> int | None:
-        """The generation of a group at rest that Bellwether leads: Bellwether's heartbeats tell when that ends."""
+        """Returns the generation of a stable group that Bellwether leads, else None. Its heartbeats show when the
+        generation ends."""
         member = self._member
         return member.generation if member is not None and member.state is membership.State.STABLE else None
 
@@ -212,7 +213,7 @@ class GhostWatch:
         if answer is None:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
-        # Whose session has just ended is gone as well, but not by Bellwether.
+        # A ghost whose session has just ended is gone too, but Bellwether did not remove it.
         self._finder.removed(gone, time.monotonic())
         for ghost in gone:
             self._note(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
@@ -223,7 +224,8 @@ class GhostWatch:
         return self._before_removal is not None and await self._before_removal(seen, tuple(dead))
 
     async def _remove_stopped(self, seen: DescribeAnswer) -> None:
-        """Those that have gone meanwhile, or are back under another id, are not in this description."""
+        """Removes the members whose end was announced. Those that have left, or are back under another member id, are
+        not in `seen`."""
         stated, self._stopped = self._stopped, {}
         dead = [member.member_id for member in seen.members if member.member_id in stated]
         if not dead:
@@ -234,7 +236,8 @@ class GhostWatch:
             self._note(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
 
     async def _describe(self) -> DescribeAnswer | None:
-        """None where nothing could be learnt; the next look begins with finding the coordinator node again."""
+        """Returns the description of the group; None on failure, after which the coordinator node is looked up
+        again."""
         if self._node is None:
             found = await self._transport.request(membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
             if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
@@ -272,8 +275,8 @@ def ghost_watches(
     observers: GhostObservers,
     before_removal: Mapping[str, BeforeRemoval],
 ) -> dict[str, GhostWatch]:
-    """A watch per group with options, beside Bellwether's membership where there is one. `before_removal`, by group, is
-    awaited before members are removed."""
+    """Returns a watch for each group with options, with Bellwether's membership if there is one. `before_removal`, by
+    group, is awaited before members are removed."""
     return {
         group_id: GhostWatch(group_id, transport, chosen, led.get(group_id), observers, before_removal.get(group_id))
         for group_id, chosen in options.items()

@@ -1,13 +1,15 @@
-"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its rebalance wedged.
+"""Coexistence with KIP-848 and with broken members: whether a group can be converted, and whether its rebalance is
+wedged.
 
-Conversion. A member that joins with group.protocol=consumer makes a broker since 4.0 convert the whole classic group,
+Conversion. When a member joins with group.protocol=consumer, a broker since 4.0 converts the whole classic group,
 unless an assignment carries userData, a blob does not parse, or the group is of another type (group coordinator 4.3,
-`ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which no client sees.
+`ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which clients cannot
+see.
 
-The wedge, KAFKA-20570. Brokers up to 4.3 throw when they end a join rebalance with a subscription that does not parse:
-JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until that member is gone
-(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile. What is
-known: who came since the group last rested.
+The wedge, KAFKA-20570. Brokers up to 4.3 throw when they complete a join with a subscription that does not parse: all
+members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is gone
+(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
+suspects are the members that have joined since the group was last stable.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +23,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROTOCOL_TYPE = "consumer"
 SHOWN = 5
-# The first unexplained answers may be a broker that is starting; Bellwether's own patience ends at doubt_ms_max (10 s).
+# The first unexplained answers may come from a broker that is starting. Bellwether gives up at doubt_ms_max (10 s).
 WEDGED_S = 4.0
 BETWEEN_EVICTIONS_S = 2.0
 
@@ -30,7 +32,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Whether the group could be converted to KIP-848 as it is now; `obstacles` are phrases, empty when it could."""
+    """Whether the group in its present state could be converted to KIP-848. `obstacles` are phrases; empty if it
+    could."""
 
     obstacles: tuple[str, ...]
 
@@ -40,7 +43,8 @@ class Conversion:
 
 
 def conversion(seen: DescribeAnswer) -> Conversion | None:
-    """None while the group is not Stable: nothing can be said of an unfinished rebalance."""
+    """Returns whether the group could be converted; None unless it is Stable, because an unfinished rebalance does not
+    show it."""
     if seen.error or seen.state != GroupState.STABLE:
         return None
     if seen.protocol_type != PROTOCOL_TYPE:
@@ -58,12 +62,13 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
 
 
 class ConversionWatch:
-    """All groups; an observer of what DescribeGroups says: a log line at each change, and a word to `on_change`."""
+    """Observes the DescribeGroups answers of all groups. Logs each change of a group's conversion and calls
+    `on_change`."""
 
     def __init__(self, on_change: Callable[[str, Conversion], None]) -> None:
         self._on_change = on_change
         self._last: dict[str, Conversion] = {}
-        self._seen: dict[str, DescribeAnswer] = {}  # decoding the same bytes at every look of many groups costs
+        self._seen: dict[str, DescribeAnswer] = {}  # avoids decoding the same bytes at every poll
 
     def on_seen(self, group_id: str, seen: DescribeAnswer) -> None:
         if seen == self._seen.get(group_id):
@@ -77,14 +82,15 @@ class ConversionWatch:
         self._on_change(group_id, found)
 
     def on_gone(self, group_id: str) -> None:
-        """Of a group that is no longer looked at."""
+        """Forgets a group that is no longer watched."""
         self._last.pop(group_id, None)
         self._seen.pop(group_id, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Wedged:
-    """A rebalance that the broker cannot end. `suspects` came since the group last rested."""
+    """A rebalance that the broker cannot complete. `suspects` are the members that joined since the group was last
+    stable."""
 
     since_s: float
     suspects: tuple[DescribedMember, ...]
@@ -103,11 +109,11 @@ class Wedged:
 
 
 class WedgeFinder:
-    """One group; shown every answer of DescribeGroups, and since when Bellwether's own requests fail without an
-    explanation."""
+    """Finds a wedged rebalance of one group, from every DescribeGroups answer and the time since which Bellwether's own
+    requests have failed without an explanation."""
 
     def __init__(self) -> None:
-        self._at_rest: frozenset[str] | None = None  # member ids when the group last rested, None before that
+        self._at_rest: frozenset[str] | None = None  # member ids when the group was last stable, None before
         self._evicted_at = float("-inf")
 
     def refresh(self, seen: DescribeAnswer, unclear_since: float | None, now: float) -> Wedged | None:
@@ -123,7 +129,8 @@ class WedgeFinder:
         return Wedged(now - unclear_since, new)
 
     def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
-        """The suspect to remove next, where the operator allowed it: one at a time, so that no more go than must."""
+        """Returns the suspect to remove next; None if there is none or it is too early. Call it only if the operator
+        allows evictions. Suspects are removed one at a time, so that no more are removed than necessary."""
         if not wedged.suspects or now - self._evicted_at < BETWEEN_EVICTIONS_S:
             return None
         self._evicted_at = now
@@ -148,6 +155,6 @@ def _parses(member: DescribedMember) -> bool:
 
 
 def named(members: Sequence[DescribedMember]) -> str:
-    """The first ones with their hosts, and how many more there are."""
+    """Returns a phrase with the first `SHOWN` members and their hosts, and the number of further ones."""
     shown = ", ".join(f"{m.member_id} ({m.client_host})" for m in members[:SHOWN])
     return shown + (f" and {len(members) - SHOWN} more" if len(members) > SHOWN else "")

@@ -1,9 +1,9 @@
-"""Rebalances of an application under exactly-once that wait for too long. Pure.
+"""Finds rebalances of an application under exactly-once that last too long. Pure.
 
-Streams commits nothing during a rebalance. A rebalance that lasts for longer than transaction.timeout.ms, 10 s for
-Streams, has the transactions of all instances aborted, and each restores its state
-(docs/reference/client-quirks.md#java-streams-threads). While a rebalance waits no broker says who has not come back.
-What is known: who was there when the group last rested, and who has come since.
+Streams commits nothing during a rebalance. If one lasts longer than transaction.timeout.ms, 10 s for Streams, the
+transactions of all instances are aborted, and each restores its state
+(docs/reference/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
+Bellwether knows only which members the group had when it was last stable, and which have joined since.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ TRANSACTION_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LongRebalance:
-    """It has waited for half of the transaction timeout. `awaited` are members of the last rebalance at rest: those on
-    the hosts from which members have joined since then, which are the likeliest to be dead, else all of them."""
+    """A rebalance that has lasted for half of the transaction timeout. `awaited`: members of the last stable
+    generation; those on hosts from which members have joined since, which are the most likely to be dead, or else all.
+    `came`: members that have joined since."""
 
     waited_s: float
     awaited: tuple[DescribedMember, ...]
@@ -38,16 +39,16 @@ class LongRebalance:
 
 
 class LongRebalances:
-    """One group; shown every answer of DescribeGroups. Times are seconds."""
+    """Watches one group; takes every DescribeGroups answer. Times are in seconds."""
 
     def __init__(self) -> None:
-        self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen at rest
+        self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen stable
         self._since: float | None = None
         self._reported = False
 
     def refresh(self, seen: DescribeAnswer, now: float, own: str = "") -> LongRebalance | None:
-        """The danger, once for each rebalance. `own` is Bellwether's own member id, for which no rebalance of
-        Bellwether's waits."""
+        """Returns the long rebalance, once for each. `own` is Bellwether's member id: its own membership never delays a
+        rebalance."""
         if seen.error:
             return None
         if seen.state == GroupState.STABLE or not seen.members:

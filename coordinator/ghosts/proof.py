@@ -1,19 +1,19 @@
-"""Which members of a classic group are ghosts: dead, but members until their session ends. Pure; docs/guides/ghosts.md.
+"""Finds the ghosts of a classic group (docs/guides/ghosts.md): dead members whose session has not ended. Pure.
 
-A ghost parks its whole group at the next join, because the broker waits for it. `GhostFinder` is shown what
-DescribeGroups says, again and again, and names a member only where a later member proves that it is dead:
+A ghost holds up its whole group at the next join, because the broker waits for it. `GhostFinder` takes every
+DescribeGroups answer and reports a member only if a later member proves that it is dead:
 
 process id  Streams builds a thread's client id from the application id, the process id and the thread's number. The
-            process id lives in the state directory, which one process at a time can lock, and a thread's number is
-            given again only after the thread of that number has closed its consumer. So of two members with the same
-            such client id, the one that was there first has no process any more. That a client id is of this make, and
-            not typed, is read from the member's own subscription, which carries the process id too.
-client id   Where the operator states that no two live members of a host share a client id: the same client id from
-            the same host, and the older one was in a generation at rest before the newer one came.
+            process id is in the state directory, which only one process at a time can lock, and a thread's number is
+            reused only after the previous thread with it has closed its consumer. So of two members with one such
+            client id, the earlier one is dead. The member's own subscription also carries the process id, which shows
+            that Streams built the client id and that it was not typed.
+client id   If the operator states that no two live members on a host share a client id: two members have the same
+            client id and host, and the older one was in a stable generation before the newer one joined.
 
-Never named: static members (they replace themselves), the newest member of a client id, and every member of a client id
-that was caught being shared: two of its members were in one finished generation. A new one right after a removal is
-what a removed live member looks like: such a client id is left alone until the group rests and shows whether both live.
+Never reported: static members (they replace themselves), the newest member of a client id, and all members of a client
+id that two members of one finished generation shared. If a client id comes back right after a removal, the removed
+member may have been alive: its members are left alone until the group is stable and shows whether both live.
 """
 
 import re
@@ -26,12 +26,12 @@ from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, De
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-# A live member that was removed is told so by its next heartbeat (3 s unless configured) and joins at its next poll;
-# a process that restarts needs seconds too, but one that restarts twice in this time only waits for his session.
+# A live member that was removed learns it from its next heartbeat (3 s by default) and joins again at its next poll. A
+# restart takes seconds too; a process that restarts twice within this time simply waits for its session timeout.
 RETURN_S = 15.0
 REMEMBERED_MAX = 20_000
 
-NO_PROCESS = str(SubscriptionInfo().process_id)  # an instance's, which Java never draws
+NO_PROCESS = str(SubscriptionInfo().process_id)  # the id that a Bellwether instance sends; Java never generates it
 
 _DEFAULT_CLIENT_ID = re.compile(
     r"(?P<process>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-StreamThread-\d+-consumer"
@@ -40,10 +40,12 @@ _DEFAULT_CLIENT_ID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GhostOptions:
-    """What may be removed from a group. `client_ids_unique`: the operator's word that no two live members on one host
-    share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`).
-    `exactly_once`: the group's rebalances must not wait for longer than transactions may take (see
-    `long_rebalance`)."""
+    """Which members may be removed from a group.
+
+    `remove`: remove ghosts. `client_ids_unique`: the operator states that no two live members on one host share a
+    client id. `evict_malformed`: also remove members whose subscription wedges the broker (see `coexistence`).
+    `exactly_once`: warn of rebalances that may outlast transactions (see `long_rebalance`).
+    """
 
     remove: bool = True
     client_ids_unique: bool = False
@@ -52,7 +54,7 @@ class GhostOptions:
 
 
 class Proof(Enum):
-    """What proves a death; the value is a metric label."""
+    """The kind of proof of a death. The value is a metric label."""
 
     PROCESS_ID = "process_id"
     CLIENT_ID = "client_id"
@@ -60,7 +62,7 @@ class Proof(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ghost:
-    """A dead member, and the member whose coming proves it."""
+    """A dead member. `successor` is the member whose joining proves it."""
 
     member_id: str
     client_id: str
@@ -70,15 +72,15 @@ class Ghost:
 
     @property
     def reason(self) -> str:
-        """For the broker's log and for people."""
+        """A phrase for the broker's log and for notes."""
         if self.proof is Proof.PROCESS_ID:
             return f"its process has restarted and joined again as {self.successor}"
         return f"its client id has joined again from {self.client_host} as {self.successor}"
 
 
 def unprovable(members: Iterable[DescribedMember], group_id: str) -> str:
-    """The client id of a thread of an application that sets client.id: no death of such a thread is ever proven
-    without the operator's word. "" where there is none."""
+    """Returns the client id of a Streams thread whose application sets client.id, "" if there is none. Its death can
+    never be proven unless the operator sets `client_ids_unique`."""
     dynamic = (m for m in members if m.instance_id is None and m.client_id)
     named = (m for m in dynamic if process_of(m.client_id, group_id) is None)
     return next((m.client_id for m in named if (_subscribed_process(m.metadata) or NO_PROCESS) != NO_PROCESS), "")
@@ -93,31 +95,32 @@ def unprovable_sentence(client_id: str) -> str:
 
 
 def process_of(client_id: str, group_id: str) -> str | None:
-    """The process id in a client id that looks like the default of a Streams thread of this application."""
+    """Returns the process id in a client id of the default form of this application's stream threads, else None."""
     prefix = f"{group_id}-"
     found = _DEFAULT_CLIENT_ID.fullmatch(client_id, len(prefix)) if client_id.startswith(prefix) else None
     return found["process"] if found else None
 
 
 class GhostFinder:
-    """One group. `refresh` at every answer of DescribeGroups, in the order in which they came; times are seconds."""
+    """Finds the ghosts of one group. Call `refresh` with every DescribeGroups answer, in order. Times are seconds."""
 
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
         self._group_id = group_id
         self._client_ids_unique = client_ids_unique
         self._refreshes = 0
-        self._first_seen: dict[str, int] = {}  # member id -> the look that saw it first, departed ones too
-        self._at_rest: dict[str, None] = {}  # member ids that were in a Stable generation
-        self._proven: dict[str, bool] = {}  # client id -> its process id is that of its member's subscription
-        self._shared: dict[str, None] = {}  # client ids that two members had in one generation
-        self._returned: dict[str, None] = {}  # client ids that came right back after a removal
+        self._first_seen: dict[str, int] = {}  # member id -> number of the refresh that first saw it
+        self._at_rest: dict[str, None] = {}  # member ids of Stable generations
+        self._proven: dict[str, bool] = {}  # client id -> whether its member's subscription has the same process id
+        self._shared: dict[str, None] = {}  # client ids that two members of one generation had
+        self._returned: dict[str, None] = {}  # client ids that came back right after a removal
         self._removed_at: dict[str, float] = {}  # client id -> when one of its members was removed, or had gone
-        self._present: dict[str, frozenset[str]] = {}  # client id -> its members in the last look at any of them
+        self._present: dict[str, frozenset[str]] = {}  # client id -> its members when last listed
         self._warnings: list[str] = []
         self._unprovable_reported = False
 
     def refresh(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
-        """The ghosts in this answer. Remembers what it needs for the next one; an error tells nothing."""
+        """Returns the ghosts in this answer, and updates what later answers need. An answer with an error changes
+        nothing."""
         if seen.error:
             return ()
         self._refreshes += 1
@@ -140,11 +143,11 @@ class GhostFinder:
         return ghosts
 
     def removed(self, ghosts: Iterable[Ghost], now: float) -> None:
-        """The broker has let these go."""
+        """Records that the broker has removed these ghosts."""
         self._removed_at |= {ghost.client_id: now for ghost in ghosts}
 
     def warnings(self) -> tuple[str, ...]:
-        """Client ids that are left alone from now on, as sentences; each is told once."""
+        """Returns the new warnings as sentences, each once: on client ids whose members are not removed from now on."""
         warnings, self._warnings = tuple(self._warnings), []
         return warnings
 
@@ -160,7 +163,8 @@ class GhostFinder:
                 self._distrust(client_id, twins=len(members) > 1)
 
     def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
-        """Another Bellwether removes ghosts too: one that is gone while his client id stays may have been removed."""
+        """Records members that have gone while their client id stays: another Bellwether may have removed them as
+        ghosts."""
         present = frozenset(m.member_id for m in members)
         if self._present.get(client_id, present) - present:
             self._removed_at[client_id] = now
@@ -194,7 +198,7 @@ class GhostFinder:
         )
 
     def _prove(self, client_id: str, member: DescribedMember) -> None:
-        """Whether the client id is Streams' own make; one contrary subscription settles it for ever."""
+        """Records whether Streams built the client id. A single subscription that contradicts it is final."""
         claimed = process_of(client_id, self._group_id)
         if claimed is not None and self._proven.get(client_id, True):
             self._proven[client_id] = _subscribed_process(member.metadata) == claimed
@@ -205,7 +209,7 @@ class GhostFinder:
             return []
         *older, newest = sorted(members, key=lambda m: self._first_seen[m.member_id])
         if self._first_seen[older[-1].member_id] == self._first_seen[newest.member_id]:
-            return []  # seen at once: nobody knows who was first
+            return []  # both appeared in one answer, so their order is unknown
         return [
             Ghost(member.member_id, client_id, member.client_host, proof, newest.member_id)
             for member in older
@@ -220,7 +224,7 @@ class GhostFinder:
         return Proof.CLIENT_ID if self._client_ids_unique and known and same_host else None
 
     def _forget(self, present: Iterable[str]) -> None:
-        """The departed who were seen first go first, where there are too many."""
+        """Drops the oldest departed members and the oldest client ids if there are too many."""
         here = frozenset(present)
         for store in (self._first_seen, self._at_rest):
             surplus = len(store) - len(here) - REMEMBERED_MAX

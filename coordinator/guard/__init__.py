@@ -1,5 +1,5 @@
-"""The guard beside one instance: runs or watches its process, empties it before it is stopped, and ends its memberships
-when it is gone. Small and quick to start: no librdkafka, no numpy, no typer."""
+"""The guard beside one instance of an application: runs or watches its process, evacuates it before it is stopped, and
+removes its members when it has ended. It starts fast and stays small: it imports no librdkafka, numpy or typer."""
 
 from bellwether_kafka.coordinator.guard.arguments import GuardArguments, guard, run_guard
 from bellwether_kafka.coordinator.guard.options import GRACE_S

@@ -1,7 +1,8 @@
-"""The end of a process is announced to the Bellwether that is to lead its group and does not lead it yet.
+"""Announces the end of a process to a Bellwether instance that wants to lead the group but does not lead it yet.
 
-A broker elects the next leader when the leader is removed, among the members that are in the group then. So Bellwether
-comes into the group first and removes the dead members itself; where it does not in time, the guard does.
+When the leader is removed, the broker elects the next leader among the members that are in the group at that moment. So
+Bellwether joins the group first and removes the dead members itself. If it does not do so in time, the guard removes
+them.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.guard.options import Echo
 
-ANNOUNCED_S = 2.5  # for Bellwether's search for a member id, and the removal
+ANNOUNCED_S = 2.5  # Bellwether looks up a member id and removes the members in this time
 POLL_S = 0.05
 EXPIRES_MS = 60_000  # clocks of two machines differ
 REASON = "its guard has seen the end"
 
 
 class Announcement:
-    """Of one process."""
+    """Announces the end of one process."""
 
     def __init__(self, log: evacuation.ControlLog, link: GroupLink, echo: Echo) -> None:
         self._log = log
@@ -27,7 +28,8 @@ class Announcement:
         self._echo = echo
 
     async def make(self, own: members.Belonging) -> None:
-        """Returns when Bellwether has removed these members, or need not be waited for."""
+        """Announces the end of these members. Returns when Bellwether has removed them, when no Bellwether instance
+        wants to lead the group, or after `ANNOUNCED_S`."""
         if not (own.member_ids or own.static):
             return
         try:
@@ -36,7 +38,7 @@ class Announcement:
         except TimeoutError:
             self._echo(f"Bellwether has not removed its members within {ANNOUNCED_S:g} s.")
         except evacuation.NotOrderedError as why:
-            if why.passes:  # without a topic nothing is to be stated
+            if why.passes:  # a lasting error, such as a missing topic, is not reported
                 self._echo(f"Its end is not stated to a Bellwether that may be to lead: {why}")
 
     async def _make(self, own: members.Belonging) -> None:

@@ -1,7 +1,7 @@
 """The arguments of `bellwether guard`, and its run.
 
-They are read with argparse: typer and pydantic, with which all other commands are made, would take most of the memory
-and the time that a guard has. `--help` is theirs (`coordinator/cli/processes.py`).
+They are parsed with argparse, because typer and pydantic, which all other commands use, would take most of a guard's
+memory and start-up time. `--help` still comes from typer (`coordinator/cli/processes.py`).
 """
 
 import argparse
@@ -23,12 +23,12 @@ CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 
 
 class ArgumentError(Exception):
-    """What is wrong with the arguments, as a sentence."""
+    """The arguments are wrong; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardArguments:
-    """As the command line has them, each named as its option."""
+    """The arguments of the command line. Each field has the name of its option."""
 
     group: str
     command: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class GuardArguments:
     topic: str | None = None
 
     def check(self) -> None:
-        """Raises ArgumentError."""
+        """Raises ArgumentError if the platform is not Linux or the arguments do not fit together."""
         if sys.platform != "linux":
             raise ArgumentError("bellwether guard needs Linux.")
         if not self.group:
@@ -59,7 +59,7 @@ class GuardArguments:
 
 
 def guard(arguments: Sequence[str]) -> int:
-    """`bellwether guard` with these words; returns the exit code."""
+    """Runs `bellwether guard` with these arguments and returns the exit code."""
     try:
         return run_guard(parsed(arguments))
     except ArgumentError as error:
@@ -68,7 +68,7 @@ def guard(arguments: Sequence[str]) -> int:
 
 
 def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) -> int:
-    """Guards to the end of the process; returns the exit code."""
+    """Guards the process until it has ended and returns the exit code."""
     try:
         given.check()
         options = _options(given, environ)
@@ -85,7 +85,7 @@ def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) ->
 
 
 def parsed(arguments: Sequence[str]) -> GuardArguments:
-    """Raises ArgumentError."""
+    """Parses the command line. Raises ArgumentError."""
     own, command = list(arguments), list[str]()
     if "--" in own:
         at = own.index("--")

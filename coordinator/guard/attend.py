@@ -1,5 +1,5 @@
-"""One process from its start to the end of its memberships: follows its group while it lives, empties it before it
-is stopped, and removes its members when it is gone, or when Kafka Streams has closed in it."""
+"""Attends one process: follows its group while it lives, evacuates it before it is stopped, and removes its members
+when it has ended or Kafka Streams has closed in it."""
 
 import asyncio
 import logging
@@ -19,20 +19,20 @@ from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 
-# Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
+# Seconds between polls: while members may still join, while the group is stable, and at most, for large answers.
 UNSETTLED_S, SETTLED_S, POLL_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
 DIRECTORY_POLL_S, NAMELESS_POLLS = 0.1, 50
-RECORD_S = 0.25  # that SIGTERM waits until it is recorded that the process is empty
+RECORD_S = 0.25  # SIGTERM is delayed so long at most, to record that the process is empty
 # After the end of the process the guard delays its next start.
 END_S = 5.0
-LEFT_S, LEFT_POLL_S = 1.0, 0.02  # for what the process has started and left behind
+LEFT_S, LEFT_POLL_S = 1.0, 0.02  # wait for the processes that the guarded one has left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
 NOBODY = "It had no proven member, so none is removed."
 
 
 class Attendance:
-    """The guard of one process."""
+    """Attends one guarded process."""
 
     def __init__(self, process: Guarded, options: GuardOptions, transport: GroupRequests, echo: Echo) -> None:
         self._process = process
@@ -50,7 +50,8 @@ class Attendance:
         process.changed = self._changed.set
 
     async def run(self) -> None:
-        """Until the process has ended and its memberships with it."""
+        """Returns when the process and its memberships have ended. A process that is no child of the guard may still
+        run then: the guard leaves it `grace_s` after its own SIGTERM."""
         self._process.attach(asyncio.get_running_loop())
         polling = [asyncio.create_task(self._poll_group())]
         if self._own.directory is not None:
@@ -69,7 +70,8 @@ class Attendance:
             self._echo("It runs on, and is guarded no more.")
 
     async def _stop(self) -> None:
-        """A child is emptied and stopped. A process that is not Bellwether's child is stopped by its own parent."""
+        """Evacuates and stops a child. A process that the guard did not start is stopped by its own parent; for that
+        the guard waits at most `grace_s`."""
         if self._process.stopped_by_guard:
             await self._planned_stop.empty(lambda: self._until(lambda: self._process.hurried))
             recording = asyncio.create_task(self._planned_stop.record_empty())
@@ -84,7 +86,7 @@ class Attendance:
                     await self._until(lambda: False)
 
     async def _until(self, happened: Callable[[], bool]) -> None:
-        """Waits until it has happened, or the process has ended."""
+        """Waits until `happened()` is true or the process has ended."""
         while not (self._process.ended or happened()):
             self._changed.clear()
             await self._changed.wait()
@@ -128,8 +130,8 @@ class Attendance:
             await asyncio.sleep(DIRECTORY_POLL_S)
 
     async def _end_closed(self) -> None:
-        """Nothing of Streams can be a member any more, although the process lives on. Its producers are fenced with the
-        process' end, because their successors, if it opens Streams again, have the same ids."""
+        """Removes the members of a Kafka Streams that has closed while its process lives on. Its producers are fenced
+        only when the process ends: if it opens Streams again, the new producers have the same transactional ids."""
         own = self._own.of_streams()
         self._report_objections(own)
         try:
@@ -151,7 +153,7 @@ class Attendance:
     async def _end_memberships(self) -> None:
         try:
             async with asyncio.timeout(END_S):
-                # A process that is killed gives its lock back a moment before its end is known.
+                # A killed process releases its lock shortly before the guard learns of its end.
                 if self._ending_closed is not None:
                     await self._ending_closed
                 await self._remove()
@@ -186,9 +188,10 @@ class Attendance:
     async def _remove_all(
         self, own: members.Belonging, since: float, proof: EndProof, is_over: Callable[[], bool]
     ) -> members.Belonging:
-        """Removes these, and then those of Streams that joined after the last look, which it returns: a thread that
-        is fenced leaves and joins anew (docs/reference/client-quirks.md#java-streams-threads). Of a live process the
-        state directory would still be held after the answer that shows them; `is_over`: nobody holds it."""
+        """Removes `own`, then the Streams members that joined after the last poll, and returns the latter: a fenced
+        stream thread leaves and joins again (docs/reference/client-quirks.md#java-streams-threads). They are removed
+        only if `is_over()` is true after the answer that lists them, that is, if no live process holds the state
+        directory."""
         await self._announcement.make(own)
         if own.member_ids:
             await self._removal.remove(own, since, proof, self._planned_stop.empty_at)
@@ -210,20 +213,21 @@ class Attendance:
 
 
 async def attend(process: Guarded, options: GuardOptions, echo: Echo) -> None:
-    """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
-    properties cannot be used."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the guard's requests report what it would of connections
+    """Guards a started process until its memberships have ended. Raises ClientConfigError if the properties cannot be
+    used."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the guard reports connection errors itself
     transport = Transport(options.properties)
     connecting = asyncio.create_task(_connect(transport, echo))
     try:
         await Attendance(process, options, transport, echo).run()
     finally:
-        # The transport is not closed: it would wait for connections that are being made, and the process ends now.
+        # Closing the transport would wait for pending connections, and the guard exits now anyway.
         connecting.cancel()
 
 
 async def _connect(transport: Transport, echo: Echo) -> None:
-    """Until a broker has been reached. Requests try again by themselves, but do not say what is wrong so well."""
+    """Returns once a broker has been reached. Requests retry by themselves, but their errors explain less than those of
+    `start`."""
     echo_once = once(echo)
     while True:
         try:

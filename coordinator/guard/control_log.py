@@ -1,6 +1,6 @@
-"""The control topic as a guard reads and writes it: all that is in force for one group, in bounded memory.
+"""The control topic as a guard reads and writes it: reduced to the records of one group, in bounded memory.
 
-The topic is compacted, so its beginning is as current as its end: an order may be days old.
+The guard reads the topic from its beginning: it is compacted, so an order that is days old may still be in force.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from bellwether_kafka.coordinator.kafka import (
     Unread,
 )
 
-# Of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS,
-# NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+# Temporary errors of a topic: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NETWORK_EXCEPTION,
+# NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 PASSING = frozenset((5, 6, 7, 13, 19, 20))
-# A guard has a few megabytes beside its application: the heartbeat of an instance with two thousand groups, and no
-# more.
+# A guard may use only a few megabytes beside its application. This is enough for the heartbeat of an instance with two
+# thousand groups.
 FETCH_BYTES_MAX = 250_000
 LIMITS = Limits(value_bytes=250_000, batch_bytes=500_000, batch_records=5_000, bytes=500_000)
 KEPT_BYTES_MAX = 1_000_000  # of the records of one group
 READ_S = 10.0  # for the whole topic
-AFRESH_S = 60.0  # what was read is good for so long; what came since is added
+AFRESH_S = 60.0  # after this time the topic is read from its beginning again; until then only what is new
 REPORTED_MAX = 100
 
 T = TypeVar("T")
 
 
 class NotOrderedError(Exception):
-    """Nobody can be asked to empty the process; the message is a sentence. `passes`: it may be otherwise soon, as while
-    a broker restarts."""
+    """The evacuation cannot be ordered; the message is a sentence. `passes`: a retry may succeed soon, for example
+    after a broker has restarted."""
 
     def __init__(self, reason: str, *, passes: bool = False) -> None:
         super().__init__(reason)
@@ -46,12 +46,12 @@ class NotOrderedError(Exception):
 
 
 def silent(_sentence: str) -> None:
-    """Where nobody listens."""
+    """Discards the sentence."""
 
 
 class ControlLog:
-    """The control topic as group requests reach it. `echo` is given what cannot be read, each once. Public methods
-    raise NotOrderedError."""
+    """Reads and writes the control topic. `echo` receives one sentence for each record that cannot be read. Public
+    methods raise NotOrderedError."""
 
     def __init__(self, link: GroupLink, topic: str, echo: Echo = silent) -> None:
         self.link = link
@@ -63,8 +63,8 @@ class ControlLog:
         self._began = float("-inf")
 
     async def newest(self) -> Mapping[str, control.Record]:
-        """By key the last readable record of everything that concerns the group: orders to empty a member of it, its
-        absences, and heartbeats that say who leads it."""
+        """Returns by key the last readable record of each order and absence of this group, and the heartbeats of
+        instances that lead it or claim to."""
         if time.monotonic() - self._began > AFRESH_S:
             self._begin_anew()
             self._log.at = 0
@@ -119,8 +119,8 @@ class ControlLog:
 
 
 class _GroupRecords:
-    """The fold of the topic into what concerns one group. Of heartbeats, which come each second, only the newest of
-    each instance is decoded. `size` is that of what is kept, in bytes."""
+    """Collects the records of one group from the topic. Heartbeats arrive every second, so only the newest of each
+    instance is decoded. `size` is the number of bytes kept."""
 
     def __init__(self, group_id: str) -> None:
         self.size = 0
@@ -129,7 +129,7 @@ class _GroupRecords:
         self._heartbeats: dict[str, tuple[bytes, int]] = {}
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
-        """One record, in the order of the log."""
+        """Takes one record. Call it in the order of the log."""
         name = (key or b"").decode(errors="replace")
         if name.startswith(f"{control.HEARTBEAT}/"):
             self._keep(self._heartbeats, name, value, value)
@@ -137,7 +137,7 @@ class _GroupRecords:
             try:
                 record = control.decode(key, value) if value is not None else None
             except control.RecordError:
-                return  # what its key said before is in force
+                return  # the previous record of the key stays in force
             if value is None or record is not None:
                 self._keep(self._orders, name, record, value)
 
@@ -148,7 +148,8 @@ class _GroupRecords:
             self.size += kept[name][1]
 
     def found(self) -> dict[str, control.Record]:
-        """Of heartbeats those that say that their instance leads the group, or is to lead it."""
+        """Returns the records by key: all orders and absences of the group, and the heartbeats of instances that lead
+        it or claim to."""
         found = {name: record for name, (record, _) in self._orders.items()}
         for name, (value, _) in self._heartbeats.items():
             heartbeat = _heartbeat(name, value)
@@ -157,7 +158,7 @@ class _GroupRecords:
         return found
 
     def _reduced(self, heartbeat: control.InstanceHeartbeat) -> control.InstanceHeartbeat:
-        """Without its other groups, of which there may be thousands."""
+        """Returns the heartbeat without the instance's other groups, of which there may be thousands."""
         group = self._group_id
         leads, claims, orders_for = (
             (group,) if group in groups else () for groups in (heartbeat.leads, heartbeat.claims, heartbeat.orders_for)

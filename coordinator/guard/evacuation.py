@@ -1,6 +1,6 @@
-"""The order to empty this process before it stops: given through the control topic, as `bellwether evacuate` gives it.
-It ends when the process is back in the group, or expires; the guard withdraws it where the process was not emptied.
-"""
+"""The order to evacuate the guarded process before it stops, written to the control topic as `bellwether evacuate`
+does. It ends when the process is back in the group or when it expires; the guard withdraws it if the process was not
+evacuated."""
 
 import getpass
 import socket
@@ -11,16 +11,16 @@ from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
-# A process may take long to close its stores and to come back, and must not get its tasks back meanwhile.
+# A process may need long to close its stores and to restart, and must not get tasks in the meantime.
 AWAY_MS = 600_000
 EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
 OWNER_UNKNOWN = "guard"
-REASON = "it stops"  # of a guard's orders alone
+REASON = "it stops"  # only a guard's orders have this reason
 
 
 class Evacuation:
-    """Orders for the control topic. An operator's order for the same member is neither overwritten nor withdrawn:
-    before each write the topic is read. All methods raise NotOrderedError."""
+    """Orders to write to the control topic. Before each write the topic is read, so that an operator's order for the
+    same member is neither overwritten nor withdrawn. All methods raise NotOrderedError."""
 
     def __init__(self, log: ControlLog, orders: Sequence[control.PlacementOrder]) -> None:
         self.log = log
@@ -33,7 +33,8 @@ class Evacuation:
                 await self._write(*control.encode(order))
 
     async def record_empty(self, shown: DescribeAnswer) -> None:
-        """What the leader records when it sees this. Where the leader dies before, nobody would see the order's end."""
+        """Records that the members are empty, as the leader does when it sees this answer. If the leader dies first,
+        the order would otherwise not end when the process is back."""
         now_ms = int(time.time() * 1000)
         found = [control.absence_update(order, None, shown, now_ms).absence for order in await self._given()]
         for absence in found:
@@ -45,7 +46,7 @@ class Evacuation:
             await self._write(order.key.encode(), None)
 
     async def _given(self) -> list[control.PlacementOrder]:
-        """Those that are in force as they were given: nobody has written another one since."""
+        """Returns the orders that are in force unchanged, that is, not replaced by another writer."""
         in_force = await self.log.newest()
         return [order for order in self.orders if in_force.get(order.key) == order]
 
@@ -54,8 +55,8 @@ class Evacuation:
 
 
 async def evacuation(log: ControlLog, places: Sequence[str], grace_s: float) -> Evacuation:
-    """Orders that these (process ids or member ids) be emptied, not given yet. Raises NotOrderedError, also where no
-    leader would carry them out."""
+    """Returns orders to evacuate these process ids or member ids; nothing is written yet. Raises NotOrderedError, also
+    if no leader would carry them out."""
     now_ms = int(time.time() * 1000)
     records = await log.newest()
     why_not = objection(log.link.group_id, records, now_ms)
@@ -66,9 +67,11 @@ async def evacuation(log: ControlLog, places: Sequence[str], grace_s: float) -> 
 
 
 async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool:
-    """Withdraws what an earlier guard has ordered for this process and could not withdraw, as without a network.
-    Where it is recorded as empty, the leader ends the order. `began_ms` is when the process started. Returns whether
-    there was such an order. Raises NotOrderedError."""
+    """Withdraws the orders for this process that an earlier guard could not withdraw, for example without a network.
+
+    If the process is recorded as empty, nothing is done, because the leader ends the order. `began_ms` is when the
+    process started. Returns whether there was such an order. Raises NotOrderedError.
+    """
     records = await log.newest()
     group_id, where = log.link.group_id, _member(process_id)
     absence = records.get(control.absence_key(group_id, where))
@@ -82,7 +85,7 @@ async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool
 
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
-    """Why an evacuation would not be carried out, as a sentence; "" if it would. Pure."""
+    """Returns why an evacuation would not be carried out, as a sentence; "" if it would. Pure."""
     heartbeats = [
         r for r in records.values() if isinstance(r, control.InstanceHeartbeat) and r.at_ms >= now_ms - control.HEARD_MS
     ]
@@ -110,7 +113,7 @@ def _order(group_id: str, where: str, now_ms: int, grace_s: float) -> control.Pl
 
 
 def owner() -> str:
-    """Who gives the order, as far as this machine knows."""
+    """Returns `user@host`, the owner of the guard's orders."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as containers have

@@ -1,8 +1,8 @@
-"""Transactions of a dead Kafka Streams process are ended, so that nobody waits until they time out.
+"""Ends the transactions of a dead Kafka Streams process, so that readers need not wait until they time out.
 
-Under exactly-once (v2) each stream thread has one producer, with the transactional id
-`<application id>-<process id>-<thread>`. A new epoch for that id aborts what was left open. A process that is not
-transactional has no such id, which its coordinator node says.
+Under exactly-once (v2) each stream thread has one producer, with the transactional id `<application id>-<process
+id>-<thread>`. A new producer epoch for that id aborts its open transaction. For a process that is not transactional,
+the coordinator node answers that there is no such id.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from bellwether_kafka.coordinator.kafka import (
 )
 from bellwether_kafka.coordinator.membership import Failure, Node
 
-CONCURRENT_TRANSACTIONS = 51  # the open one is being aborted
+CONCURRENT_TRANSACTIONS = 51  # the broker is still aborting the open transaction
 AGAIN_S = 0.02
-TRANSACTION_TIMEOUT_MS = 10_000  # what Streams sets; the next producer of the id brings its own
+TRANSACTION_TIMEOUT_MS = 10_000  # as Streams sets it; the next producer of the id sends its own
 DENIED = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 NO_SUCH_ID, NO_SUCH_TOPIC = 105, 3
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -35,8 +35,8 @@ def transactional_id(application_id: str, process_id: str, thread: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of the transactions of one id. `transactional`: there was such an id. `denied`: a right is missing.
-    `why_not` is "" where nothing of it is open any more."""
+    """The outcome for one transactional id. `transactional`: the id exists. `denied`: an ACL is missing. `why_not`: why
+    its transaction may still be open, "" if it is not."""
 
     transactional: bool = True
     denied: bool = False
@@ -44,7 +44,7 @@ class Ended:
 
 
 class Transactions:
-    """Of one transactional id. Limit its methods by a timeout."""
+    """The transactions of one transactional id. Call its methods with a timeout."""
 
     def __init__(self, link: GroupLink, name: str) -> None:
         self._link = link
@@ -53,15 +53,15 @@ class Transactions:
         self._epoch: int | None = None  # when it was first described
 
     async def exist(self) -> bool:
-        """Whether the dead process was transactional, as far as brokers say at the first attempt."""
+        """Returns whether the dead process was transactional. Makes one attempt; False if it fails."""
         try:
             return await self._describe() == membership.Code.NONE and self._epoch is not None
         except TransportError:
             return False
 
     async def end(self, may_go_on: Callable[[], bool]) -> Ended:
-        """`may_go_on` is asked before every attempt, and an epoch that another producer has raised is left alone: a
-        process that takes the dead one's place has the same id."""
+        """Ends the open transaction of the id. `may_go_on` is called before every attempt. If another producer has
+        raised the epoch, nothing is ended: a process that takes the place of the dead one has the same id."""
         while may_go_on():
             try:
                 code = await self._try()
@@ -93,7 +93,8 @@ class Transactions:
         return await self._link.transport.ask(request)
 
     async def _describe(self) -> int:
-        """NONE where the dead producer has the id; else what the brokers, or others since, say."""
+        """Returns NONE if the id still belongs to the dead producer or the broker is too old to describe it; else
+        Kafka's error code, `_TAKEN` or `_ENDED`."""
         code = await self._find()
         if code or self._node is None:
             return code or membership.Code.NOT_COORDINATOR
@@ -113,7 +114,8 @@ class Transactions:
         return _ENDED if found.state in FINISHED else CONCURRENT_TRANSACTIONS
 
     async def _find(self) -> int:
-        """The coordinator node of the id. Asking for one makes the topic of transactions, so that must be there."""
+        """Finds the coordinator node of the id and returns Kafka's error code. Checks first that the transactions topic
+        exists, because FindCoordinator would create it."""
         if self._node is not None:
             return membership.Code.NONE
         any_node = await self._link.node()
@@ -127,4 +129,4 @@ class Transactions:
         return found.error
 
 
-_TAKEN, _ENDED = -2, -3  # no codes of Kafka's: the epoch is another producer's, or was raised and all is over
+_TAKEN, _ENDED = -2, -3  # not Kafka's codes: another producer raised the epoch, and its transaction is open or finished

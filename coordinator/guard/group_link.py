@@ -1,6 +1,5 @@
-"""Requests about one group: who is in it, and the end of memberships. Finds the coordinator node again where it has
-moved; what a broker refuses for good is a sentence.
-"""
+"""Requests about one group: describes it and removes members. Finds the coordinator node again when it has moved. An
+error that a retry cannot fix is reported as a sentence."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,21 +13,21 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_MS = 2_000
 RETRY_S = 0.1
-# What passes, as a coordinator node that moves or starts; everything else stands.
+# Temporary errors, while a coordinator node moves or starts. All other errors are final.
 PASSING = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
-DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # of a member that is to be removed; the second has gone before
+DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # the member was removed, or had already left
 
 
 class GroupRequests(Protocol):
-    """What is needed of `coordinator.kafka.Transport`."""
+    """The part of `coordinator.kafka.Transport` that a guard uses."""
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed: ...
     async def ask(self, request: NodeRequest[T]) -> T: ...
 
 
 class GroupLink:
-    """One group, from one event loop. `trouble` is why the last request failed, "" if it did not, and `passes` whether
-    another one may succeed soon."""
+    """Requests about one group, for use in one event loop. `trouble` is why the last request failed, "" if it
+    succeeded. `passes`: a retry may succeed soon."""
 
     def __init__(self, transport: GroupRequests, group_id: str) -> None:
         self.group_id = group_id
@@ -39,7 +38,8 @@ class GroupLink:
         self._searches = 0
 
     async def node(self) -> Node | None:
-        """The coordinator node, which can answer for other things, too; None where none is found."""
+        """Returns the coordinator node of the group, None if it was not found. It also answers requests that any broker
+        can answer."""
         if self._node is None:
             search = membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS, self._searches)
             self._searches += 1
@@ -51,7 +51,8 @@ class GroupLink:
         return self._node
 
     async def describe(self) -> DescribeAnswer | None:
-        """The group now; None where nothing could be learnt."""
+        """Returns the current description of the group; None if there is none or it cannot be used (`trouble` is
+        why)."""
         node = await self.node()
         if node is None:
             return None
@@ -69,8 +70,8 @@ class GroupLink:
         return answer
 
     async def remove(self, member_ids: Sequence[str], reason: str) -> Mapping[str, int]:
-        """LeaveGroup for these, tried until a broker has answered for good: Kafka's code per member, empty where it
-        refuses them all (`trouble` says why). Limit it by a timeout."""
+        """Sends LeaveGroup for these members and retries until a broker gives a final answer. Returns Kafka's code for
+        each member; empty if the whole request was refused (`trouble` says why). Call it with a timeout."""
         while True:
             node = await self.node()
             answer = await self._try_to_remove(node, member_ids, reason) if node is not None else None
@@ -92,7 +93,7 @@ class GroupLink:
         return answer
 
     def lost(self, why: str, *, passes: bool = True) -> None:
-        """The node has not answered, or is no coordinator any more: the next request looks for it again."""
+        """Records the failure and forgets the coordinator node, so that the next request finds it again."""
         self._node = None
         self.trouble, self.passes = why, passes
 

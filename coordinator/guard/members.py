@@ -1,17 +1,17 @@
-"""Which members of a group belong to one process, from what DescribeGroups showed while that process lived. Pure.
+"""Finds the members of a group that belong to one process, from DescribeGroups answers while that process lived. Pure.
 
-Two things tell a process' members from others:
+Two properties identify the members of a process:
 
-process id  of Kafka Streams: in a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`) and in
-            its subscription. It was read from a state directory while the process held the lock of that directory, so
-            no other process has it, unless the directory was copied; then its members come from several hosts, or two
-            threads of one name and process id are in one generation, and none is the guarded one. Members that were
-            listed before it held the lock are others': of its predecessor, or of a process with a copy.
-client id   that the operator has named as this process' own. Other members with it, from another host or in the same
-            finished generation, prove that it is not, and none is the guarded one. One that was there at first may be
-            another process': it counts when the guarded process has lived for long enough to be in its place.
+process id  Kafka Streams puts it into a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`)
+            and into its subscription. The guard reads it from a state directory while the process holds the directory's
+            lock, so no other process has it, unless the directory was copied. A copy shows by members from several
+            hosts, or by two threads of one name and process id in one generation; then no member counts as the guarded
+            process'. Members that were listed before it held the lock belong to its predecessor or to a copy.
+client id   The operator names client ids that only this process has. If members with that client id come from several
+            hosts, or two are in one finished generation, this is wrong, and none counts. A member that was in the first
+            answer may belong to another process: it counts only if the guarded process has lived for `SETTLED_S`.
 
-Static members are nobody's: they replace themselves.
+The guard never removes static members: they replace themselves.
 """
 
 import re
@@ -30,7 +30,7 @@ _THREAD = re.compile(r"(?P<client>.+)-StreamThread-(?P<thread>\d+)-consumer")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What is the process' own. `process_id`: of Kafka Streams, None where it is not known."""
+    """What identifies the process. `process_id` is the process id of Kafka Streams, None if unknown."""
 
     group_id: str
     process_id: str | None = None
@@ -39,25 +39,27 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class SeenMember:
-    """A member that has been listed. `process_id` as its subscription says, once that was shown; None before."""
+    """A member that has been listed. `process_id` is the one in its subscription, None until a subscription was
+    shown."""
 
     member_id: str
     client_id: str
     client_host: str
     static: bool
     process_id: str | None
-    at_first: bool  # it was there at the first look
-    before: bool  # it was there before the process could join
+    at_first: bool  # it was in the first answer
+    before: bool  # it was listed before the process could have joined
 
 
 @dataclass(frozen=True, slots=True)
 class SeenMembers:
-    """The fold over all answers so far: members of the last one, client ids that several members had in one finished
-    generation (`shared`), and those of them with which several processes have one process id (`copied`).
+    """The state after all answers so far. `members`: the members of the last answer. `shared`: client ids that several
+    members had in one finished generation. `copied`: those of them whose members also had one process id.
 
-    A member that died while it waited for a generation is in it, beside its successor
-    (docs/reference/broker-behaviour.md#parked-requests). They share a client id, and what is no copy has another
-    process id, or was there before. Where a client id was ever shared, one more member that has it may be a copy's.
+    A member that died while it waited for a generation is listed in it, beside its successor
+    (docs/reference/broker-behaviour.md#parked-requests). The two share a client id without being copies: they have
+    different process ids, or the dead one was listed before. Once a client id was shared, any further member with it
+    may belong to a copy.
     """
 
     refreshes: int = 0
@@ -68,7 +70,7 @@ class SeenMembers:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamThread:
-    """Of Kafka Streams."""
+    """A stream thread of Kafka Streams."""
 
     process_id: str
     number: int
@@ -76,8 +78,9 @@ class StreamThread:
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Member ids of the process, its stream threads whose process id is known, and sentences on what might be its but
-    is not proven to be. `static`: its static members, known by their process id, which the guard never removes."""
+    """The members of the process. `member_ids`: those proven. `threads`: its stream threads whose process id is known.
+    `objections`: sentences about members that may belong to it but are not proven to. `static`: its static members by
+    process id, which the guard never removes."""
 
     member_ids: tuple[str, ...] = ()
     threads: tuple[StreamThread, ...] = ()
@@ -86,8 +89,8 @@ class Belonging:
 
 
 def updated(seen: SeenMembers, answer: DescribeAnswer, *, joins: bool = True) -> SeenMembers:
-    """What has been seen with this answer, which came while the process lived. `joins`: the process may have joined
-    before it came. An error tells nothing."""
+    """Returns the state after this answer, which must have come while the process lived. `joins`: the process may have
+    joined before the answer. An answer with an error changes nothing."""
     if answer.error:
         return seen
     members = {m.member_id: _as_seen(m, seen, joins=joins) for m in answer.members}
@@ -101,12 +104,13 @@ def updated(seen: SeenMembers, answer: DescribeAnswer, *, joins: bool = True) ->
 
 
 def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
-    """The client ids of what is there more than once."""
+    """Returns the client ids of pairs that occur more than once."""
     return {client_id for (client_id, _), count in Counter(clients).items() if count > 1}
 
 
 def belonging(identity: Identity, seen: SeenMembers, lived_s: float) -> Belonging:
-    """The members that belong to the process. `lived_s`: how long it lived, or has lived, in seconds."""
+    """Returns the members that belong to the process. `lived_s` is how long it has lived, or lived until its end, in
+    seconds."""
     by_process = [m for m in seen.members.values() if identity.process_id and not m.before and _is_of(m, identity)]
     by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
     objections: list[str] = []
@@ -143,7 +147,7 @@ def _as_seen(member: DescribedMember, seen: SeenMembers, *, joins: bool) -> Seen
 
 
 def _is_of(member: SeenMember, identity: Identity) -> bool:
-    """Whether it has the process id: its subscription decides where one was seen, its client id before that."""
+    """Returns whether the member has the process id: by its subscription if that was shown, else by its client id."""
     if member.static:
         return False
     if member.process_id is not None:
@@ -153,7 +157,8 @@ def _is_of(member: SeenMember, identity: Identity) -> bool:
 
 
 def _named(client_id: str, named: tuple[str, ...]) -> bool:
-    """Whether this is one of the named client ids, or that of a stream thread of an application that sets it."""
+    """Returns whether the operator named this client id, or the `client.id` from which this stream thread's client id
+    is made."""
     found = _THREAD.fullmatch(client_id)
     return client_id in named or (found is not None and found["client"] in named)
 

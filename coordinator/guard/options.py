@@ -1,4 +1,4 @@
-"""The options of a guard, and how it speaks."""
+"""The options of a guard, and its output."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ Echo = Callable[[str], None]  # a sentence for the log of the process
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """`group_id` is an application's application id. `properties` are librdkafka's. Members are known by the process id
-    in `state_dir` (Kafka Streams' state.dir) or by `client_ids`, the operator's word that they are this process' own.
-    `grace_s`: how long the process may be emptied before it is stopped; 0 for not at all. `fence`: the transactions
-    of a dead process are ended, too.
+    """The options of a guard.
+
+    `group_id`: the application id, for Kafka Streams. `properties`: librdkafka's. `state_dir` (Kafka Streams'
+    state.dir) holds the process id that identifies members; otherwise `client_ids` do, which the operator states are
+    this process' own. `grace_s`: how long an evacuation may delay the stop, in seconds; 0 for no evacuation. `fence`:
+    also end the transactions of a dead process.
     """
 
     group_id: str
@@ -26,7 +28,7 @@ class GuardOptions:
 
 
 def once(echo: Echo) -> Echo:
-    """The same, but each sentence only the first time."""
+    """Returns an echo that drops sentences it has already echoed."""
     shown: set[str] = set()
 
     def echo_once(sentence: str) -> None:

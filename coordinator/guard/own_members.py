@@ -1,5 +1,5 @@
-"""What the guard has seen of its process while it lived: which members of the group are the process' own, what they
-had, and whether Kafka Streams runs in it."""
+"""What the guard knows of its process: which members of the group belong to it, which partitions they had, and whether
+Kafka Streams runs in it."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 
 class OwnMembers:
-    """Of one process. `had` are the partitions of its members when they were last seen to have any. `streams_closed`:
-    Streams had closed while the process lived, and its memberships were ended."""
+    """The members of one process. `had`: the partitions of its members when they last had any. `streams_closed`:
+    Streams has closed while the process lived, and its memberships were ended."""
 
     def __init__(self, process: Guarded, options: GuardOptions) -> None:
         self.directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
@@ -28,22 +28,23 @@ class OwnMembers:
 
     @property
     def process_id(self) -> str | None:
-        """Of Kafka Streams."""
+        """The process id of Kafka Streams."""
         return self._streams.process_id if self._streams is not None else None
 
     def take(self, answer: DescribeAnswer) -> None:
-        if not self._process.ended:  # a member that joins later belongs to another process
+        if not self._process.ended:  # members that join after its end belong to another process
             self._seen = members.updated(self._seen, answer, joins=self._may_have_joined())
             self.had = control.owned(answer, self.now().member_ids) or self.had
 
     def _may_have_joined(self) -> bool:
-        """Whether it has members by now. `KafkaStreams` takes the lock of its state directory before it joins."""
+        """Returns whether the process may have members by now. `KafkaStreams` locks its state directory before it
+        joins."""
         if self.directory is None or self._streams is not None or self.streams_closed:
             return True
         return self.take_lock(self.directory, self.directory.lock())
 
     def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
-        """The lock of the state directory; returns whether the guarded process has it."""
+        """Records the state of the lock of the state directory. Returns whether the guarded process holds it."""
         known = self._streams is not None and self._streams.lock == lock
         if lock.holder is None or not (known or self._process.is_own(lock.holder)):
             return False
@@ -54,7 +55,7 @@ class OwnMembers:
         return self._streams is not None and running_streams.has_closed(self._streams, lock)
 
     def forget_streams(self) -> None:
-        """It has closed, and its memberships are ended."""
+        """Records that Streams has closed and its memberships are ended."""
         self._streams, self.streams_closed = None, True
 
     def now(self) -> members.Belonging:
@@ -64,8 +65,8 @@ class OwnMembers:
         return self._belonging(())
 
     def late(self, answer: DescribeAnswer, known: members.Belonging) -> members.Belonging:
-        """Those of Streams in this answer that were not known before. Where a client id was ever shared there is none:
-        it may be that of another process, which has just come back."""
+        """Returns the Streams members of this answer that were not known before. A client id that was ever shared has
+        none: the new member may belong to another process that has just restarted."""
         seen = members.updated(self._seen, answer)
         found = self._belonging((), replace(seen, copied=seen.shared))
         return replace(found, member_ids=tuple(m for m in found.member_ids if m not in known.member_ids))
@@ -75,8 +76,8 @@ class OwnMembers:
         return members.belonging(named, self._seen if seen is None else seen, self._process.lived_s)
 
     def is_gone(self) -> bool:
-        """Whether no process is left that could be one of its members. Of Streams the lock of its directory says so,
-        whatever else the process has started lives on."""
+        """Returns whether no process is left that could be one of its members. For Streams the lock of the state
+        directory decides; other processes that the guarded one started may live on."""
         streams = self.process_id is not None or self.streams_closed
         by_directory = self.directory is not None and streams and not self._options.client_ids
         return self.is_unheld() if by_directory else self._process.is_gone_whole() and self.is_unheld()

@@ -1,4 +1,4 @@
-"""A process is emptied before the guard stops it: ordered from Bellwether, waited for and recorded."""
+"""Evacuates a process before the guard stops it: orders the evacuation, waits for it and records it."""
 
 import asyncio
 import time
@@ -15,11 +15,12 @@ from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 EMPTYING_POLL_S = 0.2
-WITHDRAW_S = 5.0  # after the end of the process, whose next start waits for the guard
+WITHDRAW_S = 5.0  # after the end of the process; its next start waits for the guard
 
 
 class PlannedStop:
-    """Of one process. `log` is the control topic. `empty_at` is when it was seen to have nothing left, None before."""
+    """The planned stop of one process. `log` is the control topic. `empty_at` is when the process was seen without
+    partitions, None before."""
 
     def __init__(self, process: Guarded, options: GuardOptions, link: GroupLink, own: OwnMembers, echo: Echo) -> None:
         self.empty_at: float | None = None
@@ -31,10 +32,11 @@ class PlannedStop:
         self.log = ControlLog(link, options.control_topic, once(echo))
         self._order: evacuation.Evacuation | None = None
         self._shown_empty: DescribeAnswer | None = None
-        self._is_back = False  # whether it has been seen in the group
+        self._is_back = False  # whether the process has been seen in the group
 
     async def withdraw_left(self) -> None:
-        """Once it is in the group: it may have been stopped before, without a network and before it was empty."""
+        """Withdraws an earlier guard's order, once the process is in the group: it may have been stopped without a
+        network, before it was empty."""
         process_id = self._own.process_id
         if self._is_back or not (self._options.grace_s and process_id and self._own.now().member_ids):
             return
@@ -45,7 +47,8 @@ class PlannedStop:
                 self._echo("It is back: the order of an earlier guard to empty it is withdrawn.")
 
     async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Orders that it be emptied, and waits for that: for `grace_s`, a second SIGTERM, or its end."""
+        """Orders the evacuation and waits until it is done, for at most `grace_s`, until a second SIGTERM, or until the
+        process ends."""
         if not self._options.grace_s:
             return
         own = self._own.now()
@@ -68,15 +71,15 @@ class PlannedStop:
             self._echo(f"It is {outcome} after {time.monotonic() - began:.1f} s.")
 
     async def record_empty(self) -> None:
-        """The leader records the same, unless it dies or loses the network just now: then the order would not end when
-        the process is back."""
+        """Records that the process is empty. The leader records the same, but if it dies or loses the network just now,
+        the order would not end when the process is back."""
         if self._order is not None and self._shown_empty is not None:
             with suppress(NotOrderedError):
                 await self._order.record_empty(self._shown_empty)
 
     async def end(self) -> None:
-        """The process has ended. The order on one that was emptied stands until it is back: the leader sees that. On
-        another one it is withdrawn."""
+        """Withdraws the order after the end of a process that was not evacuated. The order for an evacuated one stays
+        in force until the leader sees the process back."""
         if self._order is None or self._shown_empty is not None:
             return
         why = "the brokers do not answer"
@@ -108,11 +111,11 @@ class PlannedStop:
             await asyncio.sleep(EMPTYING_POLL_S)
 
     async def _ordered(self, places: Sequence[str]) -> None:
-        """Gives the order, again and again while only a broker is in the way, as one that restarts."""
+        """Gives the order. Retries while the error is temporary, such as a broker that restarts."""
         echo_once = once(self._echo)
         while True:
             try:
-                # Known before it stands, so that it is withdrawn in any case.
+                # Kept before it is written, so that it is withdrawn in any case.
                 self._order = self._order or await evacuation.evacuation(self.log, places, self._options.grace_s)
                 await self._order.give()
             except NotOrderedError as why:
@@ -125,7 +128,7 @@ class PlannedStop:
 
 
 async def _first(work: Coroutine[None, None, None], otherwise: Coroutine[None, None, None]) -> None:
-    """Until one of them is done; raises what the work raises."""
+    """Returns when one of them is done; raises what `work` raises."""
     working, other = asyncio.create_task(work), asyncio.create_task(otherwise)
     try:
         await asyncio.wait((working, other), return_when=asyncio.FIRST_COMPLETED)

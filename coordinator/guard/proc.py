@@ -6,13 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-# "kafka-coordinator-heartbeat-thread | <group>", of which Linux keeps so much. A consumer of Kafka's Java client has
-# this thread from its first rebalance until it has closed.
+# "kafka-coordinator-heartbeat-thread | <group>", truncated by Linux. A consumer of Kafka's Java client has this thread
+# from its first rebalance until it has closed.
 HEARTBEAT_THREAD = "kafka-coordinat"
 
 
 def descends(process: int, ancestor: int) -> bool:
-    """Whether a process is this one or was started by it, directly or not."""
+    """Returns whether `process` is `ancestor` or one of its descendants."""
     with suppress(OSError, ValueError, IndexError):
         while process > 0:
             if process == ancestor:
@@ -22,28 +22,28 @@ def descends(process: int, ancestor: int) -> bool:
 
 
 def parent_of(process: int) -> int:
-    """0 where it has none, or has ended."""
+    """Returns the parent's process id; 0 if there is none or the process has ended."""
     with suppress(OSError, ValueError, IndexError):
         return int(_fields(process)[_PARENT])
     return 0
 
 
 def lives(process: int) -> bool:
-    """Whether it is a process that has not ended, and no thread of one."""
+    """Returns whether this is the id of a process, not of a thread, that has not ended."""
     with suppress(OSError, ValueError, IndexError):
         return _fields(process)[_STATE] not in _ENDED and (PROC / str(process) / "task" / str(process)).exists()
     return False
 
 
 def began_at(process: int) -> float | None:
-    """When it began, in seconds since 1970 by the clock of now; None where it has ended."""
+    """Returns when the process began, in seconds since 1970 by the current clock; None if it has ended."""
     with suppress(OSError, ValueError, IndexError):
         began_s = int(_fields(process)[_BEGAN]) / os.sysconf("SC_CLK_TCK")
         return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - began_s)
     return None
 
 
-# Of /proc/PID/stat, counted behind the name, which is in brackets and may hold anything.
+# Fields of /proc/PID/stat, counted from behind the name, which is in brackets and may contain any character.
 _STATE, _PARENT, _BEGAN = 0, 1, 19
 _ENDED = ("Z", "X")
 
@@ -54,7 +54,7 @@ def _fields(process: int) -> list[str]:
 
 
 def sends_heartbeats(process: int) -> bool:
-    """Whether a thread of a JVM sends the heartbeats of a consumer. Where that cannot be seen, one does."""
+    """Returns whether the process has a heartbeat thread of a Java consumer; True if its threads cannot be read."""
     try:
         threads = list((PROC / str(process) / "task").iterdir())
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The process that is guarded: a child of the guard, or a process that was started otherwise.
+"""The guarded process: a child of the guard, or a process that was started otherwise. Linux only.
 
-A child is looked after as by an init process: it gets every signal that Bellwether gets, orphans of it are adopted and
-reaped, and how it ends is how the guard ends. Behind a shell that passes no signals on, what the shell has started gets
-them, too, and is waited for. Linux only.
+The guard treats its child as an init process does: it forwards every signal, adopts and reaps orphans, and exits with
+the child's exit code. If the child is a shell that does not pass signals on, the processes it has started get them too,
+and the guard waits for these.
 """
 
 import ctypes
@@ -21,10 +21,11 @@ from bellwether_kafka.coordinator.guard.proc import began_at, descends, lives
 from bellwether_kafka.coordinator.guard.signals import ENDING, receivers
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait
+    from asyncio import AbstractEventLoop  # the import would delay the start of the child
 
 PR_SET_CHILD_SUBREAPER = 36
-# What the kernel sends because of a fault of Bellwether's or of a terminal, and what cannot be caught.
+# Not forwarded: signals that the kernel sends because of the guard's own faults or its terminal, and those that cannot
+# be caught.
 OWN_SIGNALS = frozenset(
     {
         signal.SIGKILL,
@@ -43,19 +44,19 @@ OWN_SIGNALS = frozenset(
         signal.SIGXFSZ,
     }
 )
-# A terminal sends these to all processes in its foreground, a child of Bellwether's included.
+# A terminal sends these to all processes in its foreground, including the guard's child.
 OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGHUP})
-NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as shells have them; a signal's number is added
+NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as in shells; to KILLED the signal's number is added
 WAIT_S = 0.1
-OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them: they are not for the command
+OWN_VARIABLES = "BELLWETHER_"  # settings, including secrets, which the command must not get
 PID_BYTES_MAX = 32
-CLOCK_S = 1.0  # by which times of processes and of files may differ
-# How Python has changed what a signal does; a child gets the system's way.
+CLOCK_S = 1.0  # tolerance between start times of processes and times of files
+# Signals that Python ignores; a child gets the system's default back.
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class CommandError(Exception):
-    """The command could not be started; `exit_code` is a shell's."""
+    """The command could not be started, or the process not watched. The guard exits with `exit_code`."""
 
     def __init__(self, reason: str, exit_code: int) -> None:
         super().__init__(reason)
@@ -63,11 +64,11 @@ class CommandError(Exception):
 
 
 class Guarded:
-    """What both kinds of process share. The first SIGTERM sets `stopping`, a second one `hurried`; `ended` is set when
-    the process is gone. After each `changed` is called, in the loop that is attached.
+    """The base of both kinds of process. The first SIGTERM sets `stopping`, a second one `hurried`; `ended` is true
+    once the process is gone. After each of these, `changed` is called in the attached event loop.
 
-    Signals are handled by `signal.signal` throughout. Handlers of an event loop would forget what comes between its
-    last look and its end.
+    Signals are always handled by `signal.signal`. An event loop's handlers would lose signals that arrive between its
+    last poll and its end.
     """
 
     def __init__(self) -> None:
@@ -91,27 +92,27 @@ class Guarded:
         return 0
 
     def attach(self, loop: "AbstractEventLoop") -> None:
-        """From here on the loop learns of signals and of the end."""
+        """From now on `changed` is called in this loop."""
         self._loop = loop
 
     def wait(self) -> None:
-        """Blocks until the process has ended, without an event loop."""
+        """Blocks until the process has ended. Needs no event loop."""
         raise NotImplementedError
 
     @property
     def stopped_by_guard(self) -> bool:
-        """Whether SIGTERM reaches the process through the guard, and no other way."""
+        """Whether SIGTERM reaches the process only through the guard."""
         return False
 
     def stop(self) -> None:
-        """Asks the process to end, where that is for Bellwether to do."""
+        """Sends SIGTERM, if stopping the process is the guard's job."""
 
     def is_own(self, process: int) -> bool:
-        """Whether a process that lives is the guarded one, or was started by it."""
+        """Returns whether a live process is the guarded one or its descendant."""
         return descends(process, self.pid)
 
     def is_gone_whole(self) -> bool:
-        """Whether nothing is left of it, as far as can be known."""
+        """Returns whether the process and its descendants are gone, as far as the guard can know."""
         return self.ended
 
     def _end(self) -> None:
@@ -123,26 +124,26 @@ class Guarded:
         self._send_stop()
 
     def _send_stop(self) -> None:
-        """Wakes the loop, which may sleep. One that is closed has nobody left to tell."""
+        """Wakes the loop, which may be sleeping. A closed loop raises RuntimeError, which is ignored."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.changed)
 
 
 class Child(Guarded):
-    """COMMAND as Bellwether's child. `start` it before anything slow is imported."""
+    """COMMAND as a child of the guard. Call `start` before importing anything slow."""
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__()
         self._command = list(command)
         self._status: dict[int, int] = {}
         self._stop_sent = False
-        self._early: list[int] = []  # signals that came before there was a child
-        self._ending: set[int] = set()  # what the child, a shell, has started and was asked to end
+        self._early: list[int] = []  # signals that came before the child was started
+        self._ending: set[int] = set()  # processes that the child, a shell, has started and that got an ending signal
         self._shares_terminal = os.isatty(0)
 
     def start(self) -> None:
-        """Raises CommandError."""
+        """Starts the command. Raises CommandError."""
         _adopt_orphans()
         self._listen()
         spawn = os.posix_spawnp if self._shares_terminal else partial(os.posix_spawnp, setpgroup=0)
@@ -158,7 +159,7 @@ class Child(Guarded):
 
     @property
     def exit_code(self) -> int:
-        """Of the child, once it has ended; 128 and the signal's number where one has killed it."""
+        """The exit code of the child, once it has ended; 128 plus the signal's number if a signal killed it."""
         code = os.waitstatus_to_exitcode(self._status[self.pid])
         return code if code >= 0 else KILLED - code
 
@@ -180,15 +181,15 @@ class Child(Guarded):
             self.stop()
         self._stop_sent = True
         while not self.ended:
-            time.sleep(WAIT_S)  # which a signal does not end, but its handler runs
+            time.sleep(WAIT_S)  # a signal does not end the sleep, but its handler runs
             self._reap()
 
     def is_own(self, process: int) -> bool:
-        """Orphans of the child are Bellwether's own children."""
+        """Returns whether the process descends from the guard: the child's orphans become the guard's own children."""
         return descends(process, os.getpid()) and process != os.getpid()
 
     def is_gone_whole(self) -> bool:
-        """Whether no process is left that the child has started."""
+        """Returns whether no process is left that the child has started."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -212,14 +213,14 @@ class Child(Guarded):
         elif not self.ended:
             roots = [self.pid] if self.pid not in self._status else sorted(self._ending)
             found = list(dict.fromkeys(receiver for root in roots for receiver in receivers(root, number)))
-            if number in ENDING:  # before the first of them ends
+            if number in ENDING:  # recorded before the first of them can end
                 self._ending.update(process for process in found if process != self.pid)
             for process in found:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(process, number)
 
     def _reap(self) -> None:
-        """Takes leave of every child that has ended, adopted ones too."""
+        """Reaps every child that has ended, adopted ones too."""
         with suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self.pid or not self.pid:
@@ -230,8 +231,7 @@ class Child(Guarded):
 
 
 class Stranger(Guarded):
-    """A process that another one starts and stops; Bellwether sees it end. Its exit code is not Bellwether's to
-    know."""
+    """A process that another one starts and stops. The guard sees its end, but not its exit code."""
 
     def __init__(self, pid: int) -> None:
         super().__init__()
@@ -260,8 +260,12 @@ class Stranger(Guarded):
 
 
 def wait_for_pid(file: Path, wait_s: float) -> int:
-    """The number in the file once that is a process that lives, and that lived when the file was written: until its
-    next start the file may hold an old number, which another program may have got since. Raises CommandError."""
+    """Waits until the file names a live process that already lived when the file was written, and returns its process
+    id.
+
+    Until the next start the file may hold an old process id, which another program may have by now. Raises
+    CommandError.
+    """
     deadline = time.monotonic() + wait_s
     while True:
         pid, why_not = _named_in(file)
@@ -274,7 +278,7 @@ def wait_for_pid(file: Path, wait_s: float) -> int:
 
 
 def _named_in(file: Path) -> tuple[int, str]:
-    """The process that a file names, and why it cannot be the one that is meant."""
+    """Returns the process id in the file, and why it cannot be the process meant ("" if it can)."""
     nobody = "has named no process {wait}"
     try:
         text, written_at = read_small(file, PID_BYTES_MAX)
@@ -299,7 +303,8 @@ def _named_in(file: Path) -> tuple[int, str]:
 
 
 def _environment() -> dict[str, str]:
-    """The command's: Bellwether's settings and its login are the guard's alone."""
+    """Returns the environment of the command: without Bellwether's settings and credentials, which are only for the
+    guard."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
 
 
@@ -308,6 +313,6 @@ def _forwarded() -> list[int]:
 
 
 def _adopt_orphans() -> None:
-    """Of the processes that the child starts; as PID 1 Bellwether gets them anyway."""
+    """Makes the guard adopt the orphans of its child. As PID 1 it gets them anyway."""
     prctl: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

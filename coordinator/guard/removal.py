@@ -1,4 +1,4 @@
-"""Members of a process that cannot come back are removed from the group, and its producers are fenced."""
+"""Removes the members of a process that cannot come back from the group, and fences its producers."""
 
 import asyncio
 import time
@@ -11,14 +11,14 @@ from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
 from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.membership import Code, GroupState, name_of
 
-# Members count their heartbeat intervals, usually whole seconds, from the last rebalance on, of which the guard knows
-# up to EMPTYING_LOOK_S later. With each interval they are a little later.
+# Members send heartbeats at fixed intervals, usually whole seconds, after the last rebalance. The guard sees the
+# rebalance up to EMPTYING_POLL_S late, and each heartbeat comes a little later than its interval.
 HEARTBEAT_S, BETWEEN_FROM_S, BETWEEN_TO_S = 1.0, 0.5, 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class EndProof:
-    """Why members are removed, for the brokers, and after what, for people."""
+    """Why members are removed: `reason` is for the brokers, `event` for the guard's output."""
 
     reason: str
     event: str
@@ -29,7 +29,7 @@ CLOSED = EndProof("Kafka Streams has closed in its process", "Kafka Streams clos
 
 
 class MemberRemoval:
-    """Of the members of one process. `answered`: a broker has said what became of them."""
+    """Removes the members of one process. `answered`: a broker has given a final answer."""
 
     def __init__(self, options: GuardOptions, link: GroupLink, echo: Echo) -> None:
         self.answered = False
@@ -39,8 +39,8 @@ class MemberRemoval:
         self._echo_once = once(echo)
 
     async def remove(self, own: members.Belonging, since: float, proof: EndProof, empty_at: float | None) -> None:
-        """The proof that nothing is such a member any more is as old as `since`. `empty_at`: when the process was seen
-        to have nothing left, None where it was not emptied. Limit it by a timeout."""
+        """Removes the members. `since`: when it was proven that they are dead. `empty_at`: when the process was seen
+        without partitions, None if it was not evacuated. Call it with a timeout."""
         await self._between_heartbeats(own, empty_at)
         answered = await self._link.remove(own.member_ids, f"{proof.reason} (bellwether guard)")
         self.answered = True
@@ -59,10 +59,11 @@ class MemberRemoval:
                 self._echo(f"The broker did not remove {member_id}: {name_of(code)}.")
 
     async def _between_heartbeats(self, own: members.Belonging, empty_at: float | None) -> None:
-        """Waits until no heartbeat is near, where the process was emptied and so nobody waits for anything of it.
+        """Waits until no heartbeat is near, if the process was evacuated and is transactional. The removal is not
+        urgent then, because other members already have its partitions.
 
-        A rebalance that begins among the heartbeats is noticed by some members at once and by the others a whole
-        interval later. Under exactly-once those that have noticed it commit nothing meanwhile.
+        If a rebalance begins while heartbeats arrive, some members notice it at once and the others a whole interval
+        later. Under exactly-once those that have noticed it do not commit in between.
         """
         if empty_at is None or not await self._is_transactional(own):
             return
@@ -75,14 +76,16 @@ class MemberRemoval:
         return name is not None and await Transactions(self._link, name).exist()
 
     def producers(self, *found: members.Belonging) -> set[str]:
-        """The transactional ids that its threads have, where they are transactional. Their transactions are ended."""
+        """Returns the transactional ids that its stream threads have if they are transactional; empty if `fence` is
+        off."""
         if not self._options.fence:
             return set()
         threads = {thread for own in found for thread in own.threads}
         return {transactional_id(self._options.group_id, each.process_id, str(each.number)) for each in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
-        """`may_go_on` is asked before every request. Limit it by a timeout."""
+        """Ends the transactions of these transactional ids. `may_go_on` is called before every attempt. Call it with a
+        timeout."""
         await asyncio.gather(*(self._fence(name, may_go_on) for name in names))
 
     async def _fence(self, name: str, may_go_on: Callable[[], bool]) -> None:
@@ -100,7 +103,7 @@ class MemberRemoval:
 
 
 def until_between_heartbeats_s(since_s: float) -> float:
-    """How long to wait until none is near, `since_s` after the last rebalance."""
+    """Returns how many seconds to wait until no heartbeat is near, `since_s` after the last rebalance."""
     phase_s = since_s % HEARTBEAT_S
     if phase_s <= BETWEEN_TO_S:
         return max(0.0, BETWEEN_FROM_S - phase_s)

@@ -1,4 +1,4 @@
-"""The guard as a whole: starts the process first, and imports what talks to brokers when it runs."""
+"""The whole guard: starts the process first and imports the code that talks to brokers while it runs."""
 
 import sys
 from collections.abc import Sequence
@@ -8,24 +8,25 @@ from bellwether_kafka.coordinator.guard.process import Child, Guarded, Stranger
 
 
 def guard_child(command: Sequence[str], options: GuardOptions) -> int:
-    """Runs a command to its end and ends its memberships; the exit code is the command's. Raises CommandError."""
+    """Runs a command to its end, ends its memberships and returns the command's exit code. Raises CommandError."""
     child = Child(command)
     child.start()
     return _attended(child, options)
 
 
 def guard_process(pid: int, options: GuardOptions) -> int:
-    """Watches a process that another one has started, until it has ended. Raises CommandError."""
+    """Watches a process that the guard did not start, until it has ended. Raises CommandError."""
     return _attended(Stranger(pid), options)
 
 
 def echo(sentence: str) -> None:
-    """A line of the guard's, between those of the process."""
+    """Prints a line of the guard's among those of the process."""
     print(f"bellwether guard: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
 
 
 def _attended(process: Guarded, options: GuardOptions) -> int:
-    """What the guard itself lacks or suffers must not hurt the process: then it is only waited for."""
+    """Attends the process to its end and returns its exit code. An error of the guard must not harm the process: it is
+    reported, and the guard then only waits for the end."""
     try:
         import asyncio  # noqa: PLC0415 - as below
 

@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirect
 
 @dataclass(frozen=True, slots=True)
 class RunningStreams:
-    """As seen while the process held the lock of its state directory. `heartbeats`: whether a thread of it was seen to
-    send them."""
+    """Kafka Streams as seen while the process held the lock of its state directory. `heartbeats`: a thread that sends
+    heartbeats was seen."""
 
     lock: Lock
     process_id: str | None = None
@@ -17,7 +17,8 @@ class RunningStreams:
 
 
 def updated(before: RunningStreams | None, directory: StateDirectory, lock: Lock) -> RunningStreams:
-    """What is known with this lock, which the process holds. Another one than before is of another start of Streams."""
+    """Returns what is known with this lock, which the process holds. A lock that differs from the previous one belongs
+    to a new start of Streams."""
     known = before if before is not None and before.lock == lock else RunningStreams(lock)
     if known.process_id and known.heartbeats:
         return known
@@ -26,8 +27,10 @@ def updated(before: RunningStreams | None, directory: StateDirectory, lock: Lock
 
 
 def has_closed(streams: RunningStreams, lock: Lock) -> bool:
-    """Whether Streams has closed in a process that may live on. It gives its lock back when all its threads have ended
-    (`KafkaStreams#close`, also after an exception). A process loses the lock as well when it opens the file once more
-    and closes it: hence no thread may send heartbeats either."""
+    """Returns whether Streams has closed, although its process may live on.
+
+    Streams releases its lock when all its threads have ended (`KafkaStreams#close`, also after an exception). A process
+    also loses the lock if it opens and closes the lock file again, so in addition no thread may send heartbeats.
+    """
     given_back = lock.holder is None and lock.file == streams.lock.file
     return given_back and streams.heartbeats and not sends_heartbeats(streams.lock.holder or 0)

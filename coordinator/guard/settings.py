@@ -1,6 +1,5 @@
-"""Where brokers are, and which control topic there is, from the file and the variables that all commands read. The
-settings of the service check more, and are too large to import here.
-"""
+"""The brokers and the control topic, from the file and the variables that all commands read. The service's own settings
+check more, but are too large to import here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ CONTROL_VARIABLE, PROPERTIES_VARIABLE = "BELLWETHER_CONTROL_TOPIC", "BELLWETHER_
 
 
 class GuardSettingsError(ValueError):
-    """A mistake of a user; the message is a sentence with the remedy."""
+    """A setting is wrong; the message is a sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """librdkafka's properties in clear text, never to be logged, and the control topic."""
+    """librdkafka's properties, which contain secrets in clear text and must not be logged, and the control topic."""
 
     properties: Mapping[str, str]
     control_topic: str
@@ -29,7 +28,8 @@ class BrokerSettings:
 def broker_settings(
     file: Path | None, bootstrap: str | None, topic: str | None, environ: Mapping[str, str]
 ) -> BrokerSettings:
-    """From the file, the environment and the command line (the last wins). Raises GuardSettingsError."""
+    """Reads the settings from the file, the environment and the command line; the last wins. Raises
+    GuardSettingsError."""
     table = _read(file) if file is not None else {}
     try:
         from_file = properties_in(as_table(table.get("kafka", {})))

@@ -1,6 +1,5 @@
-"""Which processes a signal goes to, when it is for a command: the process itself, or what a shell has started that
-does not pass it on. Each of them gets it once.
-"""
+"""Decides which processes get a signal that is meant for a command: the command itself, or the processes that a shell
+has started and does not pass the signal on to. Each gets it once."""
 
 import signal
 from collections.abc import Mapping
@@ -11,15 +10,15 @@ from bellwether_kafka.coordinator.guard.proc import PROC, parent_of
 
 SHELLS = frozenset({"sh", "ash", "bash", "dash", "ksh", "ksh93", "mksh", "yash", "zsh"})
 MULTI_CALL = frozenset({"busybox", "toybox"})
-# A shell without a handler ends by them, as it does when a terminal sends them to its whole group. By any other signal
-# only what it has started is meant.
+# These also end a shell that has no handler, as when a terminal sends them to its whole group. Any other signal is
+# meant only for the processes that the shell has started.
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
 NULL_DEVICE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """`caught` and `ignored` are sets of signals, as bits."""
+    """A process. `caught` and `ignored` are its signal masks; `input` is the path of its standard input."""
 
     pid: int
     is_shell: bool
@@ -31,14 +30,15 @@ class _Process:
         return bool(self.caught >> (number - 1) & 1)
 
     def is_background_of(self, shell: "_Process") -> bool:
-        """Whether the shell goes on beside it: such a process ignores SIGINT and has no input (POSIX, 2.11 and
-        2.9.3.1). While it waits for any other one, no handler of the shell runs."""
+        """Returns whether the shell goes on beside this process. A background process ignores SIGINT or has no input
+        (POSIX, 2.11 and 2.9.3.1). While a shell waits for a foreground process, none of its handlers run."""
         no_input = self.input == NULL_DEVICE != shell.input
         return no_input or bool(self.ignored >> (signal.SIGINT - 1) & 1)
 
 
 def receivers(pid: int, number: int) -> list[int]:
-    """The processes that get the signal, parents first: a shell must not go on with its next command."""
+    """Returns the processes that get the signal, parents first, so that a shell does not go on with its next
+    command."""
     found = _process(pid)
     return _receivers(pid, number, _children()) if found is not None and found.is_shell else [pid]
 
@@ -65,7 +65,7 @@ def _children() -> dict[int, list[int]]:
 
 
 def _process(pid: int) -> _Process | None:
-    """None where it has ended, or cannot be seen."""
+    """Reads a process from /proc; None if it has ended or cannot be read."""
     folder = PROC / str(pid)
     try:
         lines = (folder / "status").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,9 +1,9 @@
-"""The state directory of a Kafka Streams application: whose it is, and the process id in it.
+"""The state directory of a Kafka Streams application: which process holds it, and the process id in it.
 
-A Streams process with persistent stores takes a lock on `.lock` in `<state.dir>/<application id>` before it reads or
-writes its process id there, and holds it until it has closed or died. The lock is one of POSIX (fcntl), so the kernel
-says which process holds it, without taking it: a lock of Bellwether's could make an application fail that
-just starts.
+A Streams process with persistent stores locks `.lock` in `<state.dir>/<application id>` before it reads or writes its
+process id there, and holds the lock until it has closed or died. It is a POSIX lock (fcntl), so the kernel reports
+which process holds it. The guard does not take the lock itself: that could make an application fail that is just
+starting.
 """
 
 import fcntl
@@ -26,9 +26,12 @@ _FLOCK = struct.Struct("hhqqi0q")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """`holder` is the process that holds it: 0 if it is one that Bellwether cannot see (of another pid namespace or
-    host), None if there is none. `file` is the inode of the lock file, 0 without one. A file that was made anew has
-    another lock. `trouble` is why the holder cannot be seen, "" where it can."""
+    """The lock of a state directory.
+
+    `holder`: the process that holds it; 0 if that process is not visible (it is in another pid namespace or on another
+    host) or the lock cannot be read; None if no process holds it. `file`: the inode of the lock file, 0 without one; a
+    file that is created again has another lock. `trouble`: why the lock cannot be read, "" if it can.
+    """
 
     holder: int | None
     file: int = 0
@@ -37,7 +40,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class StateDirectory:
-    """`path` is `<state.dir>/<application id>`; it need not exist yet."""
+    """A state directory. `path` is `<state.dir>/<application id>`; it need not exist yet."""
 
     path: Path
 
@@ -46,7 +49,8 @@ class StateDirectory:
         return self.path / PROCESS_FILE
 
     def process_id(self) -> str | None:
-        """As its last process has written it; None while there is none, or none that Streams has written."""
+        """Returns the process id that the last Streams process has written; None if there is none or it is not a
+        UUID."""
         try:
             written, _ = read_small(self.process_file, FILE_BYTES_MAX)
             found = json_of(written)

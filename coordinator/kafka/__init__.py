@@ -1,4 +1,4 @@
-"""Everything that talks to brokers: group requests, metadata, offsets, logins and rights."""
+"""Everything that talks to brokers: group requests, metadata, offsets, logins and ACLs."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What an error of a broker means: a right that is denied, and what to grant then; silence, which may pass."""
+"""What an error of a broker means: a missing ACL and how to grant it, or silence, which may pass."""
 
 from confluent_kafka import KafkaError
 
@@ -9,8 +9,8 @@ DENIED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-# librdkafka wants a group of everybody who reads, and looks for its coordinator node even if none is joined and nothing
-# committed: such a reader needs no right to the group, and no node.
+# librdkafka requires a group id for every reader and looks up its coordinator node, even if the reader neither joins nor
+# commits. Such a reader needs neither a right to the group nor the node.
 IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
@@ -22,11 +22,11 @@ SILENCE = frozenset(
 
 
 def grant(operations: str, resource: str, name: str) -> str:
-    """The remedy: `operations` such as "READ", `resource` "Group" or "Topic"."""
+    """Returns the remedy for a missing ACL. `operations` is for example "READ", `resource` "Group" or "Topic"."""
     return f"grant Bellwether's principal the ACL {operations} on {resource} '{name}'"
 
 
 def with_remedy(error: KafkaError, operations: str, topic: str) -> str:
-    """An error of a request for a topic, with the remedy where rights are what is missing."""
+    """Returns the text of a topic request's error, with the remedy if an ACL is missing."""
     remedy = f"; {grant(operations, 'Topic', topic)}" if error.code() in DENIED else ""
     return f"{error.str()}{remedy}"

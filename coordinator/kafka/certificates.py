@@ -1,7 +1,7 @@
-"""Clients made anew where the files of their certificates have changed.
+"""Replaces clients whose certificate files have changed.
 
-librdkafka reads certificates and keys once, when a client is made. A client that outlives its certificate keeps the
-connections that it has and never gets another one. (kafka-python reads the files for every connection.)
+librdkafka reads certificates and keys once, when a client is created. When its certificate has expired, a client keeps
+its open connections but cannot open new ones. (kafka-python reads the files for every connection.)
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class CertificateFiles:
-    """The files that these properties name, as they were when last taken."""
+    """The certificate files that the properties name. `taken` is their state when they were last loaded."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self.named = [Path(str(properties[name])) for name in NAMES if properties.get(name)]
@@ -35,10 +35,9 @@ class CertificateFiles:
 
 
 class Renewed(Generic[Client]):
-    """Holds a client; `refresh` puts another one in its place where the files have changed. Not for two threads at
-    once.
+    """Holds a client; `refresh` replaces it if the files have changed. Not thread-safe.
 
-    The files are read in a daemon thread: one on a network file system that has died is never read to its end.
+    The files are read in a daemon thread, because a read from a dead network file system never returns.
     """
 
     def __init__(self, make: Callable[[], Client], properties: Mapping[str, Any]) -> None:
@@ -49,8 +48,8 @@ class Renewed(Generic[Client]):
         self.client = make()
 
     def refresh(self) -> bool:
-        """Whether there is another client now. While the files are read, the one that is there serves; what comes after
-        GRACE_S is taken by a later look."""
+        """Returns whether the client was replaced. The old client serves while the files are read. If that takes longer
+        than GRACE_S, a later call replaces the client."""
         if not self._files.named:
             return False
         reading, wait_s = (self._reading, 0.0) if self._reading is not None else (self._begun(), GRACE_S)
@@ -71,15 +70,15 @@ class Renewed(Generic[Client]):
         def read() -> None:
             try:
                 reading.set_result(self._read())
-            except BaseException as error:  # noqa: BLE001 - raised by the look that waits
+            except BaseException as error:  # noqa: BLE001 - raised by the `refresh` that waits
                 reading.set_exception(error)
 
         self._threads.add(read)
         return reading
 
     def _read(self) -> tuple[Stamps, Client] | None:
-        """None where nothing has changed. A certificate without its key yet is left for a later look."""
-        stamps = self._files.stamps()  # before they are read: what changes meanwhile is seen by a later look
+        """Returns the new stamps and client; None if nothing has changed, or if the files do not fit together yet."""
+        stamps = self._files.stamps()  # taken before reading, so that a later call sees changes made meanwhile
         if stamps == self._files.taken:
             return None
         try:
@@ -92,7 +91,7 @@ class Renewed(Generic[Client]):
 
 
 class Delegate(Generic[Client]):
-    """Passes everything on to whatever client there is now, so that others can hold on to it."""
+    """Passes every attribute access on to the current client, so that others can keep a reference to it."""
 
     def __init__(self, renewed: Renewed[Client]) -> None:
         self._renewed = renewed
@@ -102,7 +101,7 @@ class Delegate(Generic[Client]):
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when a file is written or another one put in its place; None where it cannot be seen."""
+    """Returns what changes when a file is written or replaced; None if it cannot be read."""
     try:
         found = path.stat()
     except OSError:

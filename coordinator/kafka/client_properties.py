@@ -1,7 +1,7 @@
-"""One librdkafka-style property map configures both Kafka clients: this is its translation for kafka-python.
+"""Translates librdkafka's properties for kafka-python, so that one property map configures both Kafka clients.
 
-What kafka-python cannot do is refused by name rather than ignored: a silently dropped security property would be a
-trap. Properties of Bellwether's own start with "bellwether." and never reach librdkafka.
+A property that kafka-python does not support is refused by name, because silently ignoring a security property would be
+dangerous. Bellwether's own properties start with "bellwether." and are not passed to librdkafka.
 """
 
 import ssl
@@ -21,22 +21,22 @@ RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 CALLBACK = "oauth_cb"
-# librdkafka waits for 60 s on a connection that the network has forgotten, and then on that of the next broker.
-# Bellwether's own requests wait for 10 s.
+# By default librdkafka waits for 60 s on a dead connection, and then again on that of the next broker. Bellwether's own
+# requests wait for 10 s.
 LIBRDKAFKA_DEFAULTS = {"socket.timeout.ms": "10000"}
-KEEPER = "_tokens"  # in Bellwether's answer, for `transport`: kafka-python wants an object of its own around it
-KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
+KEEPER = "_tokens"  # key of `client_config` for `transport`, which wraps the keeper for kafka-python
+KEYTAB = "_keytab"  # likewise: (file, principal) for the login before the first connection
 
-# Properties that concern only confluent-kafka's part of the work, or do what kafka-python does anyway.
+# Properties that concern only confluent-kafka, or set what kafka-python does anyway.
 IGNORED = frozenset(
     {
         "allow.auto.create.topics",
         "broker.address.family",
-        "client.rack",  # of librdkafka's consumers, which read weights; group requests have none
+        "client.rack",  # for librdkafka's consumers, which read weights; group requests have no rack
         "debug",
         "log_level",
         "metadata.max.age.ms",
-        "sasl.kerberos.keytab",  # these four: `kerberos` and librdkafka get tickets; kafka-python uses those
+        "sasl.kerberos.keytab",  # this and the next three: kafka-python uses tickets that `kerberos` or librdkafka get
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.principal",
@@ -50,13 +50,12 @@ IGNORED = frozenset(
 
 
 class ClientConfigError(ValueError):
-    """A property that cannot be used; the message is one sentence that names it and never its value if secret."""
+    """A property cannot be used. The message is one sentence that names it, but never shows a secret value."""
 
 
 def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The map as confluent-kafka takes it: without Bellwether's own properties, and with the tokens of this process
-    where a login needs any. What has been translated stays as it is. Raises ClientConfigError.
-    """
+    """Returns the properties for confluent-kafka: without Bellwether's own, and with this process' tokens if the login
+    needs any. A map that was already translated is unchanged. Raises ClientConfigError."""
     named = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
     theirs = {**LIBRDKAFKA_DEFAULTS, **named}
     if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):
@@ -69,8 +68,8 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Keyword arguments for kafka-python's connection manager. Raises ClientConfigError naming a property that is
-    missing, unknown or unusable."""
+    """Returns the keyword arguments for kafka-python's connection manager. Raises ClientConfigError, which names the
+    property that is missing, unknown or unusable."""
     config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
     for name, value in properties.items():
         config.update(_translated(name, str(value)))
@@ -131,8 +130,8 @@ def _check_sasl(config: Mapping[str, Any]) -> None:
 
 
 def check_tls_files(config: Mapping[str, Any]) -> None:
-    """Reads the certificates and keys that are named. Raises ClientConfigError: the library would take a missing file
-    for a broker that cannot be reached."""
+    """Reads the certificates and keys that are named. Raises ClientConfigError: the library would report a missing file
+    as an unreachable broker."""
     trust = config.get("ssl_cafile")
     if trust:
         _loaded("ssl.ca.location", trust, lambda context: context.load_verify_locations(cafile=trust))
@@ -147,7 +146,8 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
 
 
 def check_kerberos(config: Mapping[str, Any]) -> None:
-    """Of GSSAPI: whether both clients can do it here; a ticket where a keytab is named. Raises ClientConfigError."""
+    """For GSSAPI, checks that both clients support it here, and gets a ticket if a keytab is named. Raises
+    ClientConfigError."""
     if config.get("sasl_mechanism") != GSSAPI:
         return
     try:

@@ -1,10 +1,10 @@
-"""Reads of the cluster through confluent-kafka's admin client: topics, partitions, replica racks. Owns its threads.
+"""Reads the cluster through confluent-kafka's admin client: topics, partitions, replica racks. Owns its threads.
 
-Topic creation is never asked for: the admin client is a producer underneath, whose metadata requests would create what
-they ask about, hence "allow.auto.create.topics" off. Few topics are asked one by one, because only then the broker says
-"not authorized" instead of leaving the topic out; many are read with one request and the missing ones one by one.
-(DescribeTopics would say the same in one request and takes fifteen times as long in Python objects: measured
-3.8 s against 0.25 s for 100,000 partitions.)
+Reads must not create topics. The admin client is a producer underneath, whose metadata requests would create them,
+hence "allow.auto.create.topics" is off. Few topics are read one by one, because only then the broker answers "not
+authorized" instead of leaving the topic out. Many topics are read with one request, and the missing ones one by one.
+(DescribeTopics would need only one request, but takes fifteen times as long in Python objects: 3.8 s against 0.25 s,
+measured for 100,000 partitions.)
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from bellwether_kafka.protocol.primitives import is_topic_name
 
 ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
-VIEWED_AT_ONCE = 10_000  # partitions of which a view takes less time than the way to a thread and back
+VIEWED_AT_ONCE = 10_000  # up to so many partitions, making a view is faster than handing it to a thread
 REQUEST_TIMEOUT_S = 10.0
 SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0
@@ -51,12 +51,12 @@ log = structlog.get_logger(__name__)
 
 
 class ClusterUnreachableError(Exception):
-    """No broker answered in time; the message is a sentence for people and names bootstrap.servers or the setting."""
+    """No broker answered in time. The message is a sentence that names bootstrap.servers or the setting to check."""
 
 
 class ClusterReader:
-    """Cached, dated reads of the cluster. Methods are for one event loop; requests run in threads. `properties` are
-    librdkafka's. Racks of brokers that are down are remembered."""
+    """Cached, dated reads of the cluster. Call its methods in one event loop; requests run in threads. `properties` are
+    librdkafka's. The racks of brokers that are down are kept."""
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -71,12 +71,12 @@ class ClusterReader:
             "error_cb": self._errors.append,
         }
         self._renewed = Renewed(lambda: librdkafka_client(AdminClient, own_settings), own_settings)
-        self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
+        self.admin = cast("AdminClient", Delegate(self._renewed))  # has an AdminClient's methods, but is none
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: metadata.MetadataRead | None = None
 
     async def nodes(self) -> tuple[Node, ...]:
-        """All brokers, with the addresses that they advertise. Raises ClusterUnreachableError."""
+        """Returns all brokers, with their advertised addresses. Raises ClusterUnreachableError."""
         try:
             brokers = await self._in_thread(self._brokers)
         except KafkaException as error:
@@ -84,9 +84,9 @@ class ClusterReader:
         return tuple(Node(int(node.id), node.host, node.port) for node in brokers)
 
     async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> metadata.MetadataRead:
-        """What is known of the topics, asking for those whose last read is older than `age_ms_max`.
+        """Returns the metadata of the topics. Reads those again whose last read is older than `age_ms_max`.
 
-        Where no broker answers, older reads serve (`read_at` says how old). Raises ClusterUnreachableError where a
+        If no broker answers, older reads are used (`read_at` gives their age). Raises ClusterUnreachableError if a
         topic was never read.
         """
         asked = frozenset(topics)
@@ -98,20 +98,20 @@ class ClusterReader:
         return self.last_read
 
     async def snapshot(self, topics: Iterable[str], age_ms_max: int) -> ClusterView:
-        """The assignors' view of exactly these topics, at most `age_ms_max` old where brokers answer. Topics that do
-        not exist are left out; topics that cannot be read are named in `unreadable`."""
+        """Returns the assignors' view of exactly these topics, at most `age_ms_max` old if brokers answer. Topics that
+        do not exist are left out; topics that cannot be read are in `unreadable`."""
         read = await self.read(topics, age_ms_max)
         if len(read.codes) <= VIEWED_AT_ONCE:
             return metadata.cluster_view(read)
         return await self._in_thread(metadata.cluster_view, read)
 
     def expire(self, topics: Iterable[str]) -> None:
-        """The next read asks for these: their leaders have moved, they have grown, or they are gone."""
+        """Makes the next read request these topics, because they have changed or are gone."""
         for topic in topics:
             self._cache.expire(topic)
 
     def close(self) -> None:
-        """Gives the threads up. Requests under way end by their own timeout."""
+        """Shuts the threads down. Pending requests end by their own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _refresh(self, topics: list[str]) -> None:
@@ -154,7 +154,7 @@ class ClusterReader:
             if error.args[0].code() in SILENCE:
                 raise
             return (topic, error.args[0].str(), [], metadata.NO_CODES)
-        except RuntimeError as error:  # librdkafka does not even ask for a name that is too long
+        except RuntimeError as error:  # librdkafka refuses a name that is too long without a request
             return (topic, str(error), [], metadata.NO_CODES)
 
     def _all_topics(self, topics: frozenset[str]) -> list[TopicAnswer]:
@@ -165,14 +165,14 @@ class ClusterReader:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def _why_unreachable(self, error: KafkaException) -> str:
-        self.admin.poll(0)  # delivers what the client's own threads met, such as a refused login
+        self.admin.poll(0)  # delivers errors of the client's own threads, such as a refused login
         details, self._errors[:] = list(self._errors), []
         return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S)
 
 
 class SharedReader(ClusterReader):
-    """For looks at many groups: topics that one of them needs are read together with those of all others, and what was
-    read serves for `SHARED_AGE_MS`. Nobody acts on it."""
+    """A reader for observers of many groups. When one group needs a topic, the topics of all groups are read together,
+    and the result is reused for `SHARED_AGE_MS`. Plans do not use it."""
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(properties, clock=clock)
@@ -190,8 +190,8 @@ class SharedReader(ClusterReader):
         return await super().read(asked, int(age_s * 1000))
 
     async def _refresh_all(self, age_s: float) -> None:
-        """What grows old soon is read with what is old now, so that one read serves all. Those that wait for their
-        turn hear of a failure without trying again one by one."""
+        """Reads the stale topics together with those that will soon be stale, so that one read serves all groups. After
+        a failure, callers that wait for their turn get the same error without another request."""
         now = self._clock()
         if self._failed is not None and now - self._failed[0] < FAILED_AGAIN_S:
             raise self._failed[1]
@@ -205,11 +205,11 @@ class SharedReader(ClusterReader):
 
 
 class MetadataWatch:
-    """Polls the topics of every followed group and says when a group should rebalance
+    """Polls the topics of every followed group and reports when a group should rebalance
     (docs/reference/reliability.md#duties-of-a-leader).
 
-    `on_change(group_id, reason)` runs on the event loop; a reason is a sentence. The pace is `interval_ms` with a
-    jitter of a tenth either way, so that many instances do not ask in step (`seed` makes it repeatable).
+    `on_change(group_id, reason)` runs on the event loop; `reason` is a sentence. The interval is `interval_ms` with a
+    jitter of a tenth either way, so that instances do not poll in step (`seed` makes it repeatable).
     """
 
     def __init__(
@@ -242,11 +242,12 @@ class MetadataWatch:
         kept: Collection[str] = (),
         objection: Callable[[ClusterView], str] | None = None,
     ) -> None:
-        """Call after each plan that was sent: `topics` is the union of all subscriptions, `view` what it was made with.
+        """Call this after each plan that was sent. `topics` is the union of all subscriptions, `view` the view used for
+        the plan.
 
-        `rack_aware`: some member named a rack, so a change of replica racks matters. `kept` are topics that nobody
-        subscribes to and that must not get lost. `objection` says why a rebalance with the topics as they are now would
-        do more harm than good.
+        `rack_aware`: a member has a rack, so changes of replica racks matter. `kept`: topics without a subscriber that
+        must not get lost. `objection` returns why a rebalance with the present topics would do more harm than good, ""
+        if it would not.
         """
         last = self._reader.last_read
         read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
@@ -254,12 +255,11 @@ class MetadataWatch:
         self._groups[group_id] = state
 
     def forget(self, group_id: str) -> None:
-        """Call when the group is no longer led."""
+        """Call this when the group is no longer led."""
         self._groups.pop(group_id, None)
 
     async def run(self) -> None:
-        """Polls until cancelled. Brokers that do not answer, and errors of Bellwether's, are log lines and not the
-        end."""
+        """Polls until cancelled. Silent brokers and defects of Bellwether are logged and do not end it."""
         while True:
             await self._sleep(self._interval_s * (1 + JITTER * (self._random.random() - 0.5)))
             try:
@@ -268,7 +268,7 @@ class MetadataWatch:
                 log.exception("metadata_watch_crashed")
 
     async def poll(self) -> None:
-        """One read of all followed topics, and a word to each group that is concerned."""
+        """Reads all followed topics once and calls `on_change` for each group that should rebalance."""
         topics = frozenset().union(*(state.topics for state in self._groups.values()))
         if not topics:
             return
@@ -280,7 +280,7 @@ class MetadataWatch:
         for group_id, state in list(self._groups.items()):
             read = await self._reader.read(state.topics, age_ms_max=int(self._interval_s * 1000))
             if self._groups.get(group_id) is not state:
-                continue  # a new plan came in between: it knows better
+                continue  # a newer plan was sent in between
             reason, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
             if not reason:
                 continue
@@ -303,7 +303,7 @@ def _outcome(topic: Any) -> TopicAnswer:
 
 
 def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s: float) -> str:
-    """One sentence on why no broker answered, naming the setting to look at."""
+    """Returns a sentence on why no broker answered, with the setting to check."""
     errors = list(errors)
     codes = {error.code() for error in errors}
     text = "; ".join(dict.fromkeys(error.str().strip() for error in errors))
@@ -315,13 +315,14 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
 
 
 def any_node(admin: AdminClient, limit_s: float) -> Node:
-    """A broker that is up. Raises KafkaException and TimeoutError where none answers."""
+    """Returns a broker that is up. Raises KafkaException or TimeoutError if none answers."""
     node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
     return Node(int(node.id), node.host, node.port)
 
 
 def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[str, bool]:
-    """Whether topics are compacted, of those whose configs brokers show (DESCRIBE_CONFIGS on each)."""
+    """Returns whether each topic is compacted. Topics whose configs cannot be read are left out (this needs
+    DESCRIBE_CONFIGS on each)."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     if not resources:
         return {}
@@ -338,8 +339,8 @@ def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) 
 
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
-    """Whether consumers may fetch from the replica in their own rack (KIP-392), by the configuration of one broker.
-    None where that is unknown: without DESCRIBE_CONFIGS on the cluster, or with a selector that Bellwether does not
+    """Returns whether consumers may fetch from the replica in their own rack (KIP-392), by the configuration of one
+    broker. None if unknown: without DESCRIBE_CONFIGS on the cluster, or with a selector that Bellwether does not
     know."""
     try:
         node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]

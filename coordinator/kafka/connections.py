@@ -1,6 +1,6 @@
-"""kafka-python's connection manager with connections that Bellwether names; `transport` alone uses it.
+"""kafka-python's connection manager with connections named by Bellwether. Only `transport` uses it.
 
-It runs on the I/O thread, on which heartbeats wait: what may hang comes from `outside`.
+It runs on the I/O thread, which also sends heartbeats, so calls that may hang go through `outside`.
 """
 
 import ssl
@@ -21,7 +21,7 @@ TLS = "TLS"  # the only key: all connections use the same files
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """For the IO thread only."""
+    """Named connections to brokers. For the I/O thread only."""
 
     def __init__(self, net: Any, keeper: TokenKeeper | None = None, **config: Any) -> None:
         super().__init__(net, **config)
@@ -32,8 +32,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self._contexts: LastGood[ssl.SSLContext] = LastGood(OutsideCalls(net, "certificates", 1))
 
     async def any_broker(self, attempt: int = 0) -> Any:
-        """A connection to the first bootstrap server that works, beginning `attempt` places after the one that did
-        last."""
+        """Returns a connection to the first bootstrap server that works, starting `attempt` places after the one that
+        worked last."""
         brokers = self.cluster.bootstrap_brokers()
         error: Exception = kafka_errors.KafkaConnectionError("bootstrap.servers names no broker")
         for offset in range(len(brokers)):
@@ -49,11 +49,11 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         raise error
 
     def named(self, key: str, node: Node) -> Any:
-        """The connection of this name, opened anew if the node behind it has changed."""
+        """Returns the connection of this name. Opens a new one if the name now belongs to another node."""
         if self._behind.get(key) != node:
             self.drop(key)
             self._behind[key] = node
-            # The only door through which the library lets a node in that it did not learn from Metadata.
+            # The library offers no other way to add a node that it did not learn from Metadata.
             found = SimpleNamespace(node_id=key, host=node.host, port=node.port, error_code=0)
             self.cluster.add_coordinator(found, GROUP_KEY_TYPE, key, synthesize_node_id=False)
         return self._opened(key)
@@ -77,7 +77,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return transport
 
     async def _context(self, until: float) -> ssl.SSLContext:
-        """From the certificate files as they are now, or as they were where reading them takes long."""
+        """Returns the TLS context of the present certificate files, or of their previous state if reading them takes
+        long."""
         files = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
         build = KafkaSSLTransport._build_ssl_context  # noqa: SLF001 - what the library would do, elsewhere
         try:
@@ -86,7 +87,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from None
 
     async def _shake_hands(self, transport: Any, until: float) -> None:
-        sock = transport._sock  # noqa: SLF001 - the library waits for its handshake without an end
+        sock = transport._sock  # noqa: SLF001 - the library's own handshake has no timeout
         while True:
             try:
                 sock.do_handshake()
@@ -106,8 +107,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
                 raise
 
     def _opened(self, key: str) -> Any:
-        """As the library's `get_connection`, with connections that log in outside of this thread."""
-        # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
+        """Replaces the library's `get_connection`; its connections log in outside of this thread."""
+        # The library never retries a refused login. Credentials can be corrected, and there is a backoff anyway.
         self._auth_failures.pop(key, None)
         if self.connection_delay(key) > 0:
             raise kafka_errors.NodeNotReadyError(key)
@@ -126,9 +127,9 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
 
 def _read_last_words_first(transport: Any) -> None:
-    """The library drops what it has read when the same read finds the end of the stream. But that is how a broker says
-    why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
-    receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
+    """Makes the transport report the end of the stream one read later. The library drops data if the same read also
+    finds the end, but a broker that refuses a login sends one answer with the reason and closes."""
+    receive = transport._sock_recv  # noqa: SLF001 - only here both are available
 
     def last_words_first() -> tuple[bytes, Exception | None]:
         data, error = receive()

@@ -1,6 +1,5 @@
-"""Describe calls of groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): requests, and responses as
-plain values. Belongs to `transport`.
-"""
+"""Describe calls for groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): requests, and responses as
+plain values. Belongs to `transport`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,7 +32,8 @@ class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: igno
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """`type` is "classic", "consumer", "streams", "share" or "" where the broker is too old to say."""
+    """A group of a ListGroups answer. `type` is "classic", "consumer", "streams" or "share", "" if the broker is too
+    old to send it."""
 
     group_id: str
     protocol_type: str
@@ -43,8 +43,9 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMember:
-    """`assigned` are (topic, partitions) of a consumer, or (subtopology id, partitions) of active tasks; `standby` are
-    standby and warm-up tasks. `offsets` are (subtopology id, partition, offset) that a Streams member reported."""
+    """A member of a group that its broker assigns. `assigned`: (topic, partitions) of a consumer, or (subtopology id,
+    partitions) of active tasks. `standby`: standby and warm-up tasks. `offsets`: (subtopology id, partition, offset) as
+    the Streams member reported them."""
 
     member_id: str
     instance_id: str | None
@@ -61,7 +62,7 @@ class BrokerMember:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSubtopology:
-    """`repartitions` and `changelogs` are the internal topics that it reads and keeps."""
+    """A subtopology. `repartitions` are the repartition topics it reads, `changelogs` those of its stores."""
 
     subtopology_id: str
     sources: tuple[str, ...]
@@ -86,7 +87,7 @@ class BrokerGroup:
 
 @dataclass(frozen=True, slots=True)
 class DescribeByBroker:
-    """The Describe call of one of the two protocols."""
+    """The Describe call for one group of either protocol."""
 
     node: Node
     group_id: str
@@ -102,7 +103,7 @@ class DescribeByBroker:
 
 
 def listed(response: Any) -> tuple[ListedGroup, ...]:
-    """What ListGroups answers."""
+    """Returns the groups of a ListGroups response."""
     return tuple(
         ListedGroup(
             group.group_id,
@@ -115,7 +116,7 @@ def listed(response: Any) -> tuple[ListedGroup, ...]:
 
 
 def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
-    """One group of an answer to either Describe call."""
+    """Returns one group of a response to either Describe call."""
     if group.error_code:
         return BrokerGroup(group.group_id, protocol, group.error_code, group.error_message or "")
     consumer = protocol == "consumer"

@@ -1,4 +1,4 @@
-"""Commands as kafka-python's request messages, and its responses as events. Belongs to `transport`."""
+"""Translates commands into kafka-python's request messages, and its responses into events. Belongs to `transport`."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from bellwether_kafka.coordinator import membership
 
 PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
-# Bellwether's of the broker, and the broker's of Bellwether, which in TLS 1.3 comes only after the handshake.
+# Texts of TLS errors: Bellwether refuses the broker, or the broker refuses Bellwether, in TLS 1.3 after the handshake.
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
 
 
 def failure_of(error: BaseException) -> membership.Failure:
-    """What an exception of the library means to the membership machine."""
+    """Returns the kind of failure that an exception of the library means for the membership machine."""
     match error:
         case (
             kafka_errors.SaslAuthenticationFailedError()
@@ -37,7 +37,7 @@ def failure_of(error: BaseException) -> membership.Failure:
     return membership.Failure.DISCONNECTED
 
 
-# Fields that a version does not have are left out by the library; where two versions name the same thing twice (key and
+# The library leaves out fields that a version does not have. Where versions have different fields for one thing (key and
 # coordinator_keys, member_id and members), both are filled.
 
 
@@ -121,7 +121,7 @@ def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> m
 
 
 def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:
-    """What a DescribeGroups response says of one of its groups."""
+    """Returns one group of a DescribeGroups response."""
     return membership.DescribeAnswer(
         request_id=request_id,
         error=group.error_code,

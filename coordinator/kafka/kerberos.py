@@ -1,8 +1,8 @@
 """SASL/GSSAPI for both Kafka clients from one property map: what each needs, and one login from a keytab.
 
-Both libraries leave Kerberos to the system: tickets lie in the usual cache (KRB5CCNAME). With a keytab `kinit` fills
-the cache once before anything connects; librdkafka then repeats that in its own rhythm, and kafka-python takes what is
-there.
+Both libraries use the system's Kerberos: tickets are in the usual cache (KRB5CCNAME). With a keytab, `kinit` fills the
+cache once before the first connection. librdkafka then repeats that at its own interval; kafka-python uses the tickets
+in the cache.
 """
 
 import importlib.util
@@ -18,16 +18,17 @@ KINIT_TIMEOUT_S = 20.0
 
 
 class KerberosError(Exception):
-    """No login is possible; the message is one sentence that names the property or the package."""
+    """No login is possible. The message is a sentence that names the property or the package."""
 
 
 def librdkafkas(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The map as librdkafka wants it: without a keytab it must not run `kinit`, or it refuses to start."""
+    """Returns the properties for librdkafka. Without a keytab they turn `kinit` off, or librdkafka would refuse to
+    start."""
     return dict(properties) if KEYTAB in properties else {RELOGIN: "0", **properties}
 
 
 def keytab_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """(keytab, principal), None where tickets come from the cache. Raises KerberosError."""
+    """Returns (keytab, principal); None if tickets come from the cache. Raises KerberosError."""
     keytab, principal = properties.get(KEYTAB), properties.get(PRINCIPAL)
     if keytab and not principal:
         raise KerberosError(f"{KEYTAB} is set without {PRINCIPAL}; name the principal that the keytab is for.")
@@ -35,12 +36,12 @@ def keytab_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def check_packages() -> None:
-    """Whether both clients can log in here: neither brings Kerberos along. Raises KerberosError."""
+    """Raises KerberosError unless both clients can log in here: neither includes Kerberos."""
     if importlib.util.find_spec("gssapi") is None:
         raise KerberosError(
             "sasl.mechanism GSSAPI needs the Python package gssapi; pip install bellwether-kafka[gssapi]."
         )
-    # librdkafka is large, and only this asks it for anything.
+    # librdkafka is large, and only this function of the module needs it.
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
@@ -54,10 +55,10 @@ def check_packages() -> None:
 
 
 def log_in(keytab: str, principal: str) -> None:
-    """Gets a ticket into the cache. Raises KerberosError; what is wrong with a keytab is known before any broker is
-    asked."""
+    """Gets a ticket into the cache, so that errors of the keytab show before the first request to a broker. Raises
+    KerberosError."""
     try:
-        done = subprocess.run(  # noqa: S603 - a file and a name from the settings, which may name what they like
+        done = subprocess.run(  # noqa: S603 - a file and a name from the settings, which are trusted
             ["kinit", "-k", "-t", keytab, principal],  # noqa: S607 - as librdkafka calls it: from PATH
             check=False,
             capture_output=True,

@@ -1,6 +1,6 @@
-"""How clients of librdkafka are made. A login that gets no token is an error at once, with the sentence that says why.
+"""Creates librdkafka clients. If the login gets no token, an error with the reason is raised at once.
 
-librdkafka waits ten seconds for a token and then knows only that there is none.
+librdkafka itself waits ten seconds for a token and then reports only that there is none.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Client = TypeVar("Client")
 
 
 class LoginError(KafkaException):  # type: ignore[misc]  # confluent-kafka has no types
-    """A login gets no token, which may pass. The text of its error is a clause with the remedy."""
+    """A login gets no token, perhaps only for now. The text of its error is a clause with the remedy."""
 
     @property
     def clause(self) -> str:
@@ -27,7 +27,7 @@ class LoginError(KafkaException):  # type: ignore[misc]  # confluent-kafka has n
 
 
 def librdkafka_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any]) -> Client:
-    """The client that `make` makes of these properties, as from `librdkafka_properties`. Raises KafkaException."""
+    """Returns `make(properties)`. The properties must come from `librdkafka_properties`. Raises KafkaException."""
     callback = properties.get(CALLBACK)
     if callback is not None:
         try:

@@ -1,6 +1,6 @@
-"""Requests for one topic of one partition, without librdkafka: who leads it, where it begins, its records, one more.
+"""Requests for partition 0 of a topic, without librdkafka: find its leader, find its start, read records, append one.
 
-Topics go by name, so versions end where ids take over. `record_batches` says what is read of an answer.
+They name topics, so their versions end where Kafka replaces names by ids. `record_batches` decodes the records.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ MAGIC, UNCOMPRESSED = 2, 0
 
 @dataclass(frozen=True, slots=True)
 class LeaderFound:
-    """`error` is Kafka's code; without one `leader` is set."""
+    """The leader of a partition. `error` is Kafka's code; `leader` is set if it is 0."""
 
     error: int
     leader: Node | None = None
@@ -36,7 +36,7 @@ class LeaderFound:
 
 @dataclass(frozen=True, slots=True)
 class FindLeader:
-    """Metadata: which broker leads the topic's partition. Makes no topic. Any broker answers; None: whichever does."""
+    """Metadata: finds the leader of the topic's partition. Creates no topic. `node` None: any broker."""
 
     node: Node | None
     topic: str
@@ -61,7 +61,7 @@ class FindLeader:
 
 @dataclass(frozen=True, slots=True)
 class StartFound:
-    """`error` is Kafka's code; `offset` the first one of the log."""
+    """`error` is Kafka's code. `offset` is the first offset of the log."""
 
     error: int
     offset: int = 0
@@ -69,7 +69,7 @@ class StartFound:
 
 @dataclass(frozen=True, slots=True)
 class FindStart:
-    """ListOffsets: where the log begins. Brokers do not say so where they refuse an offset."""
+    """ListOffsets: finds the first offset of the log, which brokers do not send when they refuse an offset."""
 
     node: Node
     topic: str
@@ -94,8 +94,8 @@ class FindStart:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """(key, value) in the order of the log; `next_offset` to go on from, `end_offset` is behind the last record.
-    `unread`: what was skipped."""
+    """Records read: (key, value) in the order of the log. `next_offset`: where to read on. `end_offset`: the high
+    watermark. `unread`: records that were skipped."""
 
     error: int
     records: tuple[KeyValue, ...] = ()
@@ -106,8 +106,8 @@ class ReadRecords:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Fetch from `offset`, answered with whatever there is; where there is nothing after `wait_ms`. A broker answers
-    with at least one batch, even if that is larger than `bytes_max`."""
+    """Fetch from `offset`. The broker answers at once if there is a record, else after `wait_ms`. It returns at least
+    one batch, even if that is larger than `bytes_max`."""
 
     node: Node
     topic: str
@@ -150,14 +150,14 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class AppendedRecord:
-    """`error` is Kafka's code."""
+    """The result of an append. `error` is Kafka's code."""
 
     error: int
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRecord:
-    """Produce of one record, in sync replicas included; None as value withdraws the key of a compacted topic."""
+    """Produce of one record with acks=all. The value None withdraws the key of a compacted topic."""
 
     node: Node
     topic: str

@@ -1,5 +1,5 @@
-"""Requests about many groups or partitions at once, each to one node: what observers of many groups share. Belongs
-to `transport`."""
+"""Requests about many groups or partitions at once, each to one node, for observers of many groups. Belongs to
+`transport`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class GroupList:
-    """The groups of one node. With an error they may not be all."""
+    """The groups of one node. With an error the list may be incomplete."""
 
     error: int
     groups: tuple[ListedGroup, ...]
@@ -42,7 +42,7 @@ class GroupList:
 
 @dataclass(frozen=True, slots=True)
 class ListAllGroups:
-    """ListGroups, with the error code: brokers that have just started list what they have loaded so far."""
+    """ListGroups, with its error code: a broker that has just started lists only what it has loaded so far."""
 
     node: Node
     timeout_ms: int
@@ -71,7 +71,7 @@ class DescribeMany:
 
 @dataclass(frozen=True, slots=True)
 class DescribeManyByBroker:
-    """The Describe call of one of the two protocols in which brokers assign."""
+    """The Describe call for several groups of one of the two protocols in which brokers assign."""
 
     node: Node
     group_ids: Sequence[str]
@@ -88,7 +88,7 @@ class DescribeManyByBroker:
 
 @dataclass(frozen=True, slots=True)
 class FetchOffsetsOfMany:
-    """OffsetFetch for partitions 0..n-1 of each topic of each group. Brokers before 3.0 do not know it."""
+    """OffsetFetch for partitions 0..n-1 of each topic of each group. Needs brokers since 3.0."""
 
     node: Node
     groups: Mapping[str, Counts]
@@ -106,7 +106,7 @@ class FetchOffsetsOfMany:
 
 @dataclass(frozen=True, slots=True)
 class LatestOffsets:
-    """ListOffsets: the log ends, or another place, of partitions that one node leads. Answers (error, offset) by
+    """ListOffsets: the log ends, or another place, of partitions that one node leads. The answer has (error, offset) by
     partition of each topic."""
 
     node: Node

@@ -1,7 +1,7 @@
-"""What a metadata read is, once it has left the Kafka client: which topics have how many partitions on which brokers.
+"""Metadata reads as plain values: which topics have how many partitions on which brokers. Pure.
 
-Pure. A partition's `placement` is (leader id, replica ids). A cluster has few distinct ones, so partitions carry codes
-into one table of placements, and racks are worked out per distinct placement and not per partition.
+A partition's `placement` is (leader id, replica ids). A cluster has few distinct placements, so each partition stores
+an index (its code) into one table of them, and racks are computed once for each placement.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ ReplicaSet = tuple[int, tuple[int, ...]]  # the leader and all replicas
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicRead:
-    """One topic as of `read_at` (seconds, monotonic): a placement code per partition, or why there are none.
+    """One topic as of `read_at` (seconds, monotonic): `codes` has a placement code for each partition.
 
-    `trouble` is None for a topic that is there, ABSENT for one that the broker does not know, else a sentence part
-    such as "Topic authorization failed": the topic may well exist and is not to be taken for gone.
+    `trouble` is None for a topic that exists and ABSENT for one that the broker does not know. Otherwise it is a phrase
+    such as "Topic authorization failed": the topic may exist and must not be treated as deleted.
     """
 
     read_at: float
@@ -36,10 +36,11 @@ NO_CODES = np.zeros(0, dtype=np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetadataRead:
-    """The topics of one question. `codes` runs over the partitions of `topics` (sorted by name), `counts` per topic.
+    """The topics of one query. `codes` has the placement code of each partition of `topics` (sorted by name), `counts`
+    the number of partitions of each topic.
 
-    `racks` are the last known racks by broker id, those of brokers that are down included; `online` are the brokers
-    that are up. `absent` and `unreadable` split the topics that were asked for and are not in `topics`.
+    `racks`: the last known racks by broker id, including brokers that are down. `online`: the brokers that are up.
+    `absent` and `unreadable`: the queried topics that are not in `topics`.
     """
 
     topics: tuple[str, ...]
@@ -58,7 +59,7 @@ class MetadataRead:
 
     @property
     def codes_of(self) -> dict[str, IntArray]:
-        """The placement code of each partition, by topic."""
+        """The placement codes of the partitions, by topic."""
         if not self.topics:
             return {}
         return dict(zip(self.topics, np.split(self.codes, np.cumsum(self.counts)[:-1]), strict=True))
@@ -75,7 +76,8 @@ class MetadataCache:
     _code: dict[ReplicaSet, int] = field(default_factory=dict)
 
     def see_brokers(self, racks: Mapping[int, str | None]) -> None:
-        """Takes the brokers that are online: one that is back without a rack has lost it, one that is away has not."""
+        """Stores the online brokers and their racks. An online broker without a rack has lost it; an offline one keeps
+        its last."""
         self.online = frozenset(racks)
         for broker, rack in racks.items():
             if rack:
@@ -84,7 +86,7 @@ class MetadataCache:
                 self.racks.pop(broker, None)
 
     def see_topic(self, topic: str, read_at: float, distinct: Sequence[ReplicaSet], codes: IntArray) -> None:
-        """Takes a topic whose partitions carry codes into `distinct`."""
+        """Stores a topic. `codes` are indexes of its partitions into `distinct`."""
         if len(self._placements) + len(distinct) > PLACEMENT_LIMIT:
             self._forget()
         translation = np.array([self._intern(placement) for placement in distinct], dtype=np.int32)
@@ -94,18 +96,19 @@ class MetadataCache:
         self.topics[topic] = TopicRead(read_at, NO_CODES, trouble)
 
     def expire(self, topic: str) -> None:
-        """What was read of the topic serves nobody any more who wants it fresh."""
+        """Marks the topic as stale, so that the next fresh read requests it."""
         if topic in self.topics:
             self.topics[topic] = replace(self.topics[topic], read_at=float("-inf"))
 
     def stale(self, topics: Iterable[str], oldest: float) -> list[str]:
-        """The topics to ask for: never read, or before `oldest` (seconds, monotonic). All requests for metadata begin
-        here, so none has a name that cannot be a topic, which would spoil the answer for the others."""
+        """Returns the topics to request: those never read, or before `oldest` (seconds, monotonic). Names that no topic
+        can have are dropped here, because one would spoil the whole answer; every metadata request starts with this
+        method."""
         old = (t for t in topics if t not in self.topics or self.topics[t].read_at < oldest)
         return sorted(filter(is_topic_name, old))
 
     def read(self, topics: Iterable[str], now: float) -> MetadataRead:
-        """Composes what is known of these topics; a topic that was never read counts as unreadable."""
+        """Returns what is known of these topics. A topic that was never read counts as unreadable."""
         asked = sorted(set(topics))
         known = {t: self.topics[t] for t in asked if t in self.topics}
         there = tuple(t for t in asked if t in known and known[t].trouble is None)
@@ -130,27 +133,29 @@ class MetadataCache:
         return code
 
     def _forget(self) -> None:
-        """Years of reassignments must not fill the memory. Reads that were handed out keep the old table."""
+        """Drops all topics and placements, which may have piled up over years of reassignments. Earlier reads keep the
+        old table."""
         self.topics.clear()
         self._code = {}
         self._placements = []
 
 
 def distinct_placements(partitions: Iterable[ReplicaSet]) -> tuple[list[ReplicaSet], IntArray]:
-    """Each distinct placement once, and per partition the index of its own."""
+    """Returns each distinct placement once, and for each partition the index of its own."""
     code: dict[ReplicaSet, int] = {}
     codes = [code.setdefault(placement, len(code)) for placement in partitions]
     return list(code), np.array(codes, dtype=np.int32)
 
 
 def cluster_view(read: MetadataRead) -> ClusterView:
-    """The assignors' view of a read: cost per partition is array work, cost per distinct placement is Python."""
+    """Returns the assignors' view of a read. Partitions are handled as arrays; only distinct placements are handled in
+    Python."""
     used, inverse = np.unique(read.codes, return_inverse=True)
     placements = [read.placements[code] for code in used.tolist()]
     rack_sets = [frozenset(read.racks[b] for b in replicas if b in read.racks) for _, replicas in placements]
     racks = tuple(sorted(frozenset().union(*rack_sets) | frozenset(read.racks.values())))
     rack_code = {rack: i for i, rack in enumerate(racks)}
-    # In one order, whatever was read before: ties in a plan break by the row.
+    # Sorted, so that earlier reads do not matter: the row decides ties in a plan.
     rows = {held: row for row, held in enumerate(sorted(set(rack_sets), key=sorted))}
     row_of = np.array([rows[held] for held in rack_sets], dtype=np.int32)
     table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)

@@ -1,9 +1,10 @@
-"""When new metadata is worth a rebalance, as a pure function (docs/reference/reliability.md#duties-of-a-leader).
+"""Decides when new metadata is worth a rebalance, as a pure function
+(docs/reference/reliability.md#duties-of-a-leader).
 
-Rules: growth and new topics at once; a topic that is gone or a count that shrank only when two consecutive reads say so
-(one stale broker answers like that); replica racks by the rule of Kafka 4.4 (KAFKA-20778), and only after they have
-stayed different for a hold-down, so that a rolling restart of brokers costs nothing; a topic that cannot be read is
-not gone.
+Growth and new topics count at once. A topic that is gone or has fewer partitions counts when two consecutive reads show
+it, because one stale broker may answer so. Replica racks are compared by the rule of Kafka 4.4 (KAFKA-20778) and count
+only when they have differed for a hold-down time, so that a rolling restart of brokers causes no rebalance. A topic
+that cannot be read does not count as gone.
 """
 
 from collections.abc import Callable, Collection
@@ -19,7 +20,8 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class WatchRules:
-    """`hold_down_ms`: how long racks must stay different; `repeat_ms`: how soon an unanswered reason comes again."""
+    """`hold_down_ms`: how long racks must differ before they count. `repeat_ms`: when an unchanged reason is reported
+    again."""
 
     hold_down_ms: int = 60_000
     repeat_ms: int = 60_000
@@ -27,12 +29,12 @@ class WatchRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchState:
-    """What a group was planned with, and what looks suspicious since. Times are seconds on the monotonic clock.
+    """The metadata a group was planned with, and the changes suspected since. Times are seconds on the monotonic clock.
 
-    `counts` are partitions by topic as planned (a subscribed topic that is missing had none); `frozen` are the topics
-    that could not be read then. Of `kept` topics, which nobody subscribes to, only the loss matters: no plan can do
-    anything about another size. `placed` is the read to compare racks with, None until there was one.
-    `objection` says what stands against a rebalance with other topics, "" for nothing.
+    `counts`: planned partitions by topic (0 for a missing one). `frozen`: topics that could not be read then. `kept`:
+    topics without a subscriber; only their loss counts, because no plan depends on their size. `placed`: the read to
+    compare racks with, None until there is one. `objection` returns what speaks against a rebalance with the present
+    topics, "" if nothing.
     """
 
     counts: dict[str, int]
@@ -57,7 +59,7 @@ def planned_with(
     kept: Collection[str] = (),
     objection: Callable[[ClusterView], str] | None = None,
 ) -> WatchState:
-    """The state after a plan was sent: changes count from the view that the plan was made with."""
+    """Returns the state after a plan was sent. Changes are relative to the view that the plan was made with."""
     followed = frozenset(topics) | frozenset(kept)
     counts = {topic: int(view.counts[i]) for topic, i in view.index.items() if topic in followed}
     return WatchState(
@@ -74,7 +76,7 @@ def planned_with(
 def material_change(
     state: WatchState, read: MetadataRead, now: float, rules: WatchRules
 ) -> tuple[str | None, WatchState]:
-    """Why the group should rebalance (a sentence; None for no reason), and the state to bring along next time."""
+    """Returns why the group should rebalance (a sentence, or None) and the state for the next call."""
     found = read.count_of
     reasons: list[str] = []
     suspects: set[str] = set()
@@ -100,8 +102,8 @@ def material_change(
 
 
 def racks_equivalent(old: MetadataRead, a: ReplicaSet, new: MetadataRead, b: ReplicaSet) -> bool:
-    """Kafka 4.4's test (KAFKA-20778): every replica with a rack that is online in one read has its rack among the
-    other's online racks, or is offline in the other; and the other way round."""
+    """Returns whether two placements have equivalent racks, by Kafka 4.4's rule (KAFKA-20778): each online replica of
+    one read has its rack among the online racks of the other, or is offline in the other; and vice versa."""
     return _covered(old, a[1], new, b[1]) and _covered(new, b[1], old, a[1])
 
 
@@ -112,8 +114,8 @@ def _covered(here: MetadataRead, mine: tuple[int, ...], there: MetadataRead, the
 
 
 def topics_with_new_racks(old: MetadataRead, new: MetadataRead) -> tuple[str, ...]:
-    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent. Few pairs of
-    placements are distinct, so the rule is asked per pair and not per partition."""
+    """Returns the topics, present in both reads, with a partition whose replica racks are no longer equivalent. The
+    rule is applied once for each distinct pair of placements, of which there are few."""
     before, after = old.codes_of, new.codes_of
     verdict: dict[tuple[int, int], bool] = {}
     changed: list[str] = []

@@ -1,6 +1,5 @@
-"""Requests beside those of a membership: each to one node, with its message for kafka-python and its answer as plain
-values. Belongs to `transport`.
-"""
+"""Requests other than those of a membership: each to one node, with its message for kafka-python and its answer as
+plain values. Belongs to `transport`."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NodeRequest(Protocol[T_co]):
-    """What `Transport` can send to a node without being a member. Without a node any broker may answer."""
+    """A request that `Transport` can send without a membership. `node` None: any broker may answer."""
 
     @property
     def node(self) -> Node | None: ...
@@ -40,8 +39,8 @@ class NodeRequest(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class LogSizes:
-    """DescribeLogDirs for partitions 0..n-1 of each topic, on one broker: sizes on disk. Without the ACL DESCRIBE on
-    the cluster there are none. (confluent-kafka has no such request.)"""
+    """DescribeLogDirs for partitions 0..n-1 of each topic, on one broker: sizes on disk. The answer is empty without
+    the ACL DESCRIBE on the cluster. (confluent-kafka has no such request.)"""
 
     node: Node
     topics: Mapping[str, int]
@@ -54,7 +53,7 @@ class LogSizes:
         )
 
     def answer(self, response: Any) -> dict[tuple[str, int], int]:
-        """Bytes of the replicas that this broker has; directories with an error are left out."""
+        """Returns the bytes of the replicas that this broker has. Directories with an error are left out."""
         readable = (directory for directory in response.results if not directory.error_code)
         replicas = ((topic.name, p) for directory in readable for topic in directory.topics for p in topic.partitions)
         return {(topic, p.partition_index): int(p.partition_size) for topic, p in replicas if not p.is_future_key}
@@ -62,8 +61,8 @@ class LogSizes:
 
 @dataclass(frozen=True, slots=True)
 class TopicIds:
-    """Metadata of topics by id and of others by name: the names by id of those that are there. (confluent-kafka asks by
-    name only.)"""
+    """Metadata of topics by id and of others by name. The answer has the names of existing topics by id.
+    (confluent-kafka can only query by name.)"""
 
     node: Node
     ids: Sequence[bytes]
@@ -88,7 +87,7 @@ class TopicIds:
 
 @dataclass(frozen=True, slots=True)
 class RemovedMembers:
-    """`error` is the request's, `errors` has Kafka's code per member id, 0 for removed."""
+    """`error` is Kafka's code of the request. `errors` has Kafka's code by member id, 0 if removed."""
 
     error: int
     errors: dict[str, int]
@@ -96,11 +95,10 @@ class RemovedMembers:
 
 @dataclass(frozen=True, slots=True)
 class RemoveMembers:
-    """LeaveGroup on behalf of others: removes these members, static ones too, each with a reason for the broker's
-    log.
+    """LeaveGroup on behalf of other members: removes these, static ones too, each with a reason for the broker's log.
 
-    READ on the group is all that a broker asks for (docs/reference/broker-behaviour.md#leavegroup), so members are
-    removed only with proof.
+    Brokers require only READ on the group (docs/reference/broker-behaviour.md#leavegroup), so Bellwether removes
+    members only with proof.
     """
 
     node: Node
@@ -122,8 +120,8 @@ class RemoveMembers:
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """`offsets` has an entry per partition asked for, NO_OFFSET where nothing is committed. `error` is Kafka's code;
-    `at` the partition that it belongs to, "" for the group."""
+    """`offsets` has an entry for each requested partition, NO_OFFSET if nothing is committed. `error` is Kafka's code;
+    `at` is the partition with the error, "" if it is the group's."""
 
     offsets: Mapping[str, list[int]]
     error: int = 0
@@ -132,10 +130,10 @@ class FetchedOffsets:
 
 @dataclass(frozen=True, slots=True)
 class FetchOffsets:
-    """OffsetFetch for partitions 0..n-1 of each topic. Transactions under way are not waited for.
+    """OffsetFetch for partitions 0..n-1 of each topic. It does not wait for pending transactions.
 
-    librdkafka's admin client has the same request, but a connection that drops while it waits for a coordinator node
-    ends the whole process with an assertion (confluentinc/librdkafka issue 4605, open as of 2.16).
+    librdkafka's admin client has the same request, but if a connection drops while it waits for a coordinator node, an
+    assertion ends the whole process (confluentinc/librdkafka issue 4605, open as of 2.16).
     """
 
     node: Node
@@ -162,7 +160,7 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOfTopic:
-    """A place in each column for each partition of an OffsetFetch answer."""
+    """An OffsetFetch answer for one topic, as columns with one entry for each partition."""
 
     topic: str
     partitions: Sequence[int]
@@ -172,7 +170,7 @@ class CommittedOfTopic:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOfGroup:
-    """What OffsetFetch says of one group; `error` is the group's."""
+    """An OffsetFetch answer for one group. `error` is the group's."""
 
     group_id: str
     error: int
@@ -180,7 +178,7 @@ class CommittedOfGroup:
 
 
 def committed_of(group: Any) -> CommittedOfGroup:
-    """As the library has it; in old versions the response itself is the group's, without an error."""
+    """Converts the library's answer. In old versions the response itself is the group and has no error."""
     topics = [
         CommittedOfTopic(
             topic.name,
@@ -194,7 +192,7 @@ def committed_of(group: Any) -> CommittedOfGroup:
 
 
 def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffsets:
-    """What OffsetFetch says of the partitions that were asked for. The first error is that of the group."""
+    """Returns the offsets of the requested partitions. Stops at the first error, which becomes that of the result."""
     found = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
     if group.error:
         return FetchedOffsets(found, group.error)
@@ -210,8 +208,8 @@ def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffset
 
 @dataclass(frozen=True, slots=True)
 class AnyCommitted:
-    """`error` is Kafka's code, for the group; `topics` are those with an offset. `offsets` has an entry for partitions
-    0..n-1 of each of them, NO_OFFSET where nothing is committed."""
+    """Whether a group has committed any offset. `error` is Kafka's code for the group. `topics` are those with an
+    offset. `offsets` has partitions 0..n-1 of each of them, NO_OFFSET if nothing is committed."""
 
     found: bool
     error: int = 0
@@ -221,8 +219,8 @@ class AnyCommitted:
 
 @dataclass(frozen=True, slots=True)
 class FindAnyOffset:
-    """OffsetFetch for all topics: whether the group has committed an offset anywhere, and where. Topics that Bellwether
-    may not describe are left out of the answer."""
+    """OffsetFetch for all topics: whether and where the group has committed offsets. Topics that Bellwether may not
+    describe are missing from the answer."""
 
     node: Node
     group_id: str

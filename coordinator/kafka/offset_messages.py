@@ -1,9 +1,9 @@
-"""ListOffsets and OffsetFetch of many partitions, encoded and decoded a topic at a time. Belongs to `many_groups`.
+"""ListOffsets and OffsetFetch for many partitions, encoded and decoded a topic at a time. Belongs to `many_groups`.
 
-kafka-python makes an object of every partition, both ways, and looks for tags in each: a fifth of the time that a
-process needs to observe a thousand groups. Here the entries of a topic are one array of bytes of equal size. That goes
-for the flexible versions, which brokers have since Kafka 3.0. Older versions, and answers of another shape (tags, which
-no version has so far), are the library's.
+kafka-python creates an object for every partition in both directions and checks each for tags. That took a fifth of the
+time of a process that observes a thousand groups. Here a topic's entries are one byte array with entries of equal size.
+This covers the flexible versions, which brokers have since Kafka 3.0. The library handles older versions, and answers
+of another shape (with tags, which no version has so far).
 """
 
 import struct
@@ -54,7 +54,7 @@ class LogPlace(Enum):
 
 
 class IrregularError(Exception):
-    """Bytes that only the library can read, if anything can."""
+    """The answer has another shape, which only the library may decode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CommittedOffsets:
 
 
 class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,misc]  # the library has no types
-    """For one place in the log of each of these partitions by topic."""
+    """ListOffsets for one place in the log of these partitions by topic."""
 
     _header: Any
 
@@ -121,7 +121,7 @@ class LogEndsRequest(ListOffsetsRequest, init=False):  # type: ignore[call-arg,m
 
 
 class CommittedOffsetsRequest(OffsetFetchRequest, init=False):  # type: ignore[call-arg,misc]  # the library has no types
-    """For partitions 0..n-1 of each topic of each group. Brokers before 3.0 do not know it."""
+    """OffsetFetch for partitions 0..n-1 of each topic of each group. Needs brokers since 3.0."""
 
     _header: Any
 
@@ -148,7 +148,8 @@ class CommittedOffsetsRequest(OffsetFetchRequest, init=False):  # type: ignore[c
 
 
 class _Header(RequestHeader, init=False):  # type: ignore[call-arg,misc]  # the library has no types
-    """The library finds what decodes an answer by the header of its request."""
+    """A request header that returns Bellwether's decoder: the library finds the decoder of an answer by its request's
+    header."""
 
     @classmethod
     def of(cls, header: Any, read: Callable[["_Cursor"], Any]) -> "_Header":
@@ -167,7 +168,7 @@ class _Header(RequestHeader, init=False):  # type: ignore[call-arg,misc]  # the 
 
 @dataclass(frozen=True, slots=True)
 class _Decoder:
-    """In the place of one of the library's response classes."""
+    """Stands in for one of the library's response classes."""
 
     library: Any
     read: Callable[["_Cursor"], Any]
@@ -184,7 +185,7 @@ class _Decoder:
 
 
 class _Cursor:
-    """Over an answer of a flexible version, as far as it has the usual shape."""
+    """Reads an answer of a flexible version. Raises an error if its shape is unusual."""
 
     __slots__ = ("at", "data")
 
@@ -208,7 +209,7 @@ class _Cursor:
             shift += VARINT_BITS
 
     def several(self) -> Iterator[None]:
-        """As many turns as an array has entries."""
+        """Yields once for each entry of an array."""
         for _ in range(self.varint() - 1):
             yield
 
@@ -258,8 +259,8 @@ def _read_committed(cursor: _Cursor) -> CommittedOffsets:
 
 
 def _columns(cursor: _Cursor, count: int) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """Partitions, offsets and errors. The metadata of most groups' commits is equally long for all partitions: then
-    entries have one size, which those that do not have it reveal by another length, as each is found by the last."""
+    """Returns partitions, offsets and errors. In most groups all commits have metadata of the same length, so entries
+    have a fixed size. A different metadata length in any entry shows the exception, which is decoded entry by entry."""
     if count <= 0:
         return (), (), ()
     begin, length = cursor.at, cursor.data[cursor.at + COMMITTED.size]

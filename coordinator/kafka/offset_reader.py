@@ -1,7 +1,8 @@
-"""Reads of end offsets through confluent-kafka's admin client and of committed offsets through the transport of group
+"""Reads end offsets through confluent-kafka's admin client, and committed offsets through the transport of group
 requests, in limited time. Owns its threads.
 
-Plans need the ends of changelogs, dated and at most a moment old; the watch over progress needs source topics as well.
+Plans need the end offsets of changelogs, dated and nearly current. The observation of progress also needs those of
+source topics.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from bellwether_kafka.coordinator.membership import name_of
 from bellwether_kafka.protocol.primitives import TopicPartition, possible_topics
 
 THREADS = 1
-RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
+RESULT_SLACK_S = 0.5  # so that the client's own timeout comes first
 
 NO_END = -1
 
@@ -40,33 +41,33 @@ Offsets = dict[str, LongArray]
 
 
 class OffsetsError(Exception):
-    """No offsets in time, or not all of them; the message names the first partition without one."""
+    """Offsets were not read in time, or not all of them. The message names the first partition without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The log ends of partitions 0..n-1 of each topic, or another place. `offsets` has NO_END where it is not known,
-    and `unknown` says of each of those why, as a part of a sentence. One partition that nobody answers for hides no
-    other."""
+    """The log ends, or another place, of partitions 0..n-1 of each topic. `offsets` has NO_END where it is unknown, and
+    `unknown` a phrase on the reason. An unknown partition does not hide the others."""
 
     offsets: Offsets
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def whole(self) -> Offsets:
-        """All of them. Raises OffsetsError, which names the first partition whose end is not known."""
+        """Returns the offsets. Raises OffsetsError, which names the first partition without one."""
         for (topic, partition), why in self.unknown.items():
             raise OffsetsError(f"end offset of {topic}-{partition}: {why}")
         return self.offsets
 
 
 class GroupOffsets(Protocol):
-    """What `transport.Transport` is here."""
+    """The part of `transport.Transport` that a reader uses."""
 
     async def committed(self, group_id: str, topics: Counts, timeout_ms: int = 5_000) -> FetchedOffsets: ...
 
 
 class OffsetReader:
-    """For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
+    """Reads offsets. For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in
+    seconds, epoch."""
 
     def __init__(
         self,
@@ -83,11 +84,11 @@ class OffsetReader:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="offset-reader")
 
     async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets:
-        """The ends of changelogs: `latest` topics by their log ends (read uncommitted), `committed` ones, which are
-        source topics, by the group's committed offsets. Never raises; a failure is a value.
+        """Returns the ends of changelogs: of `latest` topics their log ends (read uncommitted), of `committed` ones,
+        which are source topics, the group's committed offsets. Never raises; a failure is a value.
 
-        Nothing is kept: beside older ends, members that have just joined are beyond the end, which means a store to be
-        restored from scratch, or seem to have caught up where they have not.
+        Nothing is cached. With older ends, members that have just joined could be beyond the end, which would mean a
+        restore from scratch, or seem to have caught up when they have not.
         """
         began_ms = int(self._wall_clock() * 1000)
         try:
@@ -97,28 +98,28 @@ class OffsetReader:
         return EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
 
     async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
-        """The log ends of partitions 0..n-1 of each topic, as far as brokers say. Raises OffsetsError where none
-        does."""
+        """Returns the log ends of partitions 0..n-1 of each topic, as far as brokers answer. Raises OffsetsError if
+        none does."""
         return await self.listed(topics, LogPlace.END, limit_s)
 
     async def ends(self, topics: Counts, limit_s: float) -> Offsets:
-        """The same where all of them are needed. Raises OffsetsError for a single one that is not known."""
+        """Returns the log ends of partitions 0..n-1 of each topic. Raises OffsetsError if a single one is unknown."""
         return (await self.known_ends(topics, limit_s)).whole()
 
     async def known_starts(self, topics: Counts, limit_s: float) -> Ends:
-        """As `known_ends`, of log starts."""
+        """Returns the log starts, like `known_ends`."""
         return await self.listed(topics, LogPlace.START, limit_s)
 
     async def known_stable_ends(self, topics: Counts, limit_s: float) -> Ends:
-        """As `known_ends`, of last stable offsets: consumers that read committed records only read up to there."""
+        """Returns the last stable offsets, like `known_ends`. Consumers with read_committed read only up to there."""
         return await self.listed(topics, LogPlace.STABLE_END, limit_s)
 
     async def starts(self, topics: Counts, limit_s: float) -> Offsets:
-        """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
+        """Returns the log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
         return (await self.known_starts(topics, limit_s)).whole()
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
-        """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
+        """Returns the group's committed offsets, MISSING if there is none. Raises OffsetsError."""
         if not topics:
             return {}
         at = f"committed offsets of {group_id}"
@@ -137,7 +138,8 @@ class OffsetReader:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
-        """One place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError where nobody answers."""
+        """Returns one place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError if no broker
+        answers."""
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), place, limit_s)
         try:
             return await asyncio.wait_for(work, limit_s + 2 * RESULT_SLACK_S)
@@ -165,8 +167,8 @@ class OffsetReader:
         return Ends(offsets, unknown)
 
     def _result(self, answer: "Future[Any]", deadline: float) -> tuple[int, str]:
-        """The offset, or why it is not known. Where a partition has no leader, librdkafka gives a number below 0 for
-        it (-1001) and no error."""
+        """Returns (offset, reason): the reason is "" if the offset is known. If a partition has no leader, librdkafka
+        returns a negative offset (-1001) without an error."""
         try:
             offset = int(answer.result(max(0.0, deadline - self._clock())).offset)
         except KafkaException as error:

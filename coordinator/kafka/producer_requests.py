@@ -1,4 +1,5 @@
-"""Requests that end the transactions of a producer that is dead: its coordinator node, its state, and a new epoch."""
+"""Requests that end the transactions of a dead producer: find its coordinator node, describe its state, raise its
+epoch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,8 @@ class FindTransactionCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTransaction:
-    """`error` is Kafka's code. `state` is the broker's word for the newest transaction of the id, such as "Ongoing" or
-    "CompleteAbort"; `epoch` is that of its producer, which each new producer of the id raises."""
+    """`error` is Kafka's code. `state` is the broker's name for the state of the id's newest transaction, such as
+    "Ongoing" or "CompleteAbort". `epoch` is its producer's; each new producer of the id raises it."""
 
     error: int
     state: str = ""
@@ -48,8 +49,8 @@ class DescribedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransaction:
-    """DescribeTransactions of one id (Kafka 3.0), from its coordinator node. It takes DESCRIBE on the id, which WRITE
-    implies."""
+    """DescribeTransactions of one id (Kafka 3.0), sent to its coordinator node. It needs DESCRIBE on the id, which
+    WRITE implies."""
 
     node: Node
     transactional_id: str
@@ -67,11 +68,11 @@ class DescribeTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FenceProducer:
-    """InitProducerId without a producer: raises the epoch, so the producer that has the id now is fenced, and a
-    transaction that it left open is aborted first; until that is done the broker answers CONCURRENT_TRANSACTIONS.
+    """InitProducerId without a producer: raises the epoch, which fences the id's present producer. The broker first
+    aborts an open transaction and answers CONCURRENT_TRANSACTIONS meanwhile.
 
-    WRITE on the transactional id is all that a broker asks for, so a producer is fenced only where it is proven dead.
-    `transaction_timeout_ms` becomes the id's until its next producer comes.
+    Brokers require only WRITE on the transactional id, so Bellwether fences a producer only if it is proven dead.
+    `transaction_timeout_ms` applies to the id until its next producer.
     """
 
     node: Node
@@ -90,5 +91,5 @@ class FenceProducer:
         )
 
     def answer(self, response: Any) -> int:
-        """Kafka's error code."""
+        """Returns Kafka's error code."""
         return int(response.error_code)

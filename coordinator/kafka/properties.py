@@ -1,4 +1,4 @@
-"""librdkafka's properties as people write them: a table of a TOML file, and variables of the environment."""
+"""librdkafka's properties as users write them: in a table of a TOML file, or in environment variables."""
 
 import re
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
 NO_SECRETS = (".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name")
-# What Kubernetes sets for each Service of the namespace, unless a pod has enableServiceLinks: false.
+# Variables that Kubernetes sets for each Service of the namespace, unless a pod has enableServiceLinks: false.
 _OF_A_PORT = r"PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?"
 _LINK = re.compile(rf"(?P<service>\w+?)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|{_OF_A_PORT})", re.IGNORECASE)
 _LINKED = re.compile(r"(tcp|udp|sctp)://[0-9a-fA-F.:\[\]]+:\d+")
-# Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
+# Settings of the process, not of a client. A user who wrote one below [kafka] meant it to be above.
 TOP_LEVEL = {
     *("standby", "control_topic", "instance_id", "instance_name", "http_address", "log_format"),
     *("metrics_by_task", "lag_exporter_cluster_name"),
@@ -24,8 +24,8 @@ TOP_LEVEL = {
 
 
 def properties_in(value: object) -> dict[str, str]:
-    """Properties by name, each as text; `<name>.file` is read. Raises ValueError with the reason, which never holds a
-    value."""
+    """Returns the properties as text, by name. A property `<name>.file` is read from that file. Raises ValueError with
+    the reason, which never contains a value."""
     if not isinstance(value, Mapping) or "" in value:
         raise ValueError('it must be a table of librdkafka properties, such as "bootstrap.servers" = "host:port"')
     found: dict[str, str] = {}
@@ -45,7 +45,8 @@ def properties_in(value: object) -> dict[str, str]:
 
 
 def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
-    """BELLWETHER_KAFKA_A_B is the property a.b; service links are none."""
+    """Returns the properties of the environment: BELLWETHER_KAFKA_A_B is the property a.b. Service links are
+    ignored."""
     prefix = KAFKA_PREFIX.lower()
     links = service_links(environ)
     lowered = {name.lower(): text for name, text in environ.items() if name not in links}
@@ -55,9 +56,8 @@ def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def service_links(environ: Mapping[str, str]) -> frozenset[str]:
-    """The variables that Kubernetes sets for Services of a pod's namespace (as
-    BELLWETHER_METRICS_PORT=tcp://10.0.0.7:9790 and its kin for one called bellwether-metrics), which nobody has
-    written."""
+    """Returns the variables that Kubernetes sets for the Services of a pod's namespace, such as
+    BELLWETHER_METRICS_PORT=tcp://10.0.0.7:9790 for a Service called bellwether-metrics."""
     hits = (_LINK.fullmatch(name) for name, text in environ.items() if _LINKED.fullmatch(text))
     services = {hit["service"].lower() for hit in hits if hit}
     named = ((name, _LINK.fullmatch(name)) for name in environ)
@@ -65,8 +65,8 @@ def service_links(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def as_table(value: object) -> dict[str, Any]:
-    """A property map as given: a table, or JSON in a variable. What is neither is left to `properties_in`, under a
-    name that no property has, so that it survives merging with other sources."""
+    """Returns a property map that was given as a table or as JSON. Any other value gets a name that no property has, so
+    that it survives merging with other sources and `properties_in` refuses it."""
     if isinstance(value, str):
         try:
             value = json_of(value)
@@ -76,7 +76,7 @@ def as_table(value: object) -> dict[str, Any]:
 
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """TOML reads a name with dots and without quotes as tables inside tables."""
+    """Joins nested tables into dotted names, because TOML reads an unquoted dotted name as nested tables."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -84,14 +84,14 @@ def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _is_secret(name: str) -> bool:
-    """Whether the value of the property is a secret, by its name."""
+    """Returns whether the property's name means that its value is a secret."""
     lowered = name.lower()
     return any(word in lowered for word in SECRETS) and not lowered.endswith(NO_SECRETS)
 
 
 def _secret(name: str, path: str) -> str:
-    """The content of the file. An error does not show the path: it may be the secret itself, written in the wrong
-    place."""
+    """Returns the content of the file. Errors do not show the path, because it may be the secret itself, written in the
+    wrong place."""
     try:
         return read_file(Path(path), SECRET_BYTES_MAX).decode().rstrip("\r\n")
     except (OSError, ValueError) as error:

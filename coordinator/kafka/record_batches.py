@@ -1,8 +1,8 @@
-"""Record batches of a Fetch answer, read with bounded memory and time whatever they hold.
+"""Reads the record batches of a Fetch answer with bounded memory and time, whatever they contain.
 
-Compressed batches are decompressed only as far as their limit, those of gzip piece by piece; a value above its limit is
-skipped without a copy. What is not read is reported with its offset and the reason, and the reader goes on behind it.
-Batches of version 2 only (Kafka 0.11).
+Compressed batches are decompressed only up to a limit, and gzip in pieces. A value above its limit is skipped without a
+copy. Records that are not read are reported with offset and reason, and reading continues after them. Only batches of
+version 2 (Kafka 0.11) are read.
 """
 
 import struct
@@ -27,9 +27,9 @@ _VARINT_BITS_MAX = 63
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one answer. `value_bytes`: larger values, and keys, are not read. `batch_bytes`: a batch is read so far, once
-    decompressed. `batch_records`: a batch of more is not read. `bytes`: no further batch is begun after so much
-    work."""
+    """Limits for one answer. `value_bytes`: larger keys and values are skipped. `batch_bytes`: a batch is read only up
+    to this size, decompressed. `batch_records`: a batch with more records is skipped. `bytes`: after this much work no
+    further batch is begun."""
 
     value_bytes: int = 1_000_000
     batch_bytes: int = 2_000_000
@@ -38,13 +38,13 @@ class Limits:
 
 
 NAMED_CHARACTERS_MAX = 100
-RECORD_OVERHEAD = 100  # bytes that Python takes for a record beside its key and value, about
+RECORD_OVERHEAD = 100  # bytes that Python needs for a record in addition to its key and value, roughly
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A record, or the rest of a batch, that was not read. `key` is None where it is not known; `reason` is the end of
-    a sentence that begins with the record."""
+    """A record, or the rest of a batch, that was not read. `key` is None if unknown. `reason` completes a sentence that
+    begins with the record."""
 
     offset: int
     key: bytes | None
@@ -58,7 +58,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class BatchesRead:
-    """(key, value) in the order of the log; `next_offset` to go on from."""
+    """The records read: (key, value) in the order of the log. `next_offset`: where to read on."""
 
     records: tuple[KeyValue, ...]
     next_offset: int
@@ -66,7 +66,8 @@ class BatchesRead:
 
 
 class _UnreadableError(Exception):
-    """Why the rest of a batch is not read, as the end of a sentence; `work`: the bytes it took to learn this."""
+    """The rest of a batch cannot be read. The message completes a sentence that begins with the record. `work`: the
+    bytes processed until then."""
 
     def __init__(self, reason: str, work: int = 0) -> None:
         super().__init__(reason)
@@ -74,14 +75,15 @@ class _UnreadableError(Exception):
 
 
 class _Source(Protocol):
-    """The bytes of a batch behind its header, each read or skipped once. Raises _UnreadableError at their end."""
+    """The bytes of a batch after its header, each read or skipped once. Raises _UnreadableError at the end."""
 
     def take(self, size: int) -> bytes: ...
     def skip(self, size: int) -> None: ...
 
 
 def read_batches(data: bytes, offset: int, limits: Limits) -> BatchesRead:
-    """The records of these batches from `offset` on; a batch that is cut off at the end is left for the next answer."""
+    """Returns the records of these batches from `offset` on. A batch that is cut off at the end is left for the next
+    answer."""
     reading = _Reading(offset, limits)
     view, at = memoryview(data), 0
     while at + _LENGTH.size <= len(view) and not reading.is_full:
@@ -95,7 +97,7 @@ def read_batches(data: bytes, offset: int, limits: Limits) -> BatchesRead:
 
 
 class _Reading:
-    """One answer, batch by batch."""
+    """Reads one answer, batch by batch."""
 
     def __init__(self, offset: int, limits: Limits) -> None:
         self.records: list[KeyValue] = []
@@ -141,7 +143,7 @@ class _Reading:
             self._read_record(base, source)
 
     def _read_record(self, base: int, source: _Source) -> None:
-        """Length, attributes, time, offset, key, value, headers."""
+        """Reads one record: length, attributes, time, offset, key, value, headers."""
         left = _Bounded(source, _varint(source))
         left.skip(1)
         _varint(left)
@@ -186,7 +188,7 @@ class _Plain:
 
 
 class _Gzipped:
-    """Holds one piece and what is asked for, never the whole."""
+    """Decompresses a batch. Holds one piece and the requested bytes, never the whole batch."""
 
     def __init__(self, payload: memoryview, bytes_max: int) -> None:
         self._inflate = zlib.decompressobj(_GZIP_WINDOW)
@@ -208,7 +210,7 @@ class _Gzipped:
             size -= len(self._some(size))
 
     def _some(self, size: int) -> bytes:
-        """At least one byte, at most `size`."""
+        """Returns at least one byte and at most `size`."""
         if self._at == len(self._piece):
             self._piece, self._at = self._next_piece(), 0
         found = self._piece[self._at : self._at + size]
@@ -233,8 +235,8 @@ class _Gzipped:
 
 
 def _decompressed(payload: memoryview, codec: int, bytes_max: int) -> memoryview:
-    """The whole batch, in a buffer of a fixed size, behind whose end nothing is decompressed."""
-    import cramjam  # noqa: PLC0415 - too large for a guard that meets none of these codecs
+    """Returns the whole batch, decompressed into a buffer of fixed size. A batch that does not fit is refused."""
+    import cramjam  # noqa: PLC0415 - too large for a guard, which rarely needs these codecs
 
     buffer = memoryview(bytearray(bytes_max))
     unpack = {
@@ -253,7 +255,8 @@ def _decompressed(payload: memoryview, codec: int, bytes_max: int) -> memoryview
 
 
 def _snappy_blocks(payload: memoryview) -> Iterator[memoryview]:
-    """Java clients write blocks, each behind its length; others write the whole as one."""
+    """Yields the compressed blocks. Java clients write several, each after its length; other clients write a single
+    one."""
     if payload[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
         yield payload
         return
@@ -268,7 +271,7 @@ def _snappy_blocks(payload: memoryview) -> Iterator[memoryview]:
 
 
 class _Bounded:
-    """One record of a source: reads no further than its length."""
+    """One record of a source, read only up to its length."""
 
     def __init__(self, source: _Source, size: int) -> None:
         if size < 0:
@@ -294,7 +297,7 @@ class _Bounded:
 
 
 def _varint(source: _Source) -> int:
-    """A signed number as Kafka writes it, in zigzag."""
+    """Reads a signed number in Kafka's encoding (zigzag)."""
     value = shift = 0
     while True:
         byte = source.take(1)[0]

@@ -1,4 +1,4 @@
-"""The brokers' group.max.size, which Bellwether has to know before it brings temporary members into a group."""
+"""Reads the brokers' group.max.size, which Bellwether must know before it adds temporary members to a group."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -20,8 +20,8 @@ AGAIN = "wait, Bellwether asks again"
 
 
 def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
-    """Blocks for about `limit_s` at most. Each broker answers for itself: librdkafka refuses a request that names two
-    of them. All are asked at the same time, so one that is silent does not delay the others."""
+    """Reads the limit. Blocks for about `limit_s` at most. librdkafka refuses a request for several brokers, so each
+    gets its own request. All are sent at once, so that a silent broker does not delay the others."""
     try:
         nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
         brokers = {node.id: ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes}
@@ -34,10 +34,11 @@ def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
 
 
 def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
-    """The smallest, where each broker has named its own; None is a broker without that setting.
+    """Returns the smallest limit, if every broker has sent its own. None in `answers` is a broker without that setting.
 
-    The coordinator node of a group is the one that counts, and each broker may become it. So the others say nothing of
-    one that does not answer. The controller takes a broker that stays away off the list, and then it is not asked."""
+    Only the group's coordinator node enforces the limit, but every broker may become it, so one that does not answer
+    makes the limit unknown. The controller delists a broker that stays away; then it is not queried any more.
+    """
     refused = {node: error for node, error in answers.items() if isinstance(error, KafkaError)}
     if any(error.code() in DENIED for error in refused.values()):
         return NO_RIGHT

@@ -1,9 +1,9 @@
-"""Bearer tokens for SASL/OAUTHBEARER: made in one place for both Kafka clients, from librdkafka's properties.
+"""Bearer tokens for SASL/OAUTHBEARER, made in one place for both Kafka clients from librdkafka's properties.
 
-Three sources: unsecured tokens (RFC 7515 without a signature, for trying things out), an OpenID Connect endpoint
+There are three sources: unsecured tokens (RFC 7515 without a signature, for experiments), an OpenID Connect endpoint
 (client credentials, RFC 6749 section 4.4), and AWS_MSK_IAM, which is OAUTHBEARER with a signed URL as its token. A
-token is kept and renewed in a thread of its own when four fifths of its life are over, so that a login never waits for
-an endpoint while an old one still holds. Nothing of a token is ever in a message.
+token is cached and renewed in its own thread after four fifths of its lifetime, so that a login never waits for an
+endpoint while the old token is valid. No message contains any part of a token.
 """
 
 import base64
@@ -34,23 +34,23 @@ PROPERTIES = frozenset({UNSECURED, METHOD, CONFIG, CLIENT_ID, CLIENT_SECRET, END
 ENDPOINT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1_000_000
 RENEW_SHARE = 0.8
-RENEW_S_MAX = 86_400.0  # also where a token holds for years
+RENEW_S_MAX = 86_400.0  # even if a token is valid for years
 RETRY_S = 10.0
-LIFE_DEFAULT_S = 3600  # librdkafka's for unsecured tokens; of an opaque one of which the endpoint does not say it
+LIFE_DEFAULT_S = 3600  # of unsecured tokens, as in librdkafka, and of opaque ones that come without an expiry
 SECONDS_MAX = 1e11  # the year 5138; larger numbers are milliseconds or nonsense
 REDIRECTS = (301, 302, 303, 307, 308)
 AWS_LIFE_S = 900
-MESSAGE_LENGTH_MAX = 200  # characters of what AWS says
+MESSAGE_LENGTH_MAX = 200  # characters of AWS' error message
 AWS_SERVICE, AWS_ACTION = "kafka-cluster", "kafka-cluster:Connect"
 
 
 class TokenError(Exception):
-    """There is no token; the message is a sentence that names the property and never a secret."""
+    """There is no token. The message is a sentence that names the property and never shows a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`expires_at_s` is epoch. The value never shows when it is printed."""
+    """A token. `expires_at_s` is in epoch seconds. The value is left out of the repr."""
 
     value: str = field(repr=False)
     expires_at_s: float
@@ -62,7 +62,7 @@ TokenSource = Callable[[], Token]
 
 
 class TokenKeeper:
-    """The newest token of one source. Any thread may ask."""
+    """Keeps the newest token of one source. Thread-safe."""
 
     def __init__(self, source: TokenSource, *, clock: Callable[[], float] = time.time) -> None:
         self._source = source
@@ -72,13 +72,14 @@ class TokenKeeper:
         self._timer: threading.Timer | None = None
 
     def token(self) -> Token:
-        """One that still holds. Raises TokenError, whatever the source raises."""
+        """Returns a valid token. Raises TokenError for any error of the source."""
         with self._lock:
             token = self._token
             return self._kept(self._fresh()) if token is None or token.expires_at_s <= self._clock() else token
 
     def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
-        """`oauth_cb` of confluent-kafka's clients: token, when it expires (epoch seconds), principal, extensions."""
+        """Returns (token, expiry in epoch seconds, principal, extensions), as the `oauth_cb` of confluent-kafka's
+        clients."""
         token = self.token()
         return token.value, token.expires_at_s, token.principal, dict(token.extensions)
 
@@ -87,7 +88,7 @@ class TokenKeeper:
             return self._source()
         except TokenError:
             raise
-        except Exception as error:  # a source is another system's world, and callers know one error
+        except Exception as error:  # a source may raise anything, and callers handle one error
             raise TokenError(
                 f"No token could be had ({type(error).__name__}); check the login of sasl.mechanism."
             ) from (error)
@@ -108,7 +109,7 @@ class TokenKeeper:
     def _again(self) -> None:
         try:
             fresh = self._fresh()
-        except TokenError:  # the old one still holds; a caller that needs a new one gets the reason why there is none
+        except TokenError:  # the old one is still valid; a caller that needs a new one gets the error
             self._renew_in(RETRY_S)
             return
         with self._lock:
@@ -116,7 +117,7 @@ class TokenKeeper:
 
 
 def wanted(properties: Mapping[str, str]) -> bool:
-    """Whether a login by these properties needs a token."""
+    """Returns whether a login with these properties needs a token."""
     return _mechanism(properties) in (OAUTHBEARER, AWS_MSK_IAM)
 
 
@@ -125,7 +126,7 @@ def _mechanism(properties: Mapping[str, str]) -> str:
 
 
 def keeper(properties: Mapping[str, str]) -> TokenKeeper:
-    """The keeper of these properties, one and the same for all clients of the process. Raises TokenError."""
+    """Returns the keeper for these properties, which all clients of the process share. Raises TokenError."""
     relevant = {name: value for name, value in properties.items() if name in PROPERTIES or name.startswith("sasl.mech")}
     return _keeper(tuple(sorted(relevant.items())))
 
@@ -159,7 +160,7 @@ class UnsecuredClaims:
 
 
 def unsecured_token(claims: UnsecuredClaims, now_s: float) -> Token:
-    """A JWS without a signature, as brokers of development clusters take it."""
+    """Returns a JWS without a signature, as brokers of development clusters accept it."""
     body: dict[str, Any] = {claims.principal_claim: claims.principal, "iat": now_s, "exp": now_s + claims.life_s}
     if claims.scopes:
         body[claims.scope_claim] = list(claims.scopes)
@@ -168,7 +169,7 @@ def unsecured_token(claims: UnsecuredClaims, now_s: float) -> Token:
 
 
 def _unsecured(text: str) -> UnsecuredClaims:
-    """From librdkafka's `principal=x scope=a,b lifeSeconds=60 principalClaimName=sub scopeClaimName=scope`."""
+    """Parses librdkafka's `principal=x scope=a,b lifeSeconds=60 principalClaimName=sub scopeClaimName=scope`."""
     known = ("principal", "scope", "lifeSeconds", "principalClaimName", "scopeClaimName")
     found = dict(part.partition("=")[::2] for part in text.split())
     stray = sorted(found.keys() - set(known))
@@ -204,7 +205,7 @@ def _oidc(properties: Mapping[str, str]) -> TokenSource:
 
 
 def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
-    import http.client  # noqa: PLC0415 - as in `fetched`: a guard beside an application has no room for it
+    import http.client  # noqa: PLC0415 - as in `fetched`: too large for a guard
     import urllib.error  # noqa: PLC0415
 
     form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
@@ -242,15 +243,15 @@ def _remedy(code: int) -> str:
 
 
 def _expires_at_s(expires_in: object, exp: object, now_s: float) -> float:
-    """Epoch. `exp` of a JWT counts as brokers read it, and `expires_in`, which RFC 6749 only recommends and some
-    endpoints write as text, where it is earlier."""
+    """Returns the expiry in epoch seconds: the earlier of the JWT's `exp`, which brokers use, and `expires_in`, which
+    RFC 6749 only recommends and some endpoints send as text."""
     life_s, end_s = _seconds(expires_in), _seconds(exp)
     ends = [now_s + life_s] if life_s else []
     return min([*ends, *([end_s] if end_s else [])], default=now_s + LIFE_DEFAULT_S)
 
 
 def _seconds(value: object) -> float | None:
-    """A number above 0, None for what is none."""
+    """Returns a number above 0; None for any other value."""
     if isinstance(value, str):
         return whole_number(value) or None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < SECONDS_MAX:
@@ -259,7 +260,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _claims(value: str) -> dict[str, Any]:
-    """What a JWT says; nothing where the token is opaque."""
+    """Returns the claims of a JWT; empty for an opaque token."""
     try:
         body = value.split(".")[1]
         found = json_of(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
@@ -272,7 +273,7 @@ def _claims(value: str) -> dict[str, Any]:
 
 
 def aws_login() -> tuple[Any, str]:
-    """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
+    """Returns credentials and region from the sources that AWS' own tools use. Raises TokenError."""
     try:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - an extra
         from botocore.session import Session  # noqa: PLC0415
@@ -309,7 +310,8 @@ def aws_login() -> tuple[Any, str]:
 
 
 def msk_token(credentials: Any, region: str) -> Token:
-    """The token that MSK takes with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base 64."""
+    """Returns the token that MSK accepts with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base
+    64."""
     from botocore.auth import SigV4QueryAuth  # noqa: PLC0415 - an extra
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
 

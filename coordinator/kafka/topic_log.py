@@ -1,6 +1,5 @@
-"""A topic of one partition, read and written at its leader, in bounded memory whatever it holds: the control topic of
-guards, processes and commands.
-"""
+"""Reads and writes a topic of one partition at its leader, in bounded memory whatever it contains: the control topic of
+guards, instances and commands."""
 
 import asyncio
 from typing import Protocol, TypeVar
@@ -26,13 +25,13 @@ T = TypeVar("T")
 
 
 class NodeRequests(Protocol):
-    """What is needed of `Transport`."""
+    """The part of `Transport` that a log uses."""
 
     async def ask(self, request: NodeRequest[T]) -> T: ...
 
 
 class TopicLogError(Exception):
-    """A broker has refused; `code` is Kafka's. `found`: the topic has a leader."""
+    """A broker has refused a request; `code` is Kafka's. `found`: the topic has a leader."""
 
     def __init__(self, code: int, *, found: bool) -> None:
         super().__init__(code)
@@ -41,8 +40,8 @@ class TopicLogError(Exception):
 
 
 class TopicLog:
-    """For one event loop. `at` is the offset of the next record. Methods raise TransportError where no broker answers,
-    and TopicLogError; the leader is looked for again afterwards."""
+    """Reads and writes the log. For one event loop. `at` is the offset of the next record. Methods raise TransportError
+    if no broker answers, and TopicLogError. After either the leader is looked up again."""
 
     def __init__(
         self, transport: NodeRequests, topic: str, limits: Limits | None = None, bytes_max: int = FETCH_BYTES_MAX
@@ -55,8 +54,8 @@ class TopicLog:
         self._leader: Node | None = None
 
     async def next(self, wait_ms: int = 0) -> ReadRecords:
-        """What comes next; a broker that has nothing waits so long for it. With the error OFFSET_OUT_OF_RANGE the log
-        has been made anew, or cut off: all that there is comes next."""
+        """Returns the next records. If there are none, the broker waits for `wait_ms`. The error OFFSET_OUT_OF_RANGE in
+        the answer means that the topic was recreated or truncated; reading continues at its present start."""
         before = self.at
         part = await self._ask(
             ReadLog(
@@ -75,7 +74,7 @@ class TopicLog:
                 return part
         self._refuse(part.error)
         self.at = max(before, part.next_offset)
-        if self.at == before < part.end_offset:  # as of a broker that slows its clients down
+        if self.at == before < part.end_offset:  # nothing was read, as with a broker that throttles its clients
             await asyncio.sleep(THROTTLED_S)
         return part
 

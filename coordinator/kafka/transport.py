@@ -1,10 +1,10 @@
-"""Group requests over kafka-python's connection manager; only this package uses that library.
+"""Group requests over kafka-python's connection manager. Only this package uses that library.
 
-The library runs a coroutine loop of its own. One IO thread drives it for all groups; asyncio callers hand a request
-over and get a frozen answer back. Connections: per broker one for short requests, shared by all groups, and per group
-one for JoinGroup and SyncGroup, which brokers park together with all that follows them
-(docs/reference/broker-behaviour.md#parked-requests).
-Of the library's cluster metadata only the bootstrap list is used: FindCoordinator tells the rest.
+The library has its own coroutine loop. One IO thread runs it for all groups; asyncio callers hand a request over and
+get a frozen answer back. There is one connection for each broker for short requests, shared by all groups, and one for
+each group for JoinGroup and SyncGroup, because brokers park these together with all requests that follow on the
+connection (docs/reference/broker-behaviour.md#parked-requests). Of the library's cluster metadata only the bootstrap
+list is used; all other nodes come from FindCoordinator.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ CONNECT_TIMEOUT_MAX_MS = 10_000
 RECONNECT_MAX_MS = 2_000
 REQUEST_TIMEOUT_MS = 5_000
 PAUSE_POLL_S = 0.02
-# A connection that the network has forgotten (a pod got another address, a firewall dropped an idle entry) looks open
-# to both sides. A JoinGroup sent on it would wait for minutes, as long as a rebalance may take; with these options the
-# kernel ends the connection. Not every system knows all of them.
+# A dead connection (a pod got another address, a firewall dropped an idle entry) looks open to both sides. A JoinGroup
+# sent on it would wait for minutes, as long as a rebalance may take. With these options the kernel ends the connection.
+# Not every system has all of them.
 _SILENCE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, -, ms
 SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 
 class TransportError(Exception):
-    """A group request that got no answer; the message is for people."""
+    """A group request got no answer. The message is for users."""
 
     def __init__(self, failure: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -70,13 +70,13 @@ class TransportError(Exception):
 
 
 class UnreachableError(TransportError):
-    """No bootstrap server could be used; the message is one sentence that names them or the property to check."""
+    """No bootstrap server could be used. The message is a sentence that names them or the property to check."""
 
 
 class Transport:
-    """All groups' requests, from any event loop; what concerns the join connections of a group (JoinGroup, SyncGroup,
-    `abandon`) from one. Start and close once. Properties are librdkafka's plus "bellwether.api.version" (pin the broker
-    version instead of asking for it)."""
+    """Sends the requests of all groups, from any event loop. Requests on a group's join connections (JoinGroup,
+    SyncGroup, `abandon`) must come from one loop. Start and close it once. Properties are librdkafka's and
+    "bellwether.api.version", which pins the broker version instead of querying it."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
@@ -95,15 +95,15 @@ class Transport:
         self._config = defaults | config
         self._net: Any = NetworkSelector(client_id=self._config["client_id"])
         self._connections = Connections(self._net, self._tokens, **self._config)
-        self._dropped_joins: dict[str, int] = {}  # how many join connections a group has dropped
-        self._lanes: dict[str, set[int]] = {}  # those that a group has used since
+        self._dropped_joins: dict[str, int] = {}  # how often a group has dropped its join connections
+        self._lanes: dict[str, set[int]] = {}  # the join connections that a group has used since
         self._closed = False
-        self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age
+        self.broker_version: tuple[int, ...] = ()  # derived from the request versions that a broker supports
 
     # ---- for the runtime (asyncio side) ------------------------------------------------------------------------
 
     async def start(self, timeout_ms: int = 10_000) -> None:
-        """Connects to one bootstrap server. Raises UnreachableError with a sentence for people."""
+        """Connects to one bootstrap server. Raises UnreachableError."""
         if self._tokens is not None:
             try:
                 await asyncio.to_thread(self._tokens.token)
@@ -119,15 +119,15 @@ class Transport:
             failure = failure_of(error)
             raise UnreachableError(failure, self._unreachable(str(error), failure))
         self.broker_version = tuple(connection.broker_version or ())
-        # A listener that wants a login answers ApiVersions to anybody and closes at the first real request.
+        # A listener that requires a login answers ApiVersions without one, and closes at the first real request.
         reply = await self.request(membership.FindCoordinator(0, PROBE_GROUP, timeout_ms))
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
             why = "the connection was closed at the first request"
             raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
-        """Sends one request on the connection that it names; never raises for what a broker or the network does.
-        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does."""
+        """Sends one request on its connection. Never raises for errors of a broker or the network. Cancelling it does
+        not free the connection of a parked JoinGroup; use `abandon`."""
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
@@ -135,16 +135,16 @@ class Transport:
         return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
 
     def abandon(self, group_id: str) -> None:
-        """Drops the group's join connections, and with them what the broker parks there; the next request gets a new
-        one. Also for a group that has stopped."""
+        """Drops the group's join connections, and with them the requests that the broker has parked. The next request
+        gets a new one. Call it also when a group has stopped."""
         number = self._dropped_joins.get(group_id, 0)
         self._dropped_joins[group_id] = number + 1
         for lane in self._lanes.pop(group_id, set()):
             self._soon(partial(self._connections.drop, _join_key(group_id, number, lane)))
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer:
-        """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
-        coordinator node. Raises TransportError; an error code of the broker is in the answer."""
+        """Returns state, protocol and members with metadata and assignment bytes (both empty unless Stable), from the
+        group's coordinator node. Raises TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return membership.DescribeAnswer(0, error)
@@ -156,7 +156,7 @@ class Transport:
     async def committed(
         self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
     ) -> FetchedOffsets:
-        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node. Raises
+        """Returns the committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node. Raises
         TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, timeout_ms)
         if node is None:
@@ -164,7 +164,7 @@ class Transport:
         return await self._ask(node_requests.FetchOffsets(node, group_id, topics, timeout_ms))
 
     async def any_committed(self, group_id: str) -> AnyCommitted:
-        """Whether the group has committed offsets, and for which topics, from its coordinator node. Raises
+        """Returns whether the group has committed offsets, and for which topics, from its coordinator node. Raises
         TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
@@ -172,30 +172,31 @@ class Transport:
         return await self._ask(node_requests.FindAnyOffset(node, group_id, REQUEST_TIMEOUT_MS))
 
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
-        """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
+        """Returns a group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return BrokerGroup(group_id, protocol, error)
         return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
     async def list_groups(self, node: Node) -> GroupList:
-        """The groups that this node coordinates; with an error they may not be all. Raises TransportError."""
+        """Returns the groups that this node coordinates; with an error the list may be incomplete. Raises
+        TransportError."""
         return await self._ask(ListAllGroups(node, REQUEST_TIMEOUT_MS))
 
     async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, membership.DescribeAnswer]:
-        """By id, what `describe_group` says of classic groups that this node coordinates, in one request. Raises
-        TransportError; error codes of the broker are in the answers."""
+        """Returns the answers of `describe_group` by id, for classic groups that this node coordinates, in one request.
+        Raises TransportError; error codes of the broker are in the answers."""
         return await self._ask(DescribeMany(node, group_ids, REQUEST_TIMEOUT_MS))
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
-        """LeaveGroup for members of others; never raises for what a broker or the network does."""
+        """Sends LeaveGroup for other members. Never raises for errors of a broker or the network."""
         try:
             return await self._ask(command)
         except TransportError as error:
             return RequestFailed(0, error.failure, str(error))
 
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers:
-        """LeaveGroup for members of others, each with its reason, by the group's coordinator node. Raises
+        """Sends LeaveGroup for other members, each with its reason, to the group's coordinator node. Raises
         TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
@@ -203,23 +204,24 @@ class Transport:
         return await self._ask(RemoveMembers(node, group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS))
 
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
-        """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
-        Empty without the ACL DESCRIBE on the cluster."""
+        """Returns the bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises
+        TransportError. Empty without the ACL DESCRIBE on the cluster."""
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def ask(self, request: node_requests.NodeRequest[T]) -> T:
-        """The answer to a request of one node. Raises TransportError; an error code of the broker is in the answer."""
+        """Sends a request to one node and returns its answer. Raises TransportError; an error code of the broker is in
+        the answer."""
         return await self._ask(request)
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
-        """The group's coordinator node, or None and the broker's error code. Raises TransportError."""
+        """Returns the group's coordinator node, or None and the broker's error code. Raises TransportError."""
         found = await self.request(membership.FindCoordinator(0, group_id, timeout_ms))
         if isinstance(found, RequestFailed):
             raise TransportError(found.failure, found.reason)
         return (found.node, found.error) if isinstance(found, membership.CoordinatorAnswer) else (None, found.error)
 
     async def _ask(self, request: node_requests.NodeRequest[T]) -> T:
-        """The answer to what no membership asks for. Raises TransportError."""
+        """Sends a request that belongs to no membership and returns its answer. Raises TransportError."""
         reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request))
         if error is not None:
             raise TransportError(failure_of(error), str(error) or type(error).__name__)
@@ -247,7 +249,8 @@ class Transport:
             log.debug("the IO thread has ended")
 
     async def _on_io_thread(self, work: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-        """Runs a coroutine of the library's kind on its thread: its value, or the error that it ended with."""
+        """Runs a coroutine of the library's kind on the IO thread. Returns its value, or the error that it ended
+        with."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

@@ -1,4 +1,5 @@
-"""Topologies of Streams applications: read from files, learned from running applications, and their internal topics."""
+"""Topologies of Streams applications: read from files or learned from running applications. Also their internal
+topics."""
 
 from bellwether_kafka.coordinator.topology.combine import combined, serving
 from bellwether_kafka.coordinator.topology.existing import serving_candidates, with_existing

@@ -1,6 +1,5 @@
-"""One topology from all that can be known of a running application: the text of Topology.describe() says where each
-store belongs, the topics of the cluster which of them are logged, and the members what they run. Pure.
-"""
+"""Combines what is known of a running application into one topology. The text of Topology.describe() shows where each
+store belongs, the cluster's topics show which stores have changelogs, and the members show what they run. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,15 +12,15 @@ _USED = f", but it is in use: {_VERSION}, or it is of another application"
 
 
 def serving(topology: Topology) -> Mapping[int, str]:
-    """The source topic that serves as the only changelog of a subtopology."""
+    """Returns the source topic that serves as the only changelog of a subtopology, by subtopology."""
     return {
         s.id: s.changelogs[0] for s in topology.subtopologies if len(s.changelogs) == 1 and s.changelogs[0] in s.sources
     }
 
 
 def combined(described: DescribedSubtopology, learned: Learned) -> Learned:
-    """The topology of the text, where members run that. What grows although the text has no such store is undecided.
-    Raises TopologyError where the members run something else."""
+    """Returns the topology of the text, if the members run it. A changelog that is written to but has no store in the
+    text is undecided. Raises TopologyError if the members run something else."""
     topology = described.topology.resolved(learned.topology.source_topics)
     _compare(topology, learned.topology)
     known = {*topology.changelogs, *topology.source_topics, *learned.by_size}

@@ -1,6 +1,5 @@
-"""What the topics of a running application add to its topology: how large its repartition topics are, and the configs
-of them all, so that the same topics are made where the application starts for the first time. Pure.
-"""
+"""Adds to a topology what the topics of a running application show: the sizes of its repartition topics and the configs
+of all internal topics, so that a new start elsewhere creates the same topics. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,23 +8,23 @@ from bellwether_kafka.assignors.streams.application import InternalTopic, Topolo
 from bellwether_kafka.coordinator.kafka import grant
 from bellwether_kafka.coordinator.topology.internal_topics import CHANGELOG_CONFIGS, REPARTITION_CONFIGS
 
-Configs = Mapping[str, Mapping[str, str]]  # what is set of each topic itself, and is no default of the brokers
+Configs = Mapping[str, Mapping[str, str]]  # configs set on the topic itself, without brokers' defaults
 CLEANUP = "cleanup.policy"
 _LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A topology with its internal topics as they are, and what is to be known of that, as sentences for people."""
+    """A topology with its internal topics as they are. `notes` are sentences for the reader of the file."""
 
     topology: Topology
     notes: tuple[str, ...] = ()
 
 
 def with_existing(topology: Topology, counts: Mapping[str, int], configs: Configs) -> Completed:
-    """The topology with its internal topics as they are. `counts` are the partitions of all topics of the cluster,
-    `configs` those of internal topics, without those that Bellwether may not read. Topics that do not exist stay as
-    they are described."""
+    """Returns the topology with its internal topics as they are. `counts` are the partitions of all topics of the
+    cluster. `configs` are those of internal topics, except topics that Bellwether may not read. Topics that do not
+    exist stay as described."""
     prefix = f"{topology.application_id}-"
     found = topology.resolved(t for t in counts if not t.startswith((prefix, "__")))
     sources = {*found.source_topics}
@@ -55,7 +54,8 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
 
 
 def serving_candidates(topology: Topology, configs: Configs) -> tuple[str, ...]:
-    """Sentences on compacted source topics of subtopologies with state, which may serve as changelogs beside others."""
+    """Returns sentences on compacted source topics of stateful subtopologies, which may serve as changelogs in addition
+    to others."""
     return tuple(
         f"source topic {topic} is compacted: if the application keeps a table of it under topology.optimization, write"
         f" `- {topic}` under StateChangelogTopics of subtopology {part.id}"
@@ -67,8 +67,8 @@ def serving_candidates(topology: Topology, configs: Configs) -> tuple[str, ...]:
 
 
 def _sizes(topology: Topology, counts: Mapping[str, int]) -> dict[str, int]:
-    """The numbers of partitions that do not follow from the rest: as few as explain all of them, since one that follows
-    grows with the topics that it follows from."""
+    """Returns the partition counts that cannot be derived from other topics. It fixes as few as possible, because a
+    derived count still follows its topics when they grow."""
     internal = {*topology.repartition_topics}
     external = {t: n for t, n in counts.items() if t not in internal}
     described = {topic.name: topic for topic in topology.internal_topics}
@@ -86,11 +86,12 @@ def _sizes(topology: Topology, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _numbered(topic: str) -> bool:
-    """Whether Streams gave the topic its name, where `repartition` rather gets one from the application."""
+    """Returns whether Streams generated the topic's name. Repartition topics of `repartition` usually have a name from
+    the application."""
     return any(part.isdecimal() and len(part) == 10 for part in topic.split("-"))
 
 
 def _beyond(kind: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
-    """What is to be said of a topic of a kind; how a changelog is kept always is."""
+    """Returns the configs that differ from those of the topic's kind. A changelog always keeps its cleanup.policy."""
     always = CLEANUP if kind is CHANGELOG_CONFIGS else ""
     return {key: value for key, value in configs.items() if key == always or kind.get(key) != value}

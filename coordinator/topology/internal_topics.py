@@ -1,9 +1,9 @@
-"""Creating the internal topics of a Streams application, with the configs that Streams itself would use.
+"""Creates the internal topics of a Streams application, with the configs that Streams itself would use.
 
-The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: where a missing
-changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it. Nor are topics made with
-fewer replicas than the rest of the application has: with one broker down it would stand still. The configs and the
-reason: docs/reference/streams.md#internal-topics.
+The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: if the kind of a
+missing changelog is unknown (plain, windowed, versioned), a Java leader has to create it. Topics are not created with
+fewer replicas than the application's other topics, because one broken broker would then stop the application. For the
+configs and the reasons see docs/reference/streams.md#internal-topics.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,8 +43,8 @@ NO_DEFAULTS = TopicDefaults()
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """How many replicas there are: the brokers' default, None where it may not be read, and those of each topic of the
-    application that exists."""
+    """Numbers of replicas. `default` is the brokers' default, None if it may not be read. `existing` are those of the
+    application's existing topics."""
 
     default: int | None
     existing: Mapping[str, int]
@@ -62,24 +62,24 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class CreationPlan:
-    """`topics` can be created; `reasons` say, as sentence parts, why others that are missing cannot."""
+    """The topics to create. `reasons` are phrases on missing topics that cannot be created."""
 
     topics: tuple[TopicPlan, ...]
     reasons: tuple[str, ...] = ()
 
 
 class TopicCreationError(Exception):
-    """A topic could not be created; the message names it and what to grant or set."""
+    """A topic could not be created. The message names it and the right to grant or the setting to change."""
 
 
 def plan_internal_topics(
     topology: Topology, existing: Mapping[str, int], defaults: TopicDefaults = NO_DEFAULTS
 ) -> CreationPlan:
-    """What to create, given the partition counts of the topics that exist.
+    """Returns the topics to create. `existing` are the partition counts of the topics that exist.
 
-    A repartition topic is created if its size follows from the topology; a changelog only if the topology says its
-    cleanup.policy, because its configs depend on its store. Kafka's order: what a topic is said to have wins over what
-    the application sets for all, and that over what its kind has.
+    A repartition topic is created if its size follows from the topology. A changelog is created only if the topology
+    gives its cleanup.policy, because its configs depend on its store. Configs have Kafka's precedence: those of the
+    topic win over the application's defaults, and these over those of the topic's kind.
     """
     counts = required_counts(topology, existing)
     sources = set(topology.source_topics)
@@ -108,7 +108,7 @@ def plan_internal_topics(
 
 
 def _undescribed(topic: str, described: InternalTopic | None) -> str:
-    """What the topology does not say of a changelog and the line to add, "" if it says enough."""
+    """Returns what the topology lacks to create a changelog, with the line to add; "" if it lacks nothing."""
     configs = dict(described.configs) if described else {}
     cleanup = configs.get("cleanup.policy", "")
     if not cleanup:
@@ -127,8 +127,8 @@ def _line(topic: str, cleanup: str) -> str:
 
 
 def with_replicas(plans: Sequence[TopicPlan], replicas: Replicas) -> tuple[TopicPlan, ...]:
-    """The plans with their numbers of replicas. Raises TopicCreationError where one would have fewer than the brokers'
-    default or than another topic of the application, or nobody knows how many."""
+    """Returns the plans with their numbers of replicas. Raises TopicCreationError if a topic would have fewer than the
+    brokers' default or than another topic of the application, or if its number is unknown while others have several."""
     default = replicas.default or BROKER_DEFAULT
     whole = tuple(p if p.replication_factor > 0 else replace(p, replication_factor=default) for p in plans)
     others = [(n, f"topic {t} of the application has {n}") for t, n in sorted(replicas.existing.items())]
@@ -146,7 +146,7 @@ def with_replicas(plans: Sequence[TopicPlan], replicas: Replicas) -> tuple[Topic
 
 
 def read_replicas(admin: AdminClient, topics: Collection[str], limit_s: float) -> Replicas:
-    """Blocks. Raises TopicCreationError where no broker answers."""
+    """Reads the numbers of replicas. Blocks. Raises TopicCreationError if no broker answers."""
     try:
         listed: Mapping[str, Any] = admin.list_topics(timeout=limit_s).topics
     except KafkaException as error:
@@ -156,7 +156,7 @@ def read_replicas(admin: AdminClient, topics: Collection[str], limit_s: float) -
 
 
 def _default(admin: AdminClient, limit_s: float) -> int | None:
-    """As one broker says it, None where it may not be read."""
+    """Returns the default replication factor of one broker, None if it cannot be read."""
     try:
         node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
         resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
@@ -167,7 +167,7 @@ def _default(admin: AdminClient, limit_s: float) -> int | None:
 
 
 def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float) -> frozenset[str]:
-    """Creates the topics and returns those that are new; one that was created meanwhile is fine.
+    """Creates the topics and returns the new ones. A topic that exists by now is no error.
 
     Blocks for at most a little over `limit_s`. Raises TopicCreationError.
     """

@@ -1,9 +1,9 @@
-"""Learning a topology from a live group: what DescribeGroups says of a Stable group that a Java member leads.
+"""Learns a topology from a live group: from the DescribeGroups answer for a Stable group that a Java member leads.
 
-The assignments prove which source topics belong to which subtopology, and that nothing is left out; the offset sums say
-which subtopologies are stateful. Whose a changelog is, nobody says: it is concluded from names, partition counts and
-end offsets, and where that is not enough, the topology is left `undecided` and a person has to say it
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
+The assignments prove which source topics belong to which subtopology, and that none is missing. The offset sums show
+which subtopologies are stateful. No message says which subtopology owns a changelog: that is concluded from names,
+partition counts and end offsets. If these are not enough, the changelog is left `undecided`, and an operator has to
+place it (docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
 from collections import defaultdict
@@ -27,10 +27,10 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicParti
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A topology, and how it was concluded or what is still open, as sentences for people.
+    """A topology. `notes` are sentences on how it was concluded and what is open.
 
-    `by_size` are changelogs that size alone has placed, which may be leftovers; `stateful` are the subtopologies of
-    which members report state. `ends` are the offsets that it was concluded with, None: not known.
+    `by_size`: changelogs that were placed by their size alone, which may be leftovers. `stateful`: subtopologies for
+    which members report state. `ends`: the end offsets used, None if unknown.
     """
 
     topology: Topology
@@ -42,7 +42,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """`partitions` are in the order of the `given` active tasks."""
+    """A member, decoded. `partitions` are in the order of the active tasks in `given`."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -61,12 +61,12 @@ def learn(
     earlier: Ends | None = None,
     serving: Mapping[int, str] = NONE_SERVES,
 ) -> Learned:
-    """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
-    like a changelog of the application; `ends` the end offsets of the latter, None: not known, and `earlier` those of
-    a while ago. `applications` are the ids of other applications of Streams; `serving` is the source topic that serves
-    as the changelog of a subtopology, where that is known.
+    """Returns the topology of a Stable group.
 
-    Raises TopologyError with the member, topic or subtopology that stands in the way.
+    `counts`: the partitions of its source topics and of every topic that is named like a changelog of the application.
+    `ends`: the end offsets of the latter, None if unknown. `applications`: ids of other Streams applications.
+    `earlier`: end offsets of some time before. `serving`: the source topics known to serve as changelogs, by
+    subtopology. Raises TopologyError, which names the member, topic or subtopology at fault.
     """
     threads = [_thread(member) for member in described]
     if not threads:
@@ -91,7 +91,7 @@ def learn(
 
 
 def _thread(member: AssignedMember) -> _Thread:
-    """One member, decoded. What cannot be read cannot be learned from."""
+    """Decodes one member. Raises TopologyError if nothing can be learned from it."""
     try:
         subscription = messages.ConsumerProtocolSubscription.decode(member.metadata)
         info = messages.SubscriptionInfo.decode(subscription.user_data or b"")
@@ -124,7 +124,7 @@ def _one_subscription(threads: Sequence[_Thread]) -> tuple[str, ...]:
 
 
 def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
-    """Topic -> subtopology, from every active and standby task."""
+    """Returns the subtopology of each topic, from all active and standby tasks."""
     owner: dict[str, int] = {}
     pairs = [pair for t in threads for pair in zip(t.given.active_tasks, t.partitions, strict=True)]
     pairs += [(task, tp) for t in threads for task, held in t.given.standby_tasks for tp in held]
@@ -135,7 +135,8 @@ def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
 
 
 def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], counts: Mapping[str, int]) -> None:
-    """Every partition of every subscribed topic has an owner: nothing that exists has not been seen."""
+    """Raises TopologyError unless every partition of every subscribed topic has an owner, so that no task is
+    missing."""
     held = {tp for t in threads for tp in t.partitions}
     for topic in subscribed:
         if topic not in counts:
@@ -146,8 +147,8 @@ def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], count
 
 
 def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
-    """Subtopologies that surely keep state. The sum of a task that the thread neither runs nor was given may come from
-    a directory of an older version of the application."""
+    """Yields the subtopologies that certainly keep state. The sum of a task that the thread neither runs nor was
+    assigned does not count: it may come from a directory of an older version of the application."""
     held = _held(thread, owner)
     for task, value in thread.info.task_offset_sums:
         if value == messages.LATEST_OFFSET or task[:2] in held:
@@ -156,13 +157,13 @@ def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
 
 
 def _held(thread: _Thread, owner: Mapping[str, int]) -> set[tuple[int, int]]:
-    """The tasks that a thread has run, or was given to run."""
+    """Returns the tasks that a thread has run or was assigned, as (subtopology, partition)."""
     return {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
 
 
 def _sums_of_held(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[OffsetSum]:
-    """What processes report of the tasks and copies that they have. What else is on a disk may be of stores that the
-    application had before."""
+    """Returns the offset sums that processes report of the tasks and standbys they have. Other sums may belong to
+    stores that the application no longer has."""
     held: dict[object, set[tuple[int, int]]] = defaultdict(set)
     for thread in threads:
         copies = {task[:2] for task, _ in thread.given.standby_tasks}
@@ -172,7 +173,8 @@ def _sums_of_held(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
-    """Subtopologies of which a task was running when its thread joined, and reported nothing."""
+    """Returns the subtopologies with a task that ran when its thread joined and for which its process reported no
+    state."""
     reports: dict[object, set[tuple[int, int]]] = defaultdict(set)
     for thread in threads:
         reports[thread.info.process_id] |= {task[:2] for task, _ in thread.info.task_offset_sums}

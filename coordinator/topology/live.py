@@ -1,4 +1,4 @@
-"""Learning a topology from a running application, with what its brokers add: partition counts and end offsets."""
+"""Learns a topology from a running application, with the partition counts and end offsets from its brokers."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,23 +28,26 @@ async def learn_live(
     earlier: Ends | None = None,
     serving: Mapping[int, str] = NONE_SERVES,
 ) -> Learned:
-    """The topology of a Stable group from what DescribeGroups returned of it. `earlier` are the ends of its changelogs
-    when the same members were learned from before: what has grown is in use. `serving`: see `learn`. Raises
-    TopologyError."""
+    """Returns the topology of a Stable group from its DescribeGroups answer. `earlier` are the end offsets of its
+    changelogs when the same members were first learned from: a changelog that has grown since is in use. `serving`: see
+    `learn`. Raises TopologyError."""
     counts = await asyncio.to_thread(topic_counts, admin, limit_s, f"{application_id}-")
     changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
     try:
         ends = await offsets.ends(changelogs, limit_s)
     except OffsetsError:
-        ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
+        ends = None  # only needed if names and sizes do not suffice; the topology stays undecided then
     others = await asyncio.to_thread(applications_like, admin, application_id, limit_s)
     return await asyncio.to_thread(learn, application_id, described, counts, ends, others, earlier, serving)
 
 
 def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:
-    """The other applications of Streams whose ids begin with this one, as far as brokers let Bellwether see them: a
-    changelog of theirs has the prefix of this application too. Blocks. Raises TopologyError where a broker does not
-    answer, or with another error than a missing right: it may have such an application."""
+    """Returns the other Streams applications whose ids begin with this one, as far as Bellwether may see them: their
+    changelogs have the prefix of this application too.
+
+    Blocks. Raises TopologyError if a broker does not answer or answers with an error other than a missing right,
+    because such an application may exist then.
+    """
     try:
         listed: Any = admin.list_consumer_groups(request_timeout=limit_s).result(limit_s + 1)
         for error in listed.errors or ():
@@ -58,7 +61,8 @@ def applications_like(admin: AdminClient, application_id: str, limit_s: float) -
 
 
 def _runs_streams(answer: Any, limit_s: float) -> bool:
-    """A group without members does not say what it was: then names alone decide nothing. Raises KafkaException."""
+    """Returns whether the group is a Streams application. False for a group without members, whose type is unknown, and
+    for one that Bellwether may not see. Raises KafkaException."""
     try:
         return bool(answer.result(limit_s + 1).partition_assignor == STREAMS_PROTOCOL)
     except KafkaException as error:
@@ -68,7 +72,7 @@ def _runs_streams(answer: Any, limit_s: float) -> bool:
 
 
 def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:
-    """What is set of each topic itself; topics whose configs Bellwether may not read are left out. Blocks."""
+    """Returns the configs set on each topic itself, without topics whose configs Bellwether may not read. Blocks."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     found: dict[str, dict[str, str]] = {}
     if not resources:
@@ -84,8 +88,8 @@ def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> 
 
 
 def topic_counts(admin: AdminClient, limit_s: float, required: str = "") -> dict[str, int]:
-    """The partition counts of all topics that Bellwether may see. Blocks. Raises TopologyError where no broker
-    answers, or with an error for a topic whose name begins with `required`, which counts as one that may exist."""
+    """Returns the partition counts of all topics that Bellwether may see. Blocks. Raises TopologyError if no broker
+    answers, or answers with an error for a topic whose name begins with `required`, because that topic may exist."""
     try:
         listed: Mapping[str, Any] = admin.list_topics(timeout=limit_s).topics
     except KafkaException as error:

@@ -1,4 +1,5 @@
-"""Which ways to give changelogs to subtopologies fit the offset sums that members report, and how well. Pure."""
+"""Ranks the ways to place changelogs in subtopologies by how well they fit the offset sums that members report.
+Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,8 +9,8 @@ from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.protocol.primitives import TaskId
 
 _COMBINATIONS_MAX = 20_000
-# How much better than the second best a guess by offsets must be, and how far off it may be itself. One that leaves a
-# changelog out must be nearer: a copy that is being restored passes every sum on its way.
+# A guess by offsets must be better than the second best by this factor, and may lack this share of the ends. One that
+# leaves a changelog out must be nearer, because a store that is being restored passes every sum on its way.
 _MARGIN, _SLACK, _LEFT_OUT_SLACK = 4, 0.1, 0.005
 
 OffsetSum = tuple[TaskId, int]
@@ -20,7 +21,8 @@ Places = Mapping[str, int | None]  # the subtopology of each changelog, None whe
 def by_offsets(
     placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
 ) -> dict[str, int | None]:
-    """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
+    """Returns the only placement of the open changelogs in which the offset sums nearly equal the end offsets; {} if
+    there is none."""
     asked = {n for choice in options.values() for n in choice if n is not None}
     sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
     if not sums or any(t not in ends for t in (*options, *placed)):
@@ -37,8 +39,9 @@ def by_offsets(
 def ranked_by_offsets(
     placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
 ) -> list[tuple[int, int, tuple[int | None, ...]]]:
-    """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
-    ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
+    """Returns (records that the sums lack to the ends, sum of the ends, choice) for each choice in which no sum exceeds
+    its end, in ascending order; [] if there are too many choices. Sums of subtopologies without a changelog are
+    ignored."""
     if math.prod(map(len, options.values())) > _COMBINATIONS_MAX:
         return []
     found: list[tuple[int, int, tuple[int | None, ...]]] = []

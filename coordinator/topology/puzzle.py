@@ -1,6 +1,5 @@
-"""Which changelog belongs to which subtopology: by names, by sizes, by the state that members report, by what grows,
-and by offsets. Pure.
-"""
+"""Finds the subtopology of each changelog: by names, sizes, the state that members report, growth, and offsets.
+Pure."""
 
 import re
 from collections import defaultdict
@@ -28,9 +27,12 @@ NONE_SERVES: Mapping[int, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What names, sizes and states say of changelogs: `placed` have one place, `options` are the places of those that
-    have several, `uncertain` of those that may belong to nobody here; `left` says why some may be left over. `notes`
-    explain what is in none of them."""
+    """What names, sizes and states show of changelogs.
+
+    `placed`: those with one possible subtopology. `options`: the possible subtopologies of those with several.
+    `uncertain`: the same for those that may belong to another application or an earlier version. `left`: why some of
+    these may be leftovers. `notes`: sentences on changelogs that belong nowhere or are uncertain.
+    """
 
     placed: dict[str, int | None]
     options: dict[str, list[int]] = field(default_factory=dict)
@@ -43,15 +45,17 @@ class _Asked:
         return self.options | self.uncertain
 
     def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
-        """What offsets may decide: doubts only where copies of these subtopologies report some."""
+        """Returns the changelogs that offsets may decide, with their possible subtopologies. Uncertain ones are
+        included only if a store of one of their subtopologies reports an offset (`informed`)."""
         uncertain = {t: (*numbers, None) for t, numbers in self.uncertain.items() if {*informed} & {*numbers}}
         return {**self.options, **uncertain}
 
 
 @dataclass(frozen=True, slots=True)
 class Puzzle:
-    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks, `applications` the ids of others,
-    `written` the changelogs that have grown lately."""
+    """Finds the subtopology of each changelog. `sources`: source topics by subtopology. `sizes`: numbers of tasks by
+    subtopology. `stateful` and `stateless`: subtopologies known to be so. `applications`: ids of other applications.
+    `written`: changelogs that have grown lately."""
 
     application_id: str
     sources: Mapping[int, Sequence[str]]
@@ -64,8 +68,8 @@ class Puzzle:
     def solve(
         self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
     ) -> tuple[dict[str, int | None], list[str]]:
-        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
-        `known` ones are not asked for again."""
+        """Returns (subtopology of each changelog, None if open; notes). Changelogs that fit nowhere are left out.
+        `known` ones stay where they are."""
         asked = self._asked(changelogs, known)
         choices = asked.choices({task.subtopology for task, value in sums if value > 0})
         guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
@@ -82,8 +86,9 @@ class Puzzle:
     def possible(
         self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
     ) -> list[dict[str, int]]:
-        """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
-        likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
+        """Returns every way to place the changelogs, or to treat them as leftovers, in which no reported sum exceeds
+        its end, the likeliest first; [] if there are too many. A stateful subtopology may get none: a source topic may
+        serve as its changelog."""
         asked = self._asked(changelogs, known)
         choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
         if any(t not in ends for t in (*asked.placed, *choices)):
@@ -116,7 +121,8 @@ class Puzzle:
         return asked
 
     def _mark_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
-        """Of several changelogs of one subtopology, those that nothing proves may be of stores that it had before."""
+        """Makes changelogs uncertain that share a subtopology with others and are not proven: they may belong to stores
+        of an earlier version."""
         together: dict[int, list[str]] = defaultdict(list)
         for topic, number in asked.placed.items():
             if number is not None:
@@ -132,8 +138,8 @@ class Puzzle:
             )
 
     def proven(self, topic: str, number: int, placed: Places) -> bool:
-        """Whether more than its size shows that a changelog is in use. The number in the name of a table's store
-        changes with the application, so that two of one topic prove nothing."""
+        """Returns whether more than its size shows that a changelog is in use. The number in the name of a table's
+        store changes with the application's code, so two stores of one topic prove nothing."""
         if topic in self.written:
             return True
         table = TABLE.fullmatch(self._store(topic))
@@ -142,7 +148,7 @@ class Puzzle:
         return self._named_alike(topic, number) and not alike
 
     def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
-        """Why a changelog can be of no store of this application, "" where it can."""
+        """Returns why a changelog cannot belong to a store of this application; "" if it can."""
         if not same_size:
             return f"{topic} fits no subtopology and is taken for a leftover"
         if other := owner_by_name(topic, self.application_id, self.applications):
@@ -156,12 +162,13 @@ class Puzzle:
         return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
 
     def same_size(self, partitions: int) -> list[int]:
-        """The subtopologies with so many tasks."""
+        """Returns the subtopologies with this number of tasks."""
         return [number for number, size in sorted(self.sizes.items()) if size == partitions]
 
     def _named_alike(self, changelog: str, number: int) -> bool:
-        """The store behind an aggregation gives its name to the repartition topic before it, a topic to the store of
-        its table, and a foreign key's join its own to both."""
+        """Returns whether the changelog's name matches a source topic of the subtopology: the repartition topic of an
+        aggregation has the name of its store, a table's store that of its topic, and a foreign-key join gives its name
+        to both."""
         store, mine = self._store(changelog), {self._bare(t) for t in self.sources[number]}
         if store + REPARTITION in mine:
             return True
@@ -172,7 +179,8 @@ class Puzzle:
         return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
 
     def _registration(self, number: str) -> str:
-        """The numbered topic of the join by foreign key whose store has this number: the last one before it."""
+        """Returns the numbered registration topic of the foreign-key join whose store has this number: the one with the
+        highest lower number."""
         topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
         found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
         return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]
@@ -184,13 +192,14 @@ class Puzzle:
         return self._bare(changelog).removesuffix(CHANGELOG)
 
     def external(self, number: int) -> list[str]:
-        """The source topics of a subtopology that are the users'."""
+        """Returns the source topics of a subtopology that are not internal."""
         return [t for t in self.sources[number] if not internal(self.application_id, t)]
 
     def reused(
         self, placed: Places, counts: Mapping[str, int], serving: Mapping[int, str] = NONE_SERVES
     ) -> dict[int, str]:
-        """Stateful subtopologies without a changelog of their own: a source topic serves as one, `serving` if known."""
+        """Returns the source topic that serves as the changelog of each stateful subtopology without its own, `serving`
+        if known. Raises TopologyError if it is not clear which."""
         if None in placed.values():
             return {}
         found: dict[int, str] = {}
@@ -206,13 +215,13 @@ class Puzzle:
 
 
 def grown(before: Ends, now: Ends) -> frozenset[str]:
-    """The changelogs whose ends have moved: the application writes to them."""
+    """Returns the changelogs whose end offsets have grown, that is, which the application writes to."""
     both = (t for t in now if t in before and len(before[t]) == len(now[t]))
     return frozenset(t for t in both if bool((now[t] > before[t]).any()))
 
 
 def internal(application_id: str, topic: str) -> bool:
-    """Whether this source topic is the application's own, by its name."""
+    """Returns whether this source topic is internal to the application, by its name."""
     return topic.startswith(f"{application_id}-") and named_internal(topic.removeprefix(f"{application_id}-"))
 
 

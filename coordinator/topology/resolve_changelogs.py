@@ -1,14 +1,13 @@
-"""What a learned topology left open, settled while Bellwether leads: which subtopology owns which changelog.
+"""Finds the owners of changelogs that a learned topology left open, while Bellwether leads.
 
-A Java leader's assignment does not say it, and threads that run all their tasks report no offsets (-2). A thread that
-has lost its tasks does: so the very rebalance in which Bellwether takes an application from its leader can tell what
-watching could not.
+A Java leader's assignment does not show them, and threads that run all their tasks report no offsets (-2). A thread
+that has lost its tasks does report offsets. So the rebalance in which Bellwether takes over an application may show
+what observing it could not.
 
-Where even that does not tell, every way to place the changelogs that contradicts nobody is tried: if all of them give
-the same plan, it is the right one, in any case (`Settled.ways`). That is so for an application of one process,
-which has all tasks whatever their lags; and for several where changelogs cannot be distinguished because they are
-equally long. Otherwise a Java member leads until threads have said enough: its warm-ups and standbys report offsets.
-Pure.
+If it does not, Bellwether tries every placement that contradicts no member (`Settled.ways`). If all of them give the
+same plan, that plan is right in any case. This holds for an application of one process, which gets all tasks whatever
+their lags, and for several processes if changelogs cannot be distinguished because they are equally long. Otherwise a
+Java member leads until threads have reported enough: its warm-ups and standbys report offsets. Pure.
 """
 
 from collections import defaultdict
@@ -30,8 +29,9 @@ Tasks = set[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """`topology` has every changelog somewhere; `open` names those that may be elsewhere, and `ways` are all topologies
-    that contradict nobody, () where they are too many to look at."""
+    """The result of `settle`. `topology` has a subtopology for every changelog. `open` names the changelogs that may
+    belong to another one. `ways` are all topologies that contradict no member; () if nothing is open or they cannot be
+    enumerated."""
 
     topology: Topology
     open: tuple[str, ...] = ()
@@ -41,7 +41,8 @@ class Settled:
 def settle(
     topology: Topology, raw: RawGroup, memory: StreamsMemory, cluster: ClusterView, ends: Mapping[str, LongArray]
 ) -> Settled:
-    """The learned topology with what this rebalance's members say of its undecided changelogs."""
+    """Returns the learned topology, with its undecided changelogs placed by what the members of this rebalance
+    report."""
     counts = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
     ran = _ran(topology, memory)
     reported: dict[ProcessId, Tasks] = defaultdict(set)
@@ -64,7 +65,7 @@ def settle(
     try:
         placed, _ = puzzle.solve(changelogs, sums, ends, known)
         found = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
-    except TopologyError:  # a store without a changelog: nothing is certain
+    except TopologyError:  # a stateful subtopology without a changelog: nothing is certain
         return Settled(_guessed(topology, puzzle, counts), topology.undecided)
     if not found.undecided:
         return Settled(found)
@@ -73,7 +74,8 @@ def settle(
 
 
 def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
-    """The topologies in which every subtopology that keeps state has a changelog."""
+    """Returns the topologies in which every stateful subtopology has a changelog; () if there are more than
+    `WAYS_MAX`."""
     found = []
     for placed in possible:
         try:
@@ -86,7 +88,7 @@ def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping
 
 
 def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> Topology:
-    """Changelogs where they may be, so that every subtopology that keeps state has one."""
+    """Places undecided changelogs where they fit, so that stateful subtopologies get one first."""
     holds: dict[int, list[str]] = {s.id: list(s.changelogs) for s in topology.subtopologies}
     for topic in topology.undecided:
         fitting = [n for n in puzzle.same_size(counts.get(topic, 0)) if n not in puzzle.stateless] or sorted(holds)
@@ -96,7 +98,7 @@ def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> T
 
 
 def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Tasks]:
-    """The tasks that each process was sent in the last plan that is known."""
+    """Returns the tasks that the last known plan gave to each process."""
     found: defaultdict[ProcessId, Tasks] = defaultdict(set)
     plan, owners = memory.plan, topology.subtopology_of
     for topic, first, last in zip(plan.cluster.topics, plan.cluster.first[:-1], plan.cluster.first[1:], strict=True):
@@ -109,7 +111,7 @@ def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Ta
 
 
 def _reported(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
-    """What each thread of this rebalance reports, and the tasks of the partitions that it owns."""
+    """Returns what each thread reports in this rebalance, with the tasks of the partitions it owns."""
     found, owners = [], topology.subtopology_of
     for member in raw.others:
         try:

@@ -1,7 +1,7 @@
-"""Where one application's topology comes from while the service runs: a file, or the live group under a Java leader.
+"""Provides one application's topology while the service runs: from a file, or from the live group under a Java leader.
 
-A file is compared with what the group shows whenever a member leads it; a contradiction is a reason not to lead.
-Missing internal topics are made where the topology describes them.
+Whenever a member leads the group, a file is compared with what the group shows; if they contradict, Bellwether does not
+lead. Missing internal topics are created if the topology describes them.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Learner = Callable[
 
 
 class GivenTopology:
-    """A topology that is neither learned nor settled, and for which nobody makes topics."""
+    """A fixed topology: it is never learned or settled, and no topics are created for it."""
 
     mismatch = ""
     witnesses: frozenset[str] = frozenset()
@@ -58,10 +58,11 @@ class GivenTopology:
 
 
 class TopologyKeeper:
-    """One application's. For one event loop. `given` is the topology of `file`, which is read again when it changes.
+    """Keeps the topology of one application. For one event loop. `given` is the topology of `file`, which is read again
+    when it changes.
 
-    `witnesses` are the member ids that the learned topology was concluded from. `mismatch` is a sentence part on what
-    the live group contradicts, "" where it does not.
+    `witnesses` are the member ids from which the learned topology was concluded. `mismatch` is a phrase on what the
+    live group contradicts, "" if nothing.
     """
 
     def __init__(
@@ -89,14 +90,15 @@ class TopologyKeeper:
         self._next_try = float("-inf")
         self._tried: frozenset[str] = frozenset()
         self._unconfirmed = False
-        self._earlier: Ends | None = None  # of changelogs, when the witnesses were learned from first
+        self._earlier: Ends | None = None  # end offsets of changelogs when the witnesses were first learned from
 
     @property
     def topology(self) -> Topology | None:
         return self._given or self._learned
 
     def distrust(self) -> None:
-        """Members could not work by this topology: it counts again once the group of a member that leads agrees."""
+        """Call it when members could not work with this topology. It is used again once a group that a member leads
+        confirms it."""
         self._unconfirmed, self.mismatch = True, UNCONFIRMED
         self._ask_again()
 
@@ -104,8 +106,8 @@ class TopologyKeeper:
         self.witnesses, self._tried, self._next_try = frozenset(), frozenset(), float("-inf")
 
     async def refresh(self) -> None:
-        """Reads the file again if it has changed. A doubt, or what the live group contradicted in the old one, goes
-        when the group of a member that leads agrees with the new one."""
+        """Reads the file again if it has changed. A distrust or contradiction of the old file stays until a group that
+        a member leads confirms the new one."""
         if self._file is None:
             return
         try:
@@ -118,11 +120,12 @@ class TopologyKeeper:
             renumbered = self._given is not None and upgrade(self._given, newer).mixture is Mixture.NUMBERS
             self._given = newer
             self._ask_again()
-            if renumbered:  # members of the old version, which may run still, fail of tasks of the new one
+            if renumbered:  # members of the old version may still run, and fail with tasks of the new one
                 self.distrust()
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        """Learns from a Stable group that a member leads. What it cannot learn is a log line, and tried again."""
+        """Learns from a Stable group that a member leads. If nothing can be learned, it logs the reason and tries again
+        after `RETRY_S`."""
         await self.refresh()
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)
@@ -143,10 +146,10 @@ class TopologyKeeper:
         self._learned = learned
         self.witnesses = ids
         self._earlier = found.ends if earlier is None else earlier
-        if self._given is None:  # only then is there something to do about what could not be told
+        if self._given is None:  # only then do the notes require action
             notes = list(found.notes)
             self._unconfirmed, self.mismatch = False, ""
-            if (learned, "") == before:  # what is open is looked at again and again
+            if (learned, "") == before:  # open changelogs are checked repeatedly, with the same result
                 return
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
@@ -163,22 +166,23 @@ class TopologyKeeper:
             log.info("topology_confirmed", application=self._application_id, digest=self._given.digest, left_over=left)
 
     def settle(self, topology: Topology) -> None:
-        """A learned topology has been settled by what threads said in a rebalance that Bellwether led."""
+        """Replaces the learned topology by one that was settled in a rebalance that Bellwether led."""
         log.info("topology_settled", application=self._application_id, digest=topology.digest)
         self._learned = topology
 
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
-        """Creates missing internal topics that are described, and returns those that are new; None: nothing was to do.
+        """Creates missing internal topics and returns the new ones; None if nothing is missing or not all missing ones
+        are described.
 
-        `topology` has the topics that its patterns find, or internal topics would get too few partitions. Raises
-        TopicCreationError.
+        `topology` must include the topics that its patterns match, or internal topics would get too few partitions.
+        Raises TopicCreationError.
         """
         counts = zip(cluster.topics, cluster.counts.tolist(), strict=True)
         existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
         plan = plan_internal_topics(topology, existing, self._defaults)
         if plan.reasons:
             log.warning("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
-        # All or nothing: with one missing the group is not led, and a Java leader makes them its own way.
+        # All or none: if one is missing, Bellwether does not lead, and a Java leader creates them itself.
         if plan.reasons or not plan.topics:
             return None
         created = await asyncio.to_thread(self._create, plan, topology.topics, limit_s)
@@ -198,13 +202,13 @@ def contradiction(
     by_size: Collection[str] = (),
     stateful: Collection[int] = (),
 ) -> str:
-    """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing, unless
-    the topology is `unconfirmed`: then one that it lacks may be the very one that its tasks waited for.
+    """Returns what a live group contradicts in a topology, "" if nothing. Changelogs that could not be placed are
+    ignored, unless the topology is `unconfirmed`: then one that it lacks may be the one that its tasks waited for.
 
-    That a source topic serves as a changelog is only concluded from there being no other one, and the changelogs of an
-    application that Bellwether leads by an older topology have not been made yet. What was placed `by_size` alone may
-    be left over from an older version; it only says something of a subtopology of which members report state
-    (`stateful`), and none of whose changelogs by the topology exists.
+    A source topic that seems to serve as a changelog does not count: that is only concluded from the lack of another
+    one. Nor do missing changelogs: if Bellwether leads by an older topology, they do not exist yet. A changelog that
+    was placed `by_size` alone may be left over from an older version; it counts only if members report state of its
+    subtopology (`stateful`) and none of the changelogs that the topology gives it exists.
     """
     if unconfirmed and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
         return f"the application has the changelog {unplaced[0]}, the topology file has not"

@@ -1,6 +1,5 @@
-"""From one topology of an application to another: which tasks are new, gone, or lose state, and what happens while
-members of both versions are in the group (docs/reference/topology-file.md#another-version). Pure.
-"""
+"""Compares two topologies of an application: which tasks are new, gone, or lose state, and what happens while members
+of both versions are in the group (docs/reference/topology-file.md#another-version). Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ _LISTED = 5
 
 
 class TopologyChange(StrEnum):
-    """What becomes of the tasks of a subtopology's number."""
+    """What happens to the tasks of a subtopology's number."""
 
     NEW = "new"
     GONE = "gone"
@@ -20,7 +19,7 @@ class TopologyChange(StrEnum):
 
 
 class Mixture(StrEnum):
-    """What tells members of the two versions apart while both are in the group."""
+    """What distinguishes the two versions while members of both are in the group."""
 
     NOTHING_DIFFERS = "nothing differs"
     STORES = "stores"
@@ -52,10 +51,11 @@ ROLLING = {
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyChange:
-    """What happens to the tasks of one number. `was` is the number that most of its sources had, None: they are new.
+    """What happens to the tasks of one subtopology number.
 
-    `begins_empty` are changelogs that the old version does not have, `restored` those that another subtopology had,
-    from which the stores are restored; `loses` are those of this number that the new version has nowhere.
+    `was`: the old number that had most of its sources, None if they are new. `begins_empty`: changelogs that the old
+    version does not have. `restored`: changelogs that another subtopology had; the stores are restored from them.
+    `loses`: changelogs of this number that the new version has nowhere.
     """
 
     id: int
@@ -70,7 +70,7 @@ class SubtopologyChange:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """All that differs. Records that nobody has read yet from `repartition_gone` are lost."""
+    """All differences between two topologies. Records in `repartition_gone` that have not been read yet are lost."""
 
     mixture: Mixture
     subtopologies: tuple[SubtopologyChange, ...] = ()
@@ -79,12 +79,12 @@ class Upgrade:
 
     @property
     def rolling(self) -> str:
-        """What a rolling upgrade does, as sentences for people."""
+        """Sentences on what a rolling upgrade does."""
         return ROLLING[self.mixture]
 
 
 def upgrade(old: Topology, new: Topology) -> Upgrade:
-    """From `old` to `new`, both of one application."""
+    """Compares `old` with `new`, both of one application."""
     ids = sorted({s.id for s in (*old.subtopologies, *new.subtopologies)})
     changes = (_change(old, new, number) for number in ids)
     before, after = {*old.repartition_topics}, {*new.repartition_topics}
@@ -110,7 +110,7 @@ def _patterns(topology: Topology) -> set[str]:
 
 
 def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | None:
-    """None where nothing changes."""
+    """Returns the change of a subtopology number, None if nothing changes."""
     before, after = old.find(number), new.find(number)
     read, reads = _reads(old, before), _reads(new, after)
     had, has = {*(before.changelogs if before else ())}, {*(after.changelogs if after else ())}
@@ -128,7 +128,7 @@ def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | No
 
 
 def _reads(topology: Topology, part: Subtopology | None) -> set[str]:
-    """Its sources by name, and by pattern as `/pattern/`."""
+    """Returns the source topics of a subtopology by name, and its patterns as `/pattern/`."""
     if part is None:
         return set()
     return {*part.sources, *(f"/{pattern}/" for number, pattern in topology.patterns if number == part.id)}
@@ -145,7 +145,7 @@ def _sorted(topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def sentences(found: Upgrade) -> list[str]:
-    """The differences for people, a line each."""
+    """Returns the differences as sentences, one for each line."""
     lines = [line for change in found.subtopologies for line in _lines(change)]
     if found.repartition_new:
         lines.append(f"new repartition topics: {_listed(found.repartition_new)}")

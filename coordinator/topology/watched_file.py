@@ -14,8 +14,8 @@ log = structlog.get_logger(__name__)
 
 
 class WatchedFile:
-    """`path` as it is at the start has been read. `read` reads it, and raises TopologyError for a file that cannot be
-    used. For one thread at a time."""
+    """A file that is read again when it changes. `path` has been read before in its present state. `read` reads it and
+    raises TopologyError if it cannot be used. Not for several threads at a time."""
 
     def __init__(self, path: Path, read: Callable[[], Topology]) -> None:
         self._path = path
@@ -23,8 +23,11 @@ class WatchedFile:
         self._seen = _stamp(path)
 
     def newer(self) -> Topology | None:
-        """What is in the file, if it is another one than at the last call. One that cannot be used is logged once, and
-        what was read before stays in force. One that is being written is read at the next call. Blocks."""
+        """Returns the topology if the file has changed since the last call, else None. Blocks.
+
+        If the file cannot be used, that is logged once, and the previous topology stays in force. A file that changes
+        while it is read is read at the next call.
+        """
         stamp = _stamp(self._path)
         if stamp == self._seen:
             return None
@@ -34,7 +37,7 @@ class WatchedFile:
             self._seen = stamp
             self._log_refused(str(error))
             return None
-        if _stamp(self._path) != stamp:  # half of it may have been written only
+        if _stamp(self._path) != stamp:  # it may have been read half written
             return None
         self._seen = stamp
         if topology.obstacle:
@@ -48,7 +51,7 @@ class WatchedFile:
 
 
 def topology_of_application(path: Path, application_id: str) -> Topology:
-    """The topology of a file, of this very application. Raises TopologyError with one sentence."""
+    """Returns the topology of a file, which must be of this application. Raises TopologyError with one sentence."""
     topology = load_topology(path)
     if topology.application_id != application_id:
         raise TopologyError(
@@ -59,8 +62,8 @@ def topology_of_application(path: Path, application_id: str) -> Topology:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when the file is written or another one is put in its place, also by way of links, as Kubernetes
-    does. None where it cannot be read at the moment."""
+    """Returns what changes when the file is written or replaced, also through links, as Kubernetes does. None if it
+    cannot be read now."""
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Everything that a connection needs and a broker cannot give: addresses of names, tokens, tickets, certificate files.
+"""What a connection needs from systems other than brokers: addresses, tokens, tickets, certificate files.
 
 Rule: the I/O thread sends heartbeats and never makes a call that may wait for another system. Such calls run in daemon
-threads with a deadline, and what they found last is used while a newer answer is late.
+threads with a deadline. While a new answer is late, the last one is used.
 """
 
 from bellwether_kafka.coordinator.kafka.outside.addresses import Addresses

@@ -1,4 +1,4 @@
-"""From a broker's name and port to a connected socket: every address of the name is tried, none for long."""
+"""Connects to a broker's name and port. Tries every address of the name, each for a limited time."""
 
 import errno
 import ipaddress
@@ -12,14 +12,14 @@ from kafka import errors as kafka_errors
 from bellwether_kafka.coordinator.kafka.outside.calls import LastGood, OutsideCalls
 
 LOOKUPS_MAX = 16
-CONNECT_SHARE = 0.8  # of the time of a connection; the rest is for TLS, versions and the login
+CONNECT_SHARE = 0.8  # share of a connection's time; the rest is for TLS, versions and the login
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 
 Address = tuple[Any, ...]  # as socket.getaddrinfo gives it
 
 
 class Addresses:
-    """For the I/O thread only."""
+    """Resolves names and opens sockets. For the I/O thread only."""
 
     def __init__(self, net: Any, options: Sequence[tuple[int, int, int]]) -> None:
         self._net = net
@@ -28,8 +28,8 @@ class Addresses:
         self._worked: dict[tuple[str, int], Any] = {}
 
     async def connected(self, host: str, port: int, until: float) -> socket.socket:
-        """A socket to the first address that takes connections, beginning with the one that did last. Raises
-        KafkaConnectionError."""
+        """Returns a socket to the first address that accepts a connection, starting with the one that worked last.
+        Raises KafkaConnectionError."""
         found = await self._resolved(host, port, until)
         last = self._worked.get((host, port))
         error: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")

@@ -1,4 +1,4 @@
-"""Calls that may wait for another system, awaited on the I/O loop of kafka-python without blocking it."""
+"""Awaits calls that may wait for another system on kafka-python's I/O loop, without blocking it."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -10,15 +10,16 @@ from kafka.future import Future
 
 from bellwether_kafka.coordinator.kafka.outside.daemon_threads import DaemonThreads
 
-GRACE_S = 0.1  # how long a newer answer is waited for where an older one can serve
+GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
 
 T = TypeVar("T")
 
 
 class OutsideCalls:
-    """Calls of one kind, so that those that hang delay no other kind. For the I/O thread only.
+    """Calls of one kind. Each kind has its own threads, so calls that hang do not delay another kind. For the I/O
+    thread only.
 
-    `most` run at a time; further ones wait, each until its own deadline.
+    At most `most` run at a time; further ones wait, each until its own deadline.
     """
 
     def __init__(self, net: Any, kind: str, most: int) -> None:
@@ -27,12 +28,13 @@ class OutsideCalls:
         self._threads = DaemonThreads(kind, most)
 
     async def result(self, call: Callable[[], T], until: float) -> T:
-        """What the call returns or raises; KafkaTimeoutError where that takes until then (monotonic, seconds)."""
+        """Returns or raises what the call does. Raises KafkaTimeoutError if it has not ended by `until` (monotonic,
+        seconds)."""
         value: T = await self.by(until, self.begin(call))
         return value
 
     def begin(self, call: Callable[[], T]) -> Any:
-        """Starts the call. Returns the library's Future, which is settled on the I/O thread."""
+        """Starts the call. Returns the library's Future, which is resolved on the I/O thread."""
         outcome = Future()
 
         def job() -> None:
@@ -47,7 +49,7 @@ class OutsideCalls:
         return outcome
 
     async def by(self, until: float, outcome: Any) -> Any:
-        """What the Future ends with; KafkaTimeoutError where that takes until then."""
+        """Returns or raises the Future's outcome. Raises KafkaTimeoutError if it has none by `until`."""
         if outcome.is_done:
             return await outcome
         first = Future()
@@ -73,13 +75,13 @@ class OutsideCalls:
         def run() -> None:
             settle(value)
 
-        with suppress(Exception):  # the I/O thread has ended, and nothing waits any more
+        with suppress(Exception):  # the I/O thread has ended, so nothing waits for the outcome
             self._net.call_soon_threadsafe(run)
 
 
 class LastGood(Generic[T]):
-    """The newest answer for each key. One call for a key runs at a time; what it returns is kept. While it is late, or
-    if it fails, the answer before it serves. For the I/O thread only."""
+    """Keeps the last good answer for each key. One call for a key runs at a time. If it is late or fails, the previous
+    answer is used. For the I/O thread only."""
 
     def __init__(self, calls: OutsideCalls) -> None:
         self._calls = calls
@@ -87,12 +89,13 @@ class LastGood(Generic[T]):
         self._running: dict[Hashable, Any] = {}
 
     async def of(self, key: Hashable, call: Callable[[], T], until: float) -> T:
-        """Raises what the call raises, or KafkaTimeoutError, where there is no earlier answer."""
+        """Returns the newest answer. Raises the call's error, or KafkaTimeoutError, only if there is no earlier
+        answer."""
         outcome = self._running.get(key) or self._begin(key, call)
         if key not in self._kept:
             answer: T = await self._calls.by(until, outcome)
             return answer
-        with suppress(Exception):  # whatever the system says, the last good answer serves
+        with suppress(Exception):  # whatever the error, the last good answer is used
             await self._calls.by(min(until, time.monotonic() + GRACE_S), outcome)
         return self._kept[key]
 

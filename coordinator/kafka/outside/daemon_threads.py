@@ -1,4 +1,4 @@
-"""A few daemon threads for calls that may hang. Unlike those of concurrent.futures they do not keep a process alive."""
+"""Daemon threads for calls that may hang. Unlike those of concurrent.futures they do not keep the process alive."""
 
 import queue
 import threading
@@ -34,7 +34,7 @@ class DaemonThreads:
             except queue.Empty:
                 with self._lock:
                     if self._unfinished >= self._threads:
-                        continue  # one is on its way to this thread
+                        continue  # a job has been added for this thread
                     self._threads -= 1
                 return
             try:

@@ -1,8 +1,8 @@
-"""SASL logins whose steps run outside of the I/O thread: a token may have to be requested, a step of GSSAPI may ask a
-KDC, and SCRAM computes for as long as the broker likes.
+"""SASL logins whose steps run outside of the I/O thread: a token may have to be requested, a GSSAPI step may query a
+KDC, and SCRAM computes for as many iterations as the broker demands.
 
-A later login on an open connection (KIP-368) holds back what is sent on it, heartbeats included. So what it needs from
-others is there before it begins.
+A re-authentication on an open connection (KIP-368) delays everything sent on it, heartbeats included. So it begins only
+when its token or ticket is available.
 """
 
 import time
@@ -19,15 +19,15 @@ from bellwether_kafka.coordinator.kafka.outside.calls import OutsideCalls
 from bellwether_kafka.coordinator.kafka.tokens import Token, TokenKeeper
 
 STEPS_MAX = 16
-LOGIN_S = 5.0  # for a later login, once everything that it needs is there
-PREPARE_S = 30.0  # for what it needs; the connection is used meanwhile
+LOGIN_S = 5.0  # for a re-authentication, once its token or ticket is available
+PREPARE_S = 30.0  # for getting that; the connection is used meanwhile
 AGAIN_S = 2.0
 
 T = TypeVar("T")
 
 
 class FixedToken(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
-    """A token that is there already, as kafka-python asks for it."""
+    """A token that was already obtained, in the form kafka-python expects."""
 
     def __init__(self, token: Token) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Logins:
         self._requested: Any = None
 
     async def begun(self, host: str, config: dict[str, Any], until: float) -> Login:
-        """Raises what the mechanism raises, TokenError, or KafkaTimeoutError."""
+        """Starts a login. Raises what the mechanism raises, TokenError, or KafkaTimeoutError."""
         if self._keeper is not None:
             config = config | {"sasl_oauth_token_provider": FixedToken(await self._token(self._keeper, until))}
 
@@ -77,7 +77,7 @@ class Logins:
         return await self._steps.result(call, until)
 
     async def _token(self, keeper: TokenKeeper, until: float) -> Token:
-        """One request for all connections that wait."""
+        """Returns a token. All connections that wait share one request."""
         if self._requested is None or self._requested.is_done:
             self._requested = self._tokens.begin(keeper.token)
         token: Token = await self._tokens.by(until, self._requested)
@@ -85,7 +85,7 @@ class Logins:
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]  # the library has no types
-    """The library's, with logins from `Logins`."""
+    """The library's connection, with logins from `Logins`."""
 
     def __init__(self, net: Any, logins: Logins, **config: Any) -> None:
         super().__init__(net, **config)
@@ -95,7 +95,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # the library has no t
 
     @property
     def sasl_host(self) -> str:
-        """The name from the settings, which GSSAPI needs, rather than an address."""
+        """The host name from the settings instead of its address, because GSSAPI needs it."""
         host: str = self.transport.host or self.transport.getPeer()[0]
         return host
 
@@ -132,7 +132,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # the library has no t
 
 
 class _LaterLogin(SaslReauthenticator):  # type: ignore[misc]  # the library has no types
-    """Waits for token and ticket while the connection is still used. Without them it ends when its session does."""
+    """Gets a token or ticket while the connection is still used. Without one the connection ends with its session."""
 
     async def _run(self) -> None:
         self._task = None
@@ -142,7 +142,7 @@ class _LaterLogin(SaslReauthenticator):  # type: ignore[misc]  # the library has
             try:
                 config, host = connection.config, connection.sasl_host
                 connection.prepared = await connection.logins.begun(host, config, until)
-            except Exception:  # noqa: BLE001 - tokens and tickets are another system's; it is asked again
+            except Exception:  # noqa: BLE001 - another system's error, whatever it is; retried
                 await connection.net.sleep(AGAIN_S)
                 continue
             break
