@@ -1,8 +1,8 @@
-"""What others wrote comes in through here: files, answers of HTTP servers, JSON, YAML and TOML.
+"""Reads everything that others wrote: files, answers of HTTP servers, JSON, YAML and TOML.
 
-Each reader has limits (bytes, depth, number of values, time) and ends in a value, or in an error of which the text is a
-clause that says what is wrong: callers add the name of the file or setting, and the remedy. Nothing else in the product
-opens a file or a URL of others (tests/unit/test_bounded.py). Light, because the guard imports it.
+Each reader has limits (bytes, depth, number of values, time). It returns a value or raises an error whose text is a
+clause on what is wrong; callers add the name of the file or setting, and the remedy. No other module of the product
+opens a file or a URL of others (tests/unit/test_bounded.py). The module is small, because the guard imports it.
 """
 
 import json
@@ -17,29 +17,29 @@ from typing import Any, BinaryIO
 DEPTH_MAX = 100
 VALUES_MAX = 5_000_000  # of one document; Python keeps about 100 bytes for each
 CONFIG_BYTES_MAX = 10_000_000  # of Bellwether's own configuration file
-FILE_WAIT_S = 10.0  # for what a pipe brings
+FILE_WAIT_S = 10.0  # for a pipe to end
 CHUNK_BYTES = 65_536
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class OutsideReadError(OSError):
-    """A file or an answer that is not read any further; `strerror` says why."""
+    """A file or an answer cannot be read completely; `strerror` is the reason."""
 
     def __init__(self, why: str, name: object) -> None:
         super().__init__(0, why, str(name))
 
 
 class OutsideTextError(ValueError):
-    """A document that is not taken; the message says why."""
+    """A document is refused; the message is the reason."""
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def opened(path: Path) -> int:
-    """A descriptor of a regular file, to be closed. Raises OSError; what is no file at once, as a pipe that nobody
-    writes to."""
+    """Opens a regular file and returns its descriptor, which the caller closes. Raises OSError; for anything else, such
+    as a pipe without a writer, at once."""
     descriptor = os.open(path, _FLAGS)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -48,7 +48,7 @@ def opened(path: Path) -> int:
 
 
 def read_small(path: Path, bytes_max: int) -> tuple[bytes, float]:
-    """The first bytes of a regular file, and when it was last written (seconds since 1970). Raises OSError."""
+    """Returns the first bytes of a regular file, and when it was last written (seconds since 1970). Raises OSError."""
     descriptor = opened(path)
     try:
         return os.read(descriptor, bytes_max), os.fstat(descriptor).st_mtime
@@ -57,8 +57,8 @@ def read_small(path: Path, bytes_max: int) -> tuple[bytes, float]:
 
 
 def read_file(path: Path, bytes_max: int, wait_s: float = FILE_WAIT_S) -> bytes:
-    """All of a file that an operator has named, which may be a pipe. Raises OSError; its `strerror` is a clause where
-    the file is too large, or a pipe does not end in time."""
+    """Returns the content of a file that an operator has named, which may be a pipe. Raises OSError; its `strerror` is
+    a clause if the file is too large or a pipe does not end in time."""
     descriptor = os.open(path, _FLAGS)
     try:
         return _read_all(descriptor, path, bytes_max, time.monotonic() + wait_s)
@@ -78,7 +78,7 @@ def _read_all(descriptor: int, path: Path, bytes_max: int, until: float) -> byte
         except BlockingIOError:
             if time.monotonic() >= until:
                 raise OutsideReadError("it brought no end in time", path) from None
-            time.sleep(0.01)  # a terminal, of which `select` has just said nothing
+            time.sleep(0.01)  # a terminal, to which `select` was not applied
             continue
         left -= len(chunk)
         if left < 0:
@@ -89,7 +89,7 @@ def _read_all(descriptor: int, path: Path, bytes_max: int, until: float) -> byte
 
 
 def read_stream(source: BinaryIO, bytes_max: int) -> bytes:
-    """All of standard input, which a person may be typing. Raises OutsideReadError."""
+    """Returns all of standard input, without a timeout, because a person may be typing. Raises OutsideReadError."""
     found = source.read(bytes_max + 1)
     if len(found) > bytes_max:
         raise OutsideReadError(f"it has more than {bytes_max:,} bytes", "standard input")
@@ -97,8 +97,8 @@ def read_stream(source: BinaryIO, bytes_max: int) -> bytes:
 
 
 def records_of(path: Path, length_bytes: int, bytes_max: int) -> Iterator[bytes]:
-    """The records of a regular file, each behind its length, big endian. Raises OSError, and OutsideTextError at a
-    record that is damaged."""
+    """Yields the records of a regular file, each preceded by its length, big endian. Raises OSError, and
+    OutsideTextError at a damaged record."""
     with os.fdopen(opened(path), "rb") as source:
         while head := source.read(length_bytes):
             length = int.from_bytes(head, "big")
@@ -111,7 +111,7 @@ def records_of(path: Path, length_bytes: int, bytes_max: int) -> Iterator[bytes]
 
 
 def lines_of(path: Path, bytes_max: int) -> Iterator[bytes]:
-    """The lines of a regular file. Raises OSError, and OutsideTextError at a line that is longer than that."""
+    """Yields the lines of a regular file. Raises OSError, and OutsideTextError at a line of more than `bytes_max`."""
     with os.fdopen(opened(path), "rb") as source:
         while line := source.readline(bytes_max + 1):
             if len(line) > bytes_max:
@@ -123,9 +123,9 @@ def lines_of(path: Path, bytes_max: int) -> Iterator[bytes]:
 
 
 def json_of(text: bytes | str, values_max: int = VALUES_MAX) -> Any:
-    """The value of a JSON document. Raises OutsideTextError, whatever the text is.
+    """Returns the value of a JSON document. Raises OutsideTextError for any unusable text.
 
-    Values are counted before any is made, by what must be between them; commas within strings count, too.
+    Values are counted before they are created, by their separators. Commas within strings count too.
     """
     marks = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
     commas, *openers = (text.count(mark) for mark in marks)  # type: ignore[arg-type]  # of the type of the text
@@ -161,8 +161,8 @@ def _too_deep() -> OutsideTextError:
 
 
 def toml_of(data: bytes) -> dict[str, Any]:
-    """The table of a TOML document. Raises OutsideTextError; its message says what is wrong, and in which line."""
-    import tomllib  # noqa: PLC0415 - a guard without a file needs none
+    """Returns the table of a TOML document. Raises OutsideTextError, whose message has the reason and the line."""
+    import tomllib  # noqa: PLC0415 - a guard without a file does not need it
 
     try:
         found = tomllib.loads(data.decode())
@@ -175,11 +175,12 @@ def toml_of(data: bytes) -> dict[str, Any]:
 
 
 def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
-    """The value of a YAML document (JSON is a part of YAML). Raises OutsideTextError, whatever the text is.
+    """Returns the value of a YAML document (which includes JSON). Raises OutsideTextError for any unusable text.
 
-    Aliases and merge keys make a few lines a value of any size, so nodes count as often as they are named.
+    Aliases and merge keys can turn a few lines into a value of any size, so each node counts as often as it is
+    referenced.
     """
-    import yaml  # noqa: PLC0415 - most processes read no YAML, and it costs a fiftieth of the start
+    import yaml  # noqa: PLC0415 - most processes read no YAML, and the import takes 2 % of the start
 
     try:
         loader = yaml.SafeLoader(text)
@@ -200,8 +201,8 @@ def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
 
 
 def _nodes(node: Any, known: dict[int, int], depth: int = 0) -> int:
-    """How many values a node makes; one that holds itself is nested without an end. Raises OutsideTextError for a key
-    that is there twice, of which a reader would take the last one only."""
+    """Returns how many values a node makes. A node that contains itself exceeds the depth. Raises OutsideTextError for
+    a duplicate key, of which a reader would silently use the last."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     if isinstance(node.value, str):
@@ -214,7 +215,7 @@ def _nodes(node: Any, known: dict[int, int], depth: int = 0) -> int:
 
 
 def _check_keys(node: Any) -> None:
-    """Of a mapping."""
+    """Raises OutsideTextError if a mapping has a key twice."""
     seen: set[str] = set()
     for key, _ in node.value if node.id == "mapping" else ():
         if isinstance(key.value, str):
@@ -239,18 +240,19 @@ def fetched(
     headers: Mapping[str, str] | None = None,
     ca: str | None = None,
 ) -> bytes:
-    """The answer to a GET, or to a POST of `body`. `timeout_s` is for each wait, and for the whole body of the answer.
+    """Returns the answer to a GET, or to a POST of `body`. `timeout_s` limits each wait, and the whole body of the
+    answer.
 
-    A request with headers of its own follows no redirect: they may hold a login that is not for another server. Raises
-    OSError; HTTPError (to be closed) has a `code`, and `strerror` is a clause where the answer is too large or late.
+    A request with its own headers follows no redirect, because they may contain a login that is not for another server.
+    Raises OSError. HTTPError (to be closed) has a `code`; `strerror` is a clause if the answer is too large or late.
     """
-    # 2 MB that only this needs, and a guard beside an application has 40.
+    # Only this function needs these 2 MB, and a guard has only 40 MB.
     import ssl  # noqa: PLC0415
     import urllib.request  # noqa: PLC0415
 
     class Here(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
-            """No other address: the redirect is the answer."""
+            """Follows no redirect, which is returned as the answer."""
 
     if not url.startswith(("http://", "https://")):
         raise OutsideReadError("it does not begin with http:// or https://", url)
@@ -265,7 +267,7 @@ def fetched(
 
 
 def _body(answer: Any, bytes_max: int, until: float, url: str) -> bytes:
-    """Raises TimeoutError after `until`, by `time.monotonic`."""
+    """Reads the body. Raises TimeoutError after `until` (`time.monotonic`), OutsideReadError if it is too large."""
     chunks: list[bytes] = []
     left = bytes_max
     while chunk := answer.read1(min(left + 1, CHUNK_BYTES)):

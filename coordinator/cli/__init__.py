@@ -9,8 +9,8 @@ GUARD = "guard"
 
 
 def main() -> None:
-    """The entry point of the distribution. A guard is as small as what it imports, so it goes past the table of all
-    commands, except to be explained."""
+    """The entry point of the distribution. `guard` bypasses the table of all commands, except for its help, so that a
+    guard imports little and stays small."""
     if sys.argv[1:2] == [GUARD] and not _asks_for_help(sys.argv[2:]):
         sys.exit(run_as_guard(sys.argv[2:]))
     import_module(f"{__name__}.commands").main()

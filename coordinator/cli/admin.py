@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.cli.output import fail
 
 
 def admin_of(properties: Mapping[str, str]) -> AdminClient:
-    """By properties as they are configured, or the end with a sentence."""
+    """Returns a client with the configured properties. Ends the process with a sentence if there is an error."""
     try:
         named = {"log_level": 2, **kafka.librdkafka_properties(properties)}
         return kafka.librdkafka_client(AdminClient, named)

@@ -1,6 +1,5 @@
-"""The command `bellwether assess`: what groups cost, what Bellwether would avoid of it, and what to begin with. It
-joins nothing and changes nothing.
-"""
+"""The command `bellwether assess`: what groups cost, what Bellwether would avoid, and what to begin with. It joins no
+group and changes nothing."""
 
 import asyncio
 import time
@@ -48,7 +47,7 @@ MODERN_TYPES = ("consumer", "streams")
 
 
 class Format(StrEnum):
-    """As other commands have it, and a page."""
+    """The output formats of other commands, and an HTML page."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -159,7 +158,8 @@ Refreshed = tuple[list[Observation], GhostRefreshes]
 
 
 async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Refreshed]:
-    """The looks at each group, by name; a group that was named and is not there ends the process with a sentence."""
+    """Returns the refreshes of each group, by name. A named group that does not exist ends the process with a
+    sentence."""
     async with connected(settings.properties) as sources:
         names = list(dict.fromkeys(groups)) or await _all(sources)
         if not names:

@@ -1,8 +1,7 @@
-"""The command `bellwether`: its commands in the sections and the order of `--help`, each with the function that runs it
-and its help.
+"""The command `bellwether`: its commands in the sections and order of `--help`, each with its function and its help.
 
-Every command ends with one of the codes of `lazy.EXIT_CODES`, which `--help` and docs/reference/commands.md list. A
-mistake of a user is one sentence on standard error, never a traceback.
+Every command ends with one of `lazy.EXIT_CODES`, which `--help` and docs/reference/commands.md list. A user's mistake
+is reported as one sentence on standard error, never as a traceback.
 """
 
 from typer.core import TyperGroup

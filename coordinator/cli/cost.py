@@ -1,7 +1,6 @@
-"""The command `bellwether weights`, the weights that other commands plan and price with, and what `describe`, `plan`
-and `simulate` say of traffic between racks once [weights] is set, and of its cost once [cost] is. Also the rate at
-which copies are restored, which a leading Bellwether measures.
-"""
+"""The command `bellwether weights`, and the weights with which other commands plan and price. Also the traffic between
+racks (if [weights] is set) and its cost (if [cost] is set) in `describe`, `plan` and `simulate`, and the rate at which
+stores are restored, which a leading Bellwether measures."""
 
 import math
 import time
@@ -49,22 +48,22 @@ RateUrl = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What plans are weighed by: weights, what [cost] says (None: there is none), and whether consumers may fetch from
-    followers (None: nobody knows, so leaders serve)."""
+    """The scales for plans. `weights`; `cost`: the settings of [cost], None without; `near`: consumers may fetch from
+    followers, None if unknown, in which case leaders are assumed."""
 
     weights: Weights
     cost: CostSettings | None
     near: bool | None
 
     def of(self, decision: Decision[GroupPlan], *, present: bool = False) -> dict[str, Any]:
-        """What is read across racks by the plan, or at present, as JSON's values."""
+        """Returns the traffic across racks under the plan, or at present, as JSON values."""
         flows = traffic_of(decision, self.weights, follower_fetching=bool(self.near), present=present)
         return _document(flows, self.cost)
 
 
 def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
-    """As JSON's values: the weights, and what is read across racks at present and by Bellwether's plan; None without
-    weights."""
+    """Returns as JSON values the weights, and the traffic across racks at present and under Bellwether's plan. None
+    without weights."""
     known = _weights(settings, seen)
     if known is None:
         return None
@@ -76,21 +75,22 @@ def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
 
 
 def scales_for(settings: Settings, seen: Observation) -> Scales | None:
-    """None without weights."""
+    """Returns the scales for a group, None without weights."""
     known = _weights(settings, seen)
     return None if known is None else Scales(known[1], settings.cost, _near(settings))
 
 
 def scales_of(settings: Settings, topics: Collection[str], recorded: Weights | None = None) -> Scales | None:
-    """For groups that read these topics; `recorded` weights come before those of the topic. None without any."""
+    """Returns the scales for groups that read these topics, None without weights. `recorded` weights take precedence
+    over the topic's."""
     known = group_weights(settings, topics) if recorded is None or not recorded.of else None
     weights = known[1] if known is not None else recorded
     return None if weights is None else Scales(weights, settings.cost, _near(settings))
 
 
 def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
-    """Of rebalances that follow each other: what is read across racks before each, and by its plan. Before the first
-    one it is what members have when `now` is decided."""
+    """Returns the traffic across racks before and after each of a series of rebalances. The first one starts from what
+    members have when `now` is decided."""
     before, found = scales.of(now, present=True), []
     for decision in made:
         planned = scales.of(decision)
@@ -100,7 +100,7 @@ def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[G
 
 
 def in_words(found: Mapping[str, Any], after: str = "by the plan") -> list[str]:
-    """A line on each plan, one on each pair of racks at present."""
+    """Returns lines: one for each plan, and one for each pair of racks at present."""
     if found["present"] is None:
         return []
     by = "the replica in their rack" if found["follower_fetching"] else "leaders"
@@ -119,7 +119,7 @@ def in_words(found: Mapping[str, Any], after: str = "by the plan") -> list[str]:
 
 
 def short(one: Mapping[str, Any]) -> str:
-    """What crosses racks and what that costs, for a cell of a table."""
+    """Returns a table cell: the traffic across racks and its cost."""
     return f"{_rate(one['bytes_per_s'])}{_money(one)}"
 
 
@@ -164,7 +164,7 @@ def _rate(bytes_per_s: float) -> str:
 
 
 class WeightsUnreadError(Exception):
-    """The topic cannot be read; the text says why."""
+    """The topic of weights cannot be read; the text is the reason."""
 
 
 def weights(
@@ -189,8 +189,8 @@ def weights(
 
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
-    """For `describe` and `plan`: what is known of the weights of a group's partitions, and those that may be used; None
-    where no topic of weights is named, or it cannot be read, which is said on standard error."""
+    """Returns the state of the weights of a group's partitions, and the usable ones, for `describe` and `plan`. None if
+    no topic is named, or if it cannot be read, which is printed on standard error."""
     if settings.weights is None:
         return None
     config = settings.weights.model_copy(update={"create_topic": False})
@@ -202,7 +202,7 @@ def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str
 
 
 def _settled(properties: Mapping[str, str], config: WeightSettings, refresh: Callable[[WeightReader], Found]) -> Found:
-    """What a reader that begins now knows once nothing new comes for a while. Raises WeightsUnreadError."""
+    """Starts a reader and returns what it knows once nothing new has arrived for a while. Raises WeightsUnreadError."""
     reader = WeightReader(properties, config)
     reader.start()
     deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
@@ -220,7 +220,7 @@ def _settled(properties: Mapping[str, str], config: WeightSettings, refresh: Cal
 
 
 def weights_in_words(found: Mapping[str, Any]) -> list[str]:
-    """One line on how many and how old, and one on each reason why some are not used as they are."""
+    """Returns a line on the number and age of the weights, and one for each reason why some are not used or changed."""
     least, most = found["age_ms_min"], found["age_ms_max"]
     ages = "" if most is None else f", {least // 1000} to {most // 1000} s old"
     lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
@@ -232,8 +232,8 @@ def weights_in_words(found: Mapping[str, Any]) -> list[str]:
 
 
 def restore_rate(given: float | None, url: str | None, group: str) -> float | None:
-    """As given, or as the Bellwether at this address has measured it; None where nobody has. Ends the process where the
-    address cannot be used."""
+    """Returns the given rate, or the one measured by the Bellwether at this address; None if there is neither. Ends the
+    process if the address cannot be used."""
     if given is not None or url is None:
         return given
     if not url.startswith(("http://", "https://")):
@@ -251,8 +251,7 @@ def restore_rate(given: float | None, url: str | None, group: str) -> float | No
 
 
 def rate_in(metrics: str, group: str) -> float | None:
-    """What metrics as Prometheus reads them have of the group's rate of restoring; None where that is not measured.
-    Raises ValueError."""
+    """Returns the group's restore rate from Prometheus metrics, None if it was not measured. Raises ValueError."""
     families = (family for family in text_string_to_metric_families(metrics) if family.name == RATE)
     values = (one.value for family in families for one in family.samples if one.labels.get("group") == group)
     return next((value for value in values if math.isfinite(value) and value > 0), None)

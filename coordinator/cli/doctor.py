@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import topic_counts, topology_of_application
 
 LIMIT_S = 10.0
-NOBODY = "bellwether-doctor"  # a member id that no broker gives
+NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -73,7 +73,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
         config = found.membership(settings.instance_id)
         config = application.membership(config) if application is not None else config
         if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
-            config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # nobody said that it is none
+            config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # it is not configured as anything else
         error = await _heartbeat(sources.transport, group)
         admin = sources.reader.admin
         (racks, limits), size_limit = await asyncio.gather(
@@ -99,7 +99,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
 
 
 def _counts(admin: AdminClient) -> dict[str, int] | None:
-    """The partitions of all topics, None where no broker answers."""
+    """Returns the partitions of all topics, None if no broker answers."""
     try:
         return topic_counts(admin, LIMIT_S)
     except TopologyError:
@@ -107,7 +107,8 @@ def _counts(admin: AdminClient) -> dict[str, int] | None:
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:
-    """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where Bellwether may use the group."""
+    """Sends a heartbeat of an unknown member and returns its error code: UNKNOWN_MEMBER_ID if Bellwether may use the
+    group."""
     found = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
     if not isinstance(found, membership.CoordinatorAnswer):
         return membership.Code.UNKNOWN_SERVER_ERROR
@@ -119,13 +120,13 @@ async def _heartbeat(transport: Transport, group: str) -> int:
 
 
 def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
-    """The rack of every broker, and the limits that brokers put on groups, as far as they may be read."""
+    """Returns the rack of every broker, and the brokers' limits on groups as far as Bellwether may read them."""
     nodes = admin.describe_cluster(request_timeout=LIMIT_S).result(LIMIT_S + 1).nodes
     resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
     try:
         configs = admin.describe_configs([resource], request_timeout=LIMIT_S)[resource].result(LIMIT_S + 1)
     except KafkaException:
-        configs = {}  # no DESCRIBE_CONFIGS: a warning of doctor's
+        configs = {}  # no DESCRIBE_CONFIGS, of which `doctor` warns
     limits = {name: int(configs[name].value) for name in BROKER_CONFIGS if name in configs}
     return [node.rack for node in nodes], limits
 

@@ -1,4 +1,4 @@
-"""The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`: look, join nothing."""
+"""The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`. They join no group."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +120,7 @@ def observe(
 
 
 def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:
-    from bellwether_kafka.coordinator.cli.cost import (  # noqa: PLC0415 - a list of groups does without its plans
+    from bellwether_kafka.coordinator.cli.cost import (  # noqa: PLC0415 - a list of groups does not need its imports
         cost_of,
         in_words,
         weights_in_words,
@@ -142,7 +142,8 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class GroupOfList:
-    """A group with who assigns in it, and what its members alone show to be wrong, None where they are not shown."""
+    """A group, who assigns in it, and the anomalies that its members alone show (None if the members are not
+    described)."""
 
     group: ListedGroup
     assigned_by: str
@@ -163,14 +164,14 @@ def draw_groups(found: Sequence[GroupOfList], *, wide: bool) -> None:
 
 
 async def _list(settings: Settings) -> list[GroupOfList]:
-    """All groups by name."""
+    """Returns all groups, by name."""
     async with connected(settings.properties) as sources:
         return await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
 
 
 async def listed_groups(sources: Sources, config: MembershipConfig) -> list[GroupOfList]:
-    """The same from these sources; `config` says which members are Bellwether's. One request to each broker for the
-    list, one for every fifty groups that have members, and one for their topics."""
+    """Returns all groups by name, from these sources. `config` identifies Bellwether's members. Sends one request to
+    each broker for the list, one for every fifty groups with members, and one for their topics."""
     by_node = await groups_by_node(sources.transport, sources.reader)
     asked = {node: [g.group_id for g in found if _must_be_asked(g)] for node, found in by_node.items()}
     answers = await described_at(sources.transport, asked)
@@ -182,7 +183,7 @@ async def listed_groups(sources: Sources, config: MembershipConfig) -> list[Grou
 async def _anomalies(
     sources: Sources, answers: Mapping[str, DescribeAnswer], config: MembershipConfig
 ) -> dict[str, tuple[Anomaly, ...]]:
-    """By group, of those at rest. A partition is said not to exist only where brokers describe its topic."""
+    """Returns the anomalies of stable groups. A partition counts as missing only if brokers describe its topic."""
     at_rest = {g: a for g, a in answers.items() if not a.error and a.state == GroupState.STABLE}
     seen = {group: _of_members(group, answer, config) for group, answer in at_rest.items()}
     topics = {topic for one in seen.values() for member in one.members for topic, _ in member.owned}
@@ -199,7 +200,8 @@ def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) ->
 
 
 def _must_be_asked(group: ListedGroup) -> bool:
-    """Who assigns shows in its members: its type says it of a broker, its state of nobody."""
+    """Returns whether only the members show who assigns. The type shows that a broker does, the state that the group is
+    empty."""
     return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != GroupState.EMPTY
 
 
@@ -211,7 +213,7 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
     if group.state == GroupState.EMPTY:  # it has no protocol type before its first member
         return NOBODY if group.protocol_type else CONSUMERS
     if answer is None or (answer.error and not is_missing(answer)):
-        return UNKNOWN  # its coordinator node does not say now
+        return UNKNOWN  # its coordinator node does not answer now
     return who_assigns(bellwether=any(is_bellwether(m, config) for m in answer.members), others=bool(answer.members))
 
 
@@ -248,14 +250,14 @@ def _draw_unknown_racks(console: Console, shadow: Shadow) -> None:
 
 
 def _lag_of(member: ObservedMember) -> str:
-    """With what is not known, which a sum would hide."""
+    """Returns the lag, with the number of unknown lags, which the sum would hide."""
     if member.lag is None:
         return "-"
     return f"{member.lag:,}" + f" and {member.unknown_lags} unknown" * bool(member.unknown_lags)
 
 
 def _draw_lags(console: Console, seen: Observation) -> None:
-    """The partitions that are furthest behind, and what is not known. Times and rates need more than one look."""
+    """Draws the partitions with the largest lags, and what is unknown. Times and rates need more than one refresh."""
     report = seen.group_lag.report(LAGS_SHOWN) if seen.group_lag is not None else None
     if report is not None:
         columns = ("committed", "end", "lag", "behind", "written/s", "read/s", "caught up in", "verdict")
@@ -318,5 +320,5 @@ def _has(member: ObservedMember, seen: Observation) -> str:
     tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
     tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
     at_rest = seen.kind != "classic" or seen.state == GroupState.STABLE
-    # Brokers tell what members have when the group is at rest again.
+    # Brokers report assignments only when the group is stable again.
     return member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else "rebalancing")

@@ -1,4 +1,4 @@
-"""How commands start and end: each is imported on use, so that `--help` and a light command start at once, and each
+"""Start and end of commands. Each command is imported on use, so that `--help` and small commands start fast, and each
 ends with one of `EXIT_CODES`."""
 
 import functools
@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class Exit(IntEnum):
-    """How a command ends; `EXIT_CODES` says what each one means."""
+    """The exit codes; `EXIT_CODES` describes them."""
 
     DONE = 0
     UNEXPECTED = 1
@@ -44,7 +44,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, which Ctrl-C and a reader that has gone end with a code and without a traceback."""
+    """Wraps a command so that Ctrl-C and a closed output end it with an exit code instead of a traceback."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -62,7 +62,7 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a function of this package, named as "module:function", which `loaded` turns into the command.
+    """A placeholder for a function of this package, named "module:function". `loaded` imports it as a command.
 
     The help text is given here, so that a listing need not import the function.
     """
@@ -82,12 +82,12 @@ class LazyCommand(TyperCommand):
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Loads the command, because parsing, running and completing all start here."""
+        """Loads the command. Parsing, running and completing all start here."""
         return self.loaded.make_context(*args, **kwargs)
 
 
 def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyCommand | TyperGroup]]) -> typer.Typer:
-    """The command line that has these commands, listed in these sections and in this order."""
+    """Returns a command line with these commands, listed in these sections and in this order."""
 
     class Commands(TyperGroup):
         def __init__(self, **settings: Any) -> None:
@@ -117,7 +117,7 @@ def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyComm
 
 
 def lazy_group(name: str, help_text: str, commands: list[LazyCommand]) -> TyperGroup:
-    """A command with sub-commands."""
+    """Returns a command with sub-commands."""
     return TyperGroup(name=name, help=help_text, commands=commands, no_args_is_help=True, rich_markup_mode=None)
 
 

@@ -1,5 +1,5 @@
-"""What commands plan with: the configured policy, capacities, weights and operators' orders in force. Reads topics;
-a warning on standard error names what cannot be read, and the plan does without it."""
+"""What commands plan with: the configured policy, capacities, weights and the orders in force. It is read from topics;
+what cannot be read is left out of the plan, with a warning on standard error."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +27,8 @@ from bellwether_kafka.coordinator.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """`application`: what is configured of one; its policy is in there."""
+    """The configured leader. `application`: the configured application, None for plain consumers; it has its own
+    policy."""
 
     policy: Policy
     application: Application | None = None
@@ -41,7 +42,8 @@ def configured(
     weights: Weights | None = None,
     rules: tuple[Rule, ...] = (),
 ) -> Leader:
-    """By the settings, or by another policy under the same settings. Raises UnknownNameError and ApplicationError."""
+    """Returns the leader by the settings, or with another policy under the same settings. Raises UnknownNameError and
+    ApplicationError."""
     found = group_settings(settings, group)
     if found.streams is not None:
         config = found.streams if policy is None else replace(found.streams, policy=policy)
@@ -55,14 +57,15 @@ def configured(
 
 
 def membership_of(settings: Settings, group: str) -> MembershipConfig:
-    """How Bellwether would be a member of the group."""
+    """Returns the configuration with which Bellwether would join the group."""
     config = group_settings(settings, group).membership(settings.instance_id)
     application = configured(settings, group).application
     return application.membership(config) if application is not None else config
 
 
 def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
-    """The same with what stands in topics now. Raises UnknownNameError and ApplicationError."""
+    """Returns the leader as `configured` does, with the weights and orders that are now in topics. Raises
+    UnknownNameError and ApplicationError."""
     found = group_settings(settings, group)
     by = policy or (found.streams.policy if found.streams is not None else found.policy)
     known = group_weights(settings, ()) if by == LOAD_AWARE else None
@@ -72,7 +75,7 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
 
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
-    """The placement orders of this group that have not expired. Pure."""
+    """Returns the placement orders of this group that have not expired. Pure."""
     orders = OrderState()
     for key, record in records.items():
         orders.apply(key, record)
@@ -80,7 +83,7 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Ru
 
 
 def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
-    """As `StreamsKind.rule` does it."""
+    """Returns the application with these rules, as `StreamsKind.rule` makes it."""
     config = application.config
     if not rules or config.policy != STREAMS_HA:
         return application
@@ -90,12 +93,13 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
 def rules_in_force(
     settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
 ) -> tuple[Rule, ...]:
-    """The placement orders in force: from the control topic that is named, else from that of the order commands."""
+    """Returns the placement orders in force, from the configured control topic, or else from the order commands'
+    default one."""
     try:
         records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
     except ControlTopicError as error:
         if isinstance(error, NoControlTopicError) and not settings.control_topic:
-            return ()  # nobody has ordered anything
+            return ()  # no order was ever given
         echo(f"Pins, bans and evacuations are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))

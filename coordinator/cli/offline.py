@@ -12,9 +12,9 @@ from bellwether_kafka.coordinator.cli.output import As, Output, echo_lines, fail
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
-HEX_BYTES_MAX = 200_000_000  # the longest message that Kafka takes, as digits
+HEX_BYTES_MAX = 200_000_000  # the longest message that Kafka accepts, as hex digits
 DISTRIBUTION = "bellwether-kafka"
-# What people call what a consumer sends when it joins, and what it gets.
+# Common names of what a consumer sends when it joins, and of what it receives.
 SHORT = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 

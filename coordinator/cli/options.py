@@ -1,6 +1,5 @@
-"""Options that several commands have, and the settings that they make. What is wrong with those ends the process with a
-sentence.
-"""
+"""Options that several commands share, and the settings made from them. An error in the settings ends the process with
+a sentence."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,14 +17,13 @@ Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:por
 Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
 Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0)]
-DEFAULT_TOPIC = "bellwether-control"  # operators' orders, where none is named
-ANY_GROUP = "any"  # settings want a group, and most commands lead none
+DEFAULT_TOPIC = "bellwether-control"  # for operators' orders, if no topic is named
+ANY_GROUP = "any"  # settings require a group, and most commands lead none
 
 
 def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
-    """The file, the environment and the command line; `given` is what it says beside --bootstrap. From here on logs go
-    to standard error: standard output is for what was asked.
-    """
+    """Loads the settings from the file, the environment and the command line; `given` is the command line without
+    --bootstrap. From here on logs go to standard error, because standard output is for results."""
     configure_logs("error")
     try:
         return read_settings(bootstrap, config, given)
@@ -34,13 +32,13 @@ def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str
 
 
 def read_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
-    """The same for a process that runs already. Raises SettingsError."""
+    """Loads the settings as `load_settings` does, for a process that is already running. Raises SettingsError."""
     kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
     return load(config, {**kafka, **given})
 
 
 def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tuple[Settings, bool]:
-    """The settings with this group in them, and whether they name it."""
+    """Returns settings that include this group, and whether the configuration has it."""
     if config is not None:
         settings = load_settings(bootstrap, config, {})
         try:
@@ -53,14 +51,14 @@ def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tupl
 
 
 def settings_without_group(bootstrap: str | None, config: Path | None) -> Settings:
-    """The settings for a command that looks at no group, checked for clients to connect with."""
+    """Returns the settings for a command that reads no group, after checking the client properties."""
     settings = load_settings(bootstrap, config, {} if config is not None else {"groups": [ANY_GROUP]})
     check_client(settings)
     return settings
 
 
 def check_client(settings: Settings) -> None:
-    """Ends the process where no client can connect with the properties."""
+    """Ends the process if no client can connect with the properties."""
     try:
         check_kerberos(client_config(settings.properties))
     except ClientConfigError as error:
@@ -68,5 +66,5 @@ def check_client(settings: Settings) -> None:
 
 
 def group_settings(settings: Settings, group: str) -> GroupSettings:
-    """Of a group that `settings_for` was asked for."""
+    """Returns the settings of a group for which `settings_for` was called."""
     return settings.group(group) or GroupSettings(name=group)

@@ -1,7 +1,7 @@
-"""What commands that order have in common: the control topic, the checks of an order, how it is written and followed,
-and their arguments and options.
+"""The common part of commands that give orders: the control topic, the checks of an order, how it is written and
+followed, and the arguments and options.
 
-Where no topic is named, orders on a whole group go to the process on this machine that looks after it
+If no topic is named, orders on a whole group go to the process on this machine that leads or observes it
 (`control.local`).
 """
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 POLL_S = 0.3
 ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
 AWAY = (control.OrderKind.LEAVE, control.OrderKind.RELEASE)
-FORGOTTEN = (*AWAY, control.OrderKind.PAUSE)  # by a restart where there is no control topic
+FORGOTTEN = (*AWAY, control.OrderKind.PAUSE)  # lost in a restart if there is no control topic
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
@@ -62,9 +62,9 @@ AnyOrder = control.Order | control.PlacementOrder
 
 @dataclass(frozen=True, slots=True)
 class OrderService:
-    """What a command writes to, and how it prints. `named`: the topic was named, by an option or the file; `local`:
-    there is none, and `channel` is that of a process on this machine. `servers` is bootstrap.servers. Where no
-    broker answers, all is tried again for `patience_s`. All methods raise ControlTopicError."""
+    """The order channel of a command, and its output. `named`: the topic was named, by an option or the file. `local`:
+    there is no topic, and `channel` reaches a process on this machine. `servers`: bootstrap.servers. If no broker
+    answers, requests are retried for `patience_s`. All methods raise ControlTopicError."""
 
     channel: control.TopicChannel | control.LocalChannel
     name: str
@@ -77,7 +77,8 @@ class OrderService:
     patience_s: float = 0.0
 
     def or_local(self, group: str | None) -> "OrderService":
-        """The same, or the processes of this machine that look after the group (None: any), where no topic is named."""
+        """Returns a service for this machine's processes that have the group (None: any) if no topic is named and there
+        are any; else this one."""
         processes = [] if self.named else control.local_processes(self.servers)
         mine = [process for process in processes if group is None or process.serves(group)]
         return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
@@ -86,21 +87,22 @@ class OrderService:
         return self._patiently(self.channel.read)
 
     def write(self, record: control.Record) -> None:
-        """Without a check of what comes of it."""
+        """Writes the record without checking its effect."""
         self._write(*control.encode(record))
 
     def withdraw(self, key: str) -> None:
         self._write(key.encode(), None)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
-        """What was written before an answer was lost is written twice, and is the same."""
+        """Writes to the channel. Safe to retry: writing the same record twice has no effect."""
         self._patiently(lambda: self.channel.write(key, value))
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         return patiently(ask, self.patience_s, unanswered=(control.SilentTopicError,))
 
     def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
-        """Writes an order that can be carried out, and follows it for `wait_s`. Ends the process for any other."""
+        """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
+        `force` is set. With `dry_run` it only prints the plan."""
         records = self.read()
         objection = control.objection(order, records, now_ms())
         placed = None
@@ -110,7 +112,7 @@ class OrderService:
         if objection and not force:
             fail(f"{objection} Nothing was ordered; --force orders it all the same.")
         if dry_run:
-            assert placed is not None  # noqa: S101 - looked at above
+            assert placed is not None  # noqa: S101 - set above
             show_plan(*placed.planned(), self.output)
             return
         self._write(*control.encode(order))
@@ -129,25 +131,25 @@ class OrderService:
             raise typer.Exit(Exit.UNEXPECTED)
 
     def in_full(self, group: str, where: str) -> str:
-        """A place as leaders know it, where people say it in short."""
+        """Returns the full id of a place that was given in short, as leaders know it."""
         settings, named = settings_for(self.bootstrap, self.config, group)
         policy = None if named else control.policy_of(self.read(), group, now_ms())
         place = PlannedPlacement(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
         return place.in_full(where)
 
     def placed(self, group: str) -> PlannedPlacement:
-        """The group under the orders in force."""
+        """Returns the group under the orders in force."""
         return self._under(group, self.read(), None)
 
     def at_rest(self, group: str, wait_s: float) -> Observation:
-        """The group under the orders in force, once it does not rebalance, or as it is when the time is over."""
+        """Returns the group under the orders in force, once no rebalance is under way or after `wait_s`."""
         began = time.monotonic()
         while (seen := self.placed(group).seen()).state in REBALANCING and time.monotonic() - began < wait_s:
             time.sleep(REFRESH_S)
         return seen
 
     def _at_rest(self, order: AnyOrder, records: Mapping[str, control.Record], wait_s: float) -> PlannedPlacement:
-        """The group as the order finds it. While a group rebalances nothing can be said of it, which passes."""
+        """Returns the group as the order finds it. Waits for at most `wait_s` while a rebalance hides its state."""
         began = time.monotonic()
         while True:
             placed = self._placed(order, records)
@@ -169,7 +171,7 @@ class OrderService:
         return PlannedPlacement(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
 
     def _followed(self, order: AnyOrder, placed: PlannedPlacement | None, wait_s: float) -> bool:
-        """Whether the order is in effect before the time is over; says what is missing when that changes."""
+        """Returns whether the order takes effect within `wait_s`. Prints what is missing whenever that changes."""
         began, last = time.monotonic(), ""
         while True:
             missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
@@ -187,7 +189,8 @@ class OrderService:
             time.sleep(REFRESH_S if placed is not None else POLL_S)
 
     def _missing(self, order: AnyOrder) -> str:
-        """What is to happen until an order on a whole group or an instance has been carried out, "" for nothing."""
+        """Returns what is missing until an order on a whole group or an instance has been carried out, "" for
+        nothing."""
         records = self.read()
         if order.kind in ONCE:
             where = "on this machine" if self.local else f"to the control topic '{self.name}'"
@@ -206,7 +209,7 @@ def document(order: AnyOrder) -> dict[str, Any]:
 
 
 def owner() -> str:
-    """Who orders, for the record. A container may run under a number that has no name."""
+    """Returns `user@host`, the owner of orders. In a container the user id may have no name."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -219,8 +222,8 @@ def now_ms() -> int:
 
 
 def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
-    """What the leader has not seen yet of the absence that an order is tied to, "" for nothing. A member that stopped
-    before that could be back without being known again."""
+    """Returns what the leader has not yet seen of the absence that ends the order, "" for nothing. A member that
+    stopped earlier could come back unrecognised."""
     in_force = records.get(order.key) == order
     if order.until is control.Until.REMOVED:
         return f"{order.where} is still in the group." if in_force else ""
@@ -232,7 +235,7 @@ def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record])
 
 
 def _unemptied(order: AnyOrder, placed: PlannedPlacement) -> str:
-    """Why a member is not to be removed yet, as a sentence; "" for nothing."""
+    """Returns why a member must not be removed yet, as a sentence; "" if it may be."""
     if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
         return ""
     command = f"'bellwether evacuate {for_shell(order.target)} {for_shell(order.where)}'"
@@ -241,7 +244,7 @@ def _unemptied(order: AnyOrder, placed: PlannedPlacement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OrderTerms:
-    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
+    """The terms of a placement order: its duration (such as "1d"), its reason, and the options of the command."""
 
     for_: str
     reason: str
@@ -251,12 +254,13 @@ class OrderTerms:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """For `OrderService.give`."""
+        """The arguments for `OrderService.give`."""
         return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
 
 
 def _once() -> Callable[[str], None]:
-    """Prints each sentence on standard error, the first time: a command that waits reads again and again."""
+    """Returns a function that prints each sentence once on standard error, because a command that waits reads
+    repeatedly."""
     shown: set[str] = set()
 
     def echo_once(sentence: str) -> None:
@@ -268,8 +272,8 @@ def _once() -> Callable[[str], None]:
 
 
 def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
-    `to`. `local`: a process on this machine will do where none is named. An error of the topic ends the process."""
+    """Adds the control topic's options to a command, after its own. The command gets the resulting service as `to`.
+    `local`: if no topic is named, a process on this machine may be used. An error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
@@ -282,7 +286,7 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
 
     def to_the_end(to: OrderService, **given: Any) -> None:
         group = given.get("group")
-        # A command that waits for the group waits for brokers, too: a hook that gives up leaves its instance unemptied.
+        # A command that waits for the group also waits for brokers: if a stop hook fails, nothing is evacuated.
         to = replace(to, patience_s=given.get("wait", 0.0))
         try:
             command(to=to.or_local(group) if local else to, **given)
@@ -298,7 +302,8 @@ with_topic_or_locally = functools.partial(with_topic, local=True)
 
 
 def _nobody_here(to: OrderService, group: str) -> str:
-    """Why an order reaches nobody where no control topic is named and no process of this machine has the group."""
+    """Returns why an order reaches no process: no control topic is named, and no process of this machine has the
+    group."""
     settings, _ = settings_for(to.bootstrap, to.config, group)
     leading = observe_group(settings, group).bellwether_members
     if not leading:
@@ -312,8 +317,8 @@ def _nobody_here(to: OrderService, group: str) -> str:
 
 
 def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
-    long, such as "1d", where --for says nothing."""
+    """Adds the options of placement orders to a command, after its own. The command gets them as `terms`. `lasts` is
+    the default of --for, such as "1d"."""
 
     def options(
         for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
@@ -324,8 +329,8 @@ def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None
 
 
 def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
-    gets what `options` makes of them."""
+    """Returns the command with its parameter `name` replaced by the parameters of `options`, after all others. The
+    command gets the result of `options` for it."""
     shared = inspect.signature(options).parameters
     own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
 
@@ -334,5 +339,5 @@ def _with_options(name: str, options: Callable[..., Any], command: Callable[...,
         made = options(**{one: given.pop(one) for one in shared})
         command(**{name: made}, **given)
 
-    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]  # what inspect looks for
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]  # read by inspect
     return with_options

@@ -1,9 +1,9 @@
-"""The commands that order something of running instances: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
+"""The commands that give orders to running instances: leave, drain, rebalance, pause, pin, ban, evacuate, roll, ...
 
-Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
-permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
-obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group
-(`refresh.Placed`).
+Each writes one record to the control topic (`control.records` has its fields); WRITE on that topic is the permission.
+An order stays in force through restarts and fail-overs until it expires or is withdrawn. An order that could not be
+carried out is not written: the topic shows which instances read it (`control.checks`), the group shows what can be
+placed (`refresh.PlannedPlacement`).
 """
 
 import re
@@ -48,12 +48,12 @@ from bellwether_kafka.coordinator.observation import Observation
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
-ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
+ONCE_MS = 60_000  # an order that is carried out once expires after this time
 TO_RESUME = (control.OrderKind.LEAVE, control.OrderKind.RELEASE, control.OrderKind.PAUSE)
 MEMBER = "{member}"
-# The order outlives each of its waits, so that nothing comes back to a member in the midst of its restart.
+# The order lasts longer than all its waits together, so that a member gets nothing back during its restart.
 SPARE_S = 60.0
-STANDARD_ERROR = 2  # where the command's output goes, which is no part of Bellwether's document
+STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
 
 Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
 ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
@@ -69,7 +69,7 @@ Only = Annotated[list[str] | None, typer.Option("--member", help="Only this memb
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """One member's restart: how long it took to empty it, to restart it, and until it had its share again."""
+    """The restart of one member: seconds to evacuate it, to restart it, and until it had its share again."""
 
     member: str
     evacuated_s: float
@@ -285,7 +285,7 @@ def _end(order: AnyOrder) -> str:
 
 
 def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
-    """Ends the process where members are in the group: a release is for an empty one."""
+    """Ends the process if the group has members, because only an empty group can be released."""
     found = to.at_rest(group, wait_s).members
     members = sum(bool(one.owned) or one.client_id != CLIENT_ID for one in found)
     if members:
@@ -297,7 +297,7 @@ def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
 
 
 def _sooner(order: AnyOrder) -> str:
-    """What ends the order before it expires, for the middle of a sentence."""
+    """Returns what ends the order before it expires, as a part of a sentence."""
     until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
     return SOONER.get(until, "")
 
@@ -325,7 +325,7 @@ def _placement(
 
 
 def _has_gone(to: OrderService, order: control.PlacementOrder) -> bool:
-    """Whether the leader has seen a member away that stood to be emptied; the order on it is withdrawn then."""
+    """Returns whether the leader has seen an evacuated member leave the group; if so, withdraws the order on it."""
     records = to.read()
     in_force = records.get(order.key)
     absence = control.absence_of(records, in_force) if isinstance(in_force, control.PlacementOrder) else None
@@ -345,7 +345,7 @@ def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
 
 
 def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: str) -> list[control.PlacementOrder]:
-    """The evacuation of the member whose id begins so."""
+    """Returns the evacuation of the member whose id begins with this text."""
     if not text.startswith(AT_MEMBER) or text == AT_MEMBER:
         return []
     evacuations = [o for o in placed if o.target == group and o.kind is control.PlacementKind.EVACUATE]
@@ -356,7 +356,7 @@ def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: 
 
 
 def _ends(order: control.PlacementOrder) -> str:
-    """The command that withdraws it, as a shell takes it."""
+    """Returns the shell command that withdraws the order."""
     item = order.where if order.kind is control.PlacementKind.EVACUATE else order.item
     return f"'bellwether unpin {for_shell(order.target)} {'--all' if item == EVERYTHING else for_shell(item)}'"
 
@@ -369,8 +369,8 @@ def _duration_ms(text: str) -> int:
 
 
 def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
-    """The ids by which the group's members are known before and after a restart: process ids, instance ids, or client
-    ids of their own. Ends the process where one has none, or one that is named is not there."""
+    """Returns the ids by which members are known before and after a restart: process ids, instance ids, or unique
+    client ids. Ends the process if a member has none, or if a member in `named` is not in the group."""
     if seen.shadow is None:
         fail(f"Nothing can be restarted in {seen.group_id}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     plan = seen.shadow.decision.plan
@@ -425,7 +425,7 @@ def _restart(
 
 
 def _until_ready(to: OrderService, group: str, where: str, wait_s: float) -> str:
-    """What is missing when the time is over, "" as soon as nothing is; says what changes meanwhile."""
+    """Returns what is missing after `wait_s`, or "" as soon as nothing is. Prints changes meanwhile."""
     began, last = time.monotonic(), ""
     while True:
         missing = to.placed(group).unready(where)

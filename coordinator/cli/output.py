@@ -1,6 +1,6 @@
-"""What commands share: how they print, and how they end when a user is mistaken.
+"""How commands print, and how they end after a user's mistake.
 
-Standard output is for what was asked, and with `--output json` or `yaml` for documents only; everything else goes to
+Standard output is for results; with `--output json` or `yaml` it contains documents only. Everything else goes to
 standard error.
 """
 
@@ -26,13 +26,13 @@ from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.names import for_terminal, without_secrets
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-UNCUT = 10_000  # columns where no terminal is: a file and a pipe have no edge
+UNCUT = 10_000  # columns without a terminal: files and pipes have no width
 GAP = "  "
 HEADING, DIM = Style(bold=True), Style(dim=True)
 
 
 class Output(StrEnum):
-    """For people, with short ids or as wide as it takes, and for programs."""
+    """Output formats: tables with short ids or in full width for people, JSON and YAML for programs."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -48,25 +48,26 @@ As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wid
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Prints a line for people. Names in it may hold anything, a line feed too, and errors of libraries a secret."""
+    """Prints one line. Escapes control characters such as line feeds, which names may contain, and hides secrets, which
+    errors of libraries may contain."""
     typer.echo(for_terminal(without_secrets(text)), err=err)
 
 
 def echo_lines(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints text of several lines, in which no name begins one."""
+    """Prints text of several lines. Names in it must not contain line feeds."""
     typer.echo(for_terminal(without_secrets(text), lines=True), err=err, nl=nl)
 
 
 def fail(message: str) -> NoReturn:
-    """Ends the process with a sentence for people."""
+    """Prints the message on standard error and ends the process with the exit code of bad input."""
     echo(message, err=True)
     raise typer.Exit(Exit.INPUT)
 
 
 def print_document(document: Any, output: Output, *, one_of_many: bool = False) -> None:
-    """Prints a document of JSON's values. `one_of_many`: others follow, so that JSON takes one line each."""
+    """Prints a document of JSON values. `one_of_many`: further documents follow, so JSON is printed on one line."""
     if output is Output.YAML:
-        # By way of JSON: both print the same values, without tags and anchors.
+        # Converted to JSON first, so that both formats have the same values, without tags and anchors.
         plain = json.loads(json.dumps(document))
         text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
         echo_lines(text, nl=False)
@@ -75,21 +76,21 @@ def print_document(document: Any, output: Output, *, one_of_many: bool = False) 
 
 
 def repeated(show: Callable[[], None], interval_s: float | None) -> None:
-    """Shows something once, or on a clean screen every so many seconds until Ctrl-C, which is then how it ends."""
+    """Calls `show` once, or on a clean screen every `interval_s` seconds until Ctrl-C, which then ends it normally."""
     if interval_s is None:
         show()
         return
     with suppress(KeyboardInterrupt):
         while True:
-            Console().clear()  # of a terminal only
+            Console().clear()  # clears terminals only
             show()
             sys.stdout.flush()
             time.sleep(interval_s)
 
 
 class Console(rich.console.Console):
-    """Draws on standard output; as wide as it takes, and without colours, where that is no terminal, whatever
-    FORCE_COLOR says: a pipe leads to a program."""
+    """Draws on standard output. Without a terminal it uses unlimited width and no colours, whatever FORCE_COLOR is,
+    because a pipe leads to a program."""
 
     def __init__(self, *, soft_wrap: bool = False) -> None:
         super().__init__(soft_wrap=soft_wrap, force_terminal=sys.stdout.isatty())
@@ -97,11 +98,11 @@ class Console(rich.console.Console):
             self.width = UNCUT
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Draws these, without secrets. A line feed in a Text is one of a name's, and begins no line."""
+        """Prints these objects without secrets. A line feed in a Text comes from a name and is escaped."""
         super().print(*(_of_one_line(one) if isinstance(one, Text) else one for one in objects), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is drawn, without control characters of names: only rich's own control codes reach the terminal."""
+        """Renders without the control characters of names: only rich's own control codes reach the terminal."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -109,7 +110,7 @@ class Console(rich.console.Console):
                 yield Segment(for_terminal(segment.text, lines=True), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """As anybody who prints: the command ends with its code for that."""
+        """Raises BrokenPipeError, for which the command has an exit code."""
         raise BrokenPipeError
 
 
@@ -119,9 +120,9 @@ def _of_one_line(text: Text) -> Text:
 
 
 class Table:
-    """Columns two spaces apart, the headings bold where that can be seen. On a terminal that is too narrow cells go on
-    in the next line; nothing is cut. Lines are put together here, because rich's own table takes most of a second for
-    a thousand of them."""
+    """A table with columns two spaces apart and bold headings. If a terminal is too narrow, cells are wrapped; nothing
+    is cut. Bellwether lays out the lines itself, because rich's own table takes most of a second for a thousand of
+    them."""
 
     def __init__(self, *columns: str, title: str = "") -> None:
         self._columns, self._title = columns, title
@@ -143,7 +144,7 @@ class Table:
 
 
 def _fitting(natural: Sequence[int], most: int) -> list[int]:
-    """Widths of columns with this sum at most: the widest give way first."""
+    """Returns column widths with at most this sum. The widest columns are narrowed first."""
     widths = list(natural)
     while sum(widths) > most and max(widths) > 1:
         widest = max(widths)
@@ -156,7 +157,7 @@ def _fitting(natural: Sequence[int], most: int) -> list[int]:
 
 
 def _folded(console: rich.console.Console, cells: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """The lines of one row."""
+    """Yields the lines of one row."""
     if all(cell_len(cell) <= width for cell, width in zip(cells, widths, strict=True)):
         yield tuple(cells)
         return
@@ -166,7 +167,7 @@ def _folded(console: rich.console.Console, cells: Sequence[str], widths: Sequenc
 
 
 def print_result(output: Output, sentence: str, **facts: Any) -> None:
-    """A sentence for people, or the same as JSON with the facts behind it."""
+    """Prints a sentence, or a document with the facts and the sentence as `message`."""
     if output.is_document:
         print_document({**facts, "message": sentence}, output)
     else:
@@ -178,12 +179,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def count_or_unknown(value: int | None) -> str:
-    """What is not known is no number."""
+    """Returns the number as text, "unknown" for None."""
     return "unknown" if value is None else str(value)
 
 
 def ranges(numbers: list[int]) -> str:
-    """Sorted whole numbers in short: 0-3,7."""
+    """Returns sorted whole numbers in short form: 0-3,7."""
     parts = []
     for _, run in groupby(enumerate(numbers), key=lambda at: at[1] - at[0]):
         found = [number for _, number in run]

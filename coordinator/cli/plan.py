@@ -97,7 +97,7 @@ def _show(
     *,
     watch: bool,
 ) -> bool:
-    """Prints the plan, and says whether it would move anything."""
+    """Prints the plan. Returns whether it would move anything."""
     picture = _picture(seen, shadow)
     cost = cost_of(settings, seen)
     if output.is_document:
@@ -118,7 +118,7 @@ def _show(
 
 
 def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
-    """Of the member whose crash would cost most, with the timeouts that are the defaults of Kafka's clients."""
+    """Returns a sentence on the member whose crash would cost most, with the default timeouts of Kafka's clients."""
     cost = dearest_crash(shadow.decision, shadow.held, pace)
     if cost is None:
         return []
@@ -131,7 +131,7 @@ def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
 
 
 def _restoring(cost: AbsenceCost) -> str:
-    """What follows a crash, as the end of a sentence."""
+    """Returns what a crash causes to be restored, as the end of a sentence."""
     if not cost.restored and cost.restored is not None:
         return ""
     state = "state of unknown size" if cost.restored is None else f"{cost.restored:,} records"
@@ -157,7 +157,7 @@ def explain(
     names = short_ids(seen) if output is Output.TABLE else {}
     found = _explanations(seen, shadow.decision, what, names)
     if output.is_document:
-        warn_hypothetical(seen, err=True)  # a list of nothing has no place for it
+        warn_hypothetical(seen, err=True)  # the list may be empty and cannot show it
         print_document([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found], output)
         return
     warn_hypothetical(seen)
@@ -177,7 +177,8 @@ def _explanations(
 
 
 def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
-    """An item, or what a member has. Items come first; `member:` before a name that both have means the member."""
+    """Returns the item of this name, or the items of a member. Items take precedence; the prefix `member:` selects the
+    member."""
     try:
         return plan.find(what)
     except UnknownItemError as error:
@@ -190,7 +191,7 @@ def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
 
 
 def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
-    """A plan that nobody carries out, as an order would make it."""
+    """Prints a plan that is not carried out, as an order would change it."""
     if output.is_document:
         print_document(asdict(_picture(seen, shadow)) | {"cost": _costs(shadow)}, output)
     else:
@@ -198,7 +199,7 @@ def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
 
 
 def _picture(seen: Observation, shadow: Shadow) -> Picture:
-    """With the protocol or the broker's assignor by which the group is assigned now."""
+    """Returns the picture of the plan, with the protocol or broker's assignor that is in use now."""
     return replace(picture_of(shadow.decision), protocol=seen.protocol)
 
 
@@ -208,7 +209,8 @@ def _costs(shadow: Shadow) -> dict[str, dict[str, int | None]]:
 
 
 def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, wide: bool) -> None:
-    """For people: a line for each move and each owner of what nobody has, then stages, warnings and cost."""
+    """Prints the plan as text: a line for each move and for each owner of unowned items, then stages, warnings and
+    cost."""
     console = Console(soft_wrap=True)
     picture, names = picture_of(shadow.decision), {} if wide else short_ids(seen)
     console.print(Text(plan_head(seen, picture.policy, picture.protocol)))
@@ -237,7 +239,8 @@ def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, 
 
 
 def plan_head(seen: Observation, policy: str, planned_as: str) -> str:
-    """`orders: policy kafka, protocol range`. A broker's own assignor is named beside the protocol that is nearest."""
+    """Returns `orders: policy kafka, protocol range`. If a broker assigns, also its assignor and the most similar
+    protocol."""
     if seen.kind != "consumer":
         return f"{seen.group_id}: policy {policy}, protocol {planned_as}"
     now = f"assigned by its broker with {seen.protocol or 'an unknown assignor'}"
@@ -245,7 +248,7 @@ def plan_head(seen: Observation, policy: str, planned_as: str) -> str:
 
 
 def _line(move: Move, names: Mapping[str, str]) -> Text:
-    """Of one move: who had it, who gets it, by which stage, and what that gains."""
+    """Returns one move: its item, source and target, the reason (a stage), and the gain."""
     source, target = (names.get(name, name) if name is not None else "nobody" for name in (move.source, move.target))
     sign = ("  - ", "red") if move.target is None else ("  ~ ", "yellow")
     gain = [("; ", "dim"), (move.gain, "dim" if FARTHER in move.gain else "green")] if move.gain else []
@@ -253,7 +256,7 @@ def _line(move: Move, names: Mapping[str, str]) -> Text:
 
 
 def _given(plan: GroupPlan) -> dict[str, str]:
-    """What nobody has, by the owner that gets it: partitions in ranges, or tasks."""
+    """Returns the unowned items by their new owner: partitions in ranges, or tasks."""
     new = ((plan.before == NOBODY) & (plan.owner != NOBODY)).nonzero()[0]
     tasks = bool(len(new)) and plan.state.task(int(new[0])) is not None
     found: dict[str, list[str]] = defaultdict(list)
@@ -272,7 +275,7 @@ def _in_short(names: Sequence[str], *, tasks: bool) -> str:
 
 
 def _summary(picture: Picture, noun: str) -> str:
-    """`Plan: 3 partitions move, 2 that nobody has are given, 7 remain. Nothing was applied.`"""
+    """Returns for example `Plan: 3 partitions move, 2 that nobody has are given, 7 stay. Nothing was applied.`"""
     parts = [f"{counted(picture.moved, noun)} {'moves' if picture.moved == 1 else 'move'}"]
     parts += [f"{picture.new} that nobody has {'is' if picture.new == 1 else 'are'} given"] * bool(picture.new)
     parts += [f"{picture.lost} {'loses its' if picture.lost == 1 else 'lose their'} owner"] * bool(picture.lost)

@@ -1,7 +1,5 @@
-"""The commands that run until they are stopped: `bellwether run`, and `bellwether guard` as `--help`, completion and
-the page of commands have it. Started as a program, the guard reads its arguments in `coordinator.guard`, which is
-smaller.
-"""
+"""The commands that run until they are stopped: `bellwether run`, and `bellwether guard` for `--help`, completion and
+the page of commands. When a guard is started, `coordinator.guard` parses the arguments, because it is smaller."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""How commands read groups: connected for a while, as configured, joining nothing."""
+"""How commands read groups: with a temporary connection, by the settings, without joining."""
 
 import asyncio
 import time
@@ -33,12 +33,12 @@ from bellwether_kafka.coordinator.settings import Settings
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
 COMMITS_S = 6.0  # consumers commit every 5 s by default
-REFRESH_S = 1.0  # between two looks at a group, which take connections
+REFRESH_S = 1.0  # between refreshes of a group, each of which opens connections
 UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
 REFRESHES_AT_ONCE = 8
-DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
+DESCRIBED_AT_ONCE = 50  # groups in a request; the answer for a large one may be a megabyte
 LISTED_TYPES = ("consumer", "")
-AT_MEMBER = "member:"  # how a place that is a member begins
+AT_MEMBER = "member:"  # prefix of a place that is a member
 # Who assigns in a group.
 BROKER, MEMBER, BELLWETHER, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
 CONSUMERS = "its consumers"
@@ -46,7 +46,7 @@ CONSUMERS = "its consumers"
 
 @contextmanager
 def in_a_sentence() -> Iterator[None]:
-    """What a setting or a broker spoils ends the process with a sentence."""
+    """Ends the process with a sentence if a setting or a broker causes an error."""
     try:
         yield
     except kafka.LoginError as error:
@@ -58,7 +58,7 @@ def in_a_sentence() -> Iterator[None]:
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work, or the end with a sentence."""
+    """Returns the result of the coroutine, or ends the process with a sentence."""
     with in_a_sentence():
         return asyncio.run(work)
 
@@ -70,8 +70,9 @@ def patiently(
     unanswered: tuple[type[Exception], ...] = (),
     lacking: Callable[[T], str] = lambda _: "",
 ) -> T:
-    """What it returns. Where brokers are silent it is asked again until the time is over, which is said once: by errors
-    of these kinds, which are raised then, or by what the answer lacks for it ("" for nothing)."""
+    """Calls `ask` until it succeeds or `patience_s` has passed, and returns its result. Retries on errors of the kinds
+    `unanswered`, which are raised in the end, and on results for which `lacking` returns a reason. Prints one notice
+    before the first retry."""
     limit, announced = time.monotonic() + patience_s, False
     while True:
         over = time.monotonic() >= limit
@@ -92,9 +93,9 @@ def patiently(
 
 @asynccontextmanager
 async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
-    """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError.
+    """Opens the sources that a refresh reads from. Raises TransportError and ClientConfigError.
 
-    The transport is first: it says why a login gets no token, of which librdkafka says only that there is none.
+    The transport is opened first, because its error explains why a login gets no token; librdkafka's does not.
     """
     for_librdkafka = kafka.librdkafka_properties(properties)
     transport = kafka.Transport(properties)
@@ -113,7 +114,7 @@ async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
 
 @asynccontextmanager
 async def observer_of(settings: Settings, group: str) -> AsyncIterator[GroupObserver]:
-    """An observer whose shadow plan is what the configured leader would decide."""
+    """Opens an observer whose shadow plan is what the configured leader would decide."""
     async with connected(settings.properties) as sources:
         leader = await asyncio.to_thread(as_led, settings, group)
         yield observer_for(settings, group, sources, leader)
@@ -127,15 +128,16 @@ def observer_for(
     *,
     on_seen: Sequence[OnSeen] = (),
 ) -> GroupObserver:
-    """By what is configured of the group, else by the defaults; its plans are `leader`'s, if that is given."""
+    """Returns an observer with the group's settings, or the defaults. If `leader` is given, its policy makes the
+    plans."""
     by = leader or configured(settings, group)
     membership = group_settings(settings, group).membership(settings.instance_id)
     return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
 
 
 async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
-    """Refreshes again after a while where records wait for a group without members, or with `caught_up` where it has
-    committed anything: offsets that have moved meanwhile show that its consumers assign themselves."""
+    """Observes a group, and again after a while if it has no members but unread records, or with `caught_up` any
+    committed offsets. Offsets that have moved in between show that its consumers assign partitions themselves."""
     seen = await observer.observe_or_unknown()
     worth = seen.lag is not None if caught_up else bool(seen.lag)
     if not worth or seen.members or seen.bellwether_members:
@@ -146,8 +148,8 @@ async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> 
 
 
 def observe_group(settings: Settings, group: str, *, unknown: bool = False, commits: bool = False) -> Observation:
-    """Reads a group, or ends the process with a sentence; with `unknown` a group of which brokers say nothing is
-    returned, too; with `commits` as `observe_twice`."""
+    """Observes a group, or ends the process with a sentence. `unknown`: a group that brokers do not describe is
+    returned too. `commits`: observe as `observe_twice` does."""
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
@@ -158,7 +160,8 @@ def observe_group(settings: Settings, group: str, *, unknown: bool = False, comm
 
 
 def of_a_group(seen: Observation) -> Observation:
-    """The same, or the end with a sentence where no such group is, or none that Bellwether may see."""
+    """Returns the observation. Ends the process with a sentence if the group does not exist or Bellwether may not see
+    it."""
     if seen.kind in ("missing", "unknown"):
         fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. {_remedy(seen)}.")
     return seen
@@ -173,7 +176,7 @@ def _remedy(seen: Observation) -> str:
 
 
 def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
-    """One look at a group and its shadow plan, or the end with a sentence."""
+    """Returns one observation of a group and its shadow plan, or ends the process with a sentence."""
     seen = observe_group(settings, group)
     if seen.kind in ("missing", "unknown"):
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
@@ -183,26 +186,27 @@ def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shad
 
 
 def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
-    """Says so where the plan for a group is one that nobody could carry out; `err`: on standard error."""
+    """Prints a warning if Bellwether could not carry out the plan for a group. `err`: on standard error."""
     if not seen.can_be_led:
         echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 
 def who_assigns(*, bellwether: bool, others: bool) -> str:
-    """In a classic group. An instance that does not lead leaves at once, so one that is a member leads."""
+    """Returns who assigns in a classic group. A Bellwether instance that does not lead leaves at once, so one that is a
+    member leads."""
     return BELLWETHER if bellwether else MEMBER if others else NOBODY
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
-    """The groups of all brokers that list theirs."""
+    """Returns the groups of all brokers that list theirs."""
     return [group for groups in (await groups_by_node(transport, reader)).values() for group in groups]
 
 
 async def groups_by_node(
     transport: kafka.Transport, reader: kafka.ClusterReader
 ) -> dict[Node, tuple[kafka.ListedGroup, ...]]:
-    """The groups of all brokers, by the broker that coordinates them. A broker that does not list all of its groups is
-    named on standard error, and the others are not hidden."""
+    """Returns the groups of all brokers by their coordinator node. A broker that does not list all its groups is
+    reported on standard error, and the groups of the others are returned."""
     nodes = await reader.nodes()
     answers = await asyncio.gather(*map(transport.list_groups, nodes), return_exceptions=True)
     groups: dict[Node, tuple[kafka.ListedGroup, ...]] = {}
@@ -222,8 +226,8 @@ async def groups_by_node(
 
 
 async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:
-    """What brokers say of these classic groups, each of which its node coordinates: a request for many of them. Groups
-    of a broker that does not answer are left out."""
+    """Describes these classic groups at their coordinator nodes, many in one request. Groups of a broker that does not
+    answer are left out."""
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
     async def some(node: Node, ids: Sequence[str]) -> dict[str, DescribeAnswer]:
@@ -243,17 +247,18 @@ async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequenc
 
 
 def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
-    """The members, or processes of an application, of which this may be the id, a short one or a client id."""
+    """Returns the members, or processes of an application, that this text may mean: an id, a short id or a client
+    id."""
     found = set(full_ids(seen, text))
     return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
 
 
 class PlannedPlacement:
-    """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
-    rebalance is ordered), `policy` is what the leader names, None where it says nothing. While brokers are silent each
-    look is tried again for `patience_s`.
+    """A group as a placement order finds it. `rules` are already in force. `rule` is the new one, None if the order is
+    only a rebalance. `policy` is the one that the leader reports, None if it reports none. While brokers are silent
+    each refresh is retried for `patience_s`.
 
-    Each look is taken anew, except for the one behind `objection`.
+    Each method makes a new refresh; only `objection` keeps its result.
     """
 
     def __init__(
@@ -271,7 +276,7 @@ class PlannedPlacement:
         self._policy, self._configured, self._patience_s = policy, configured, patience_s
         self._objection: str | None = None
         self._moved_from = 0
-        self.rebalancing = False  # when it was looked at for `objection`
+        self.rebalancing = False  # at the refresh for `objection`
 
     @property
     def _all(self) -> tuple[Rule, ...]:
@@ -279,14 +284,14 @@ class PlannedPlacement:
 
     @property
     def objection(self) -> str:
-        """Why the new rule could not be kept, as a sentence; "" if it could."""
+        """Why the new rule could not be followed, as a sentence; "" if it could."""
         if self._objection is None:
             self._objection = self._find_objection()
         return self._objection
 
     def in_full(self, where: str) -> str:
-        """The place as leaders know it, where the id of a member or a process is given in short; else as it is. Where
-        that could be several it ends the process with a sentence."""
+        """Returns the full id, as leaders know it, of a member or process that was given in short; any other place
+        unchanged. Ends the process with a sentence if the text is ambiguous."""
         seen = self._refresh(self._rules)
         plan = seen.shadow.decision.plan if seen.shadow is not None else None
         if plan is None or plan.named(where).any():
@@ -297,22 +302,23 @@ class PlannedPlacement:
         return next((f"{AT_MEMBER}{owner.key}" for owner in plan.owners if owner.name in named), where)
 
     def planned(self) -> tuple[Observation, Shadow]:
-        """A look with the plan under all of the rules, or the end with a sentence."""
+        """Returns an observation with the plan under all rules, or ends the process with a sentence."""
         seen = self._refresh(self._all)
         if seen.shadow is None:
             fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
         return seen, seen.shadow
 
     def seen(self) -> Observation:
-        """The group under the rules that stand already, or the end with a sentence where no such group is."""
+        """Observes the group under the rules already in force. Ends the process with a sentence if it does not
+        exist."""
         return of_a_group(self._refresh(self._rules))
 
     def unready(self, where: str) -> str:
-        """What is missing until this member has its share again, as a sentence; "" for nothing."""
+        """Returns what is missing until this member has its share again, as a sentence; "" for nothing."""
         return unready(self._refresh(self._rules), where, self._rules)
 
     def missing(self, elapsed_s: float) -> str:
-        """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""
+        """Returns what still contradicts the new rule, with an estimate of the remaining time; "" for nothing."""
         shadow = self._refresh(self._all).shadow
         if shadow is None or self._rule is None:
             return "the group is rebalancing."
@@ -355,7 +361,7 @@ class PlannedPlacement:
             )
 
     def _leader(self, rules: tuple[Rule, ...]) -> Leader:
-        """Without settings of the group, what its leader says of the policy."""
+        """Returns the leader by the group's settings, or without them by the policy that the leader reports."""
         if self._configured:
             return configured(self._settings, self._group, rules=rules)
         stages = StageConfigs(rules=rules)
@@ -366,8 +372,9 @@ class PlannedPlacement:
 
 
 def left_alone(plan: GroupPlan, in_force: Sequence[Rule], rule: Rule) -> str:
-    """Why an evacuation beside those that stand would leave a task without a copy that has caught up, as a part of a
-    sentence; "" where it would not. One alone waits until warm-ups have; several may stop at the same time."""
+    """Returns why this evacuation, together with those in force, would leave a task without a caught-up copy, as a
+    phrase; "" if it would not. A single evacuation waits for warm-ups, but with several the members may stop at the
+    same time."""
     others = [one for one in in_force if one.empties]
     if not others or not rule.empties:
         return ""

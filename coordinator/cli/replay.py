@@ -1,6 +1,5 @@
 """The commands on recorded rebalances: `bellwether history` copies them into a file, from which `simulate --history`
-and `bellwether replay` plan them again. `coordinator/replay` says what is not recorded.
-"""
+and `bellwether replay` plan them again. `coordinator/replay` documents what is not recorded."""
 
 import time
 from collections.abc import Sequence
@@ -133,7 +132,7 @@ def _at(ms: int) -> str:
 
 
 def replay_history(history: Path, policies: Sequence[str], output: Output) -> None:
-    """`bellwether simulate --history`: replays recorded groups and says what each policy would have cost."""
+    """Runs `bellwether simulate --history`: replays recorded groups and prints what each policy would have cost."""
     wanted = tuple(policies or POLICIES)
     unknown = sorted(set(wanted) - set(POLICIES))
     if unknown:

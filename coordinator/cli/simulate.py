@@ -1,6 +1,5 @@
-"""The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?
-And what would the restart, the crash or the removal of a member cost, with and without the guard or an evacuation?
-"""
+"""The command `bellwether simulate`: what happens if members or racks leave or join, topics grow, or the policy
+changes, and what the restart, crash or removal of a member would cost, with and without a guard or an evacuation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -179,14 +178,15 @@ def _seconds(value: float | None) -> str:
 
 
 def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
-    """Ids of members that people may give in short. What could be several or nobody stays as it is, and is refused."""
+    """Returns the full ids of members that were given in short. An ambiguous or unknown one is unchanged and is refused
+    later."""
     found = [(text, full_ids(seen, text)) for text in given]
     return tuple(ids[0] if len(ids) == 1 else text for text, ids in found)
 
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
-    """One rebalance that has not been. `of_state`: what an application restores in it, nothing for consumers."""
+    """A simulated rebalance. `of_state`: what an application would restore in it; empty for consumers."""
 
     decision: Decision[GroupPlan]
     picture: Picture
@@ -198,7 +198,7 @@ def _rebalances(
 ) -> list[Imagined]:
     policy = broker_side(name) if name in BROKER_SIDE else _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
-    # Newer than whatever members claim, with room for the rebalances to come.
+    # A generation newer than any that members report, with room for the rebalances that follow.
     memory = Memory.of(NEWEST - 2 * REBALANCES_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rebalances(raw, cluster, memory, policy, decision.decided_at_ms)
@@ -206,13 +206,13 @@ def _rebalances(
 
 
 def _picture(one: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], present: Decision[GroupPlan]) -> Picture:
-    """Of a rebalance that follows the earlier ones."""
+    """Returns the picture of a rebalance that follows the earlier ones."""
     return picture_of(one.counted_after(earlier[-1]), earlier[-1]) if earlier else picture_of(one, present)
 
 
 def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
-    """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
-    ask."""
+    """Returns the bytes on disk of each task's changelogs, which an empty copy would read. Empty if Bellwether lacks
+    the right."""
     cluster = decision.cluster
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
@@ -223,7 +223,7 @@ def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int
                 try:
                     sizes = await sources.transport.log_sizes(node, counts)
                 except TransportError:
-                    continue  # as many as can be known
+                    continue  # sizes of the other nodes are still useful
                 found |= {tp: max(size, found.get(tp, 0)) for tp, size in sizes.items()}
         return found
 
@@ -232,7 +232,7 @@ def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int
 
 
 def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int]) -> dict[TaskId, int]:
-    """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
+    """Returns bytes by task, from bytes by partition. Only tasks whose changelogs are all known are included."""
     table, found = decision.plan.view.tasks, {}
     changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.plan.topology.subtopologies}
     for task in map(table.task_id, range(table.size)):
@@ -274,7 +274,7 @@ def _task(text: str) -> TaskId:
 
 
 def _assignors(settings: Settings, group: str, policy: str | None) -> Assignors:
-    """As configured of the application, with its stages; STOCK for one of which nothing is."""
+    """Returns the application's configured assignors, with its stages; STOCK if it is not configured."""
     if policy == BROKER_STICKY:
         return replace(STOCK, assign=assign_broker_sticky)
     if policy is not None and policy not in STREAMS_POLICIES:
@@ -306,8 +306,8 @@ def _topics(given: list[str]) -> dict[str, int]:
 
 
 def draw_rebalances(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]) -> None:
-    """`costs` has one entry a rebalance, or none where nothing is weighed; `now` is what is read across racks and what
-    has no owner."""
+    """Draws the rebalances. `costs` has one entry for each, or is empty without weights. `now` is (partitions read
+    across racks, partitions without an owner)."""
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("rebalance", "why", "moved", "new", "pending", "cross rack", "unowned", *of_state, *of_cost)

@@ -1,5 +1,5 @@
-"""The command `bellwether stopped`: an operator states that the process of a member has ended, so that a Bellwether
-which is to lead the group comes into it before the member is removed."""
+"""The command `bellwether stopped`: an operator announces that the process of a member has ended, so that a Bellwether
+instance that is to lead the group joins it before the member is removed."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, full_ids
 from bellwether_kafka.protocol.messages import process_in_client_id
 
-EXPIRES_MS = 60_000  # what nobody has acted upon by then is void: the process may be back
+EXPIRES_MS = 60_000  # by then the process may be back
 
 
 @with_topic_or_locally
@@ -39,7 +39,7 @@ def stopped(to: OrderService, group: Group, where: Place, reason: Reason = "") -
 
 
 def members_of(seen: Observation, name: str) -> tuple[ObservedMember, ...]:
-    """All members of the process of this name, in full or as it begins; empty where that is nobody or several."""
+    """Returns all members of the process with this name, in full or in short; empty if none or several fit."""
     exact = tuple(m for m in seen.members if name in _names(m))
     if exact:
         return exact

@@ -1,6 +1,7 @@
-"""The command `bellwether top`: all groups in one table that is refreshed. Joins nothing.
+"""The command `bellwether top`: all groups in one table that is refreshed. It joins no group.
 
-Brokers do not say who leads a classic group nor which generation it has; an instance that leads it does, on its page.
+Brokers do not report the leader and the generation of a classic group; a Bellwether instance that leads it shows them
+on its page.
 """
 
 import asyncio
@@ -64,8 +65,8 @@ WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 @dataclass(frozen=True, slots=True)
 class InstanceReports:
-    """What instances say, by group: those that lead, with generations; the role where none does; the newest
-    rebalance."""
+    """What instances report, by group. `leads`: generations of groups that an instance leads. `roles`: roles of the
+    other groups. `rebalances`: the newest rebalance."""
 
     leads: Mapping[str, int] = field(default_factory=dict)
     roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class InstanceReports:
 
     @classmethod
     def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "InstanceReports":
-        """From the answers of /api/groups and /decisions of all instances together."""
+        """Combines the answers of /api/groups and /decisions of all instances."""
         groups = list(groups)
         leads = {str(one["group"]): int(one["generation"]) for one in groups if one["leading"]}
         rebalances: dict[str, Mapping[str, Any]] = {}
@@ -87,10 +88,10 @@ class InstanceReports:
 
 @dataclass(frozen=True, slots=True)
 class TopRow:
-    """One group, its type as Kafka has it. `members` without instances; what nobody could tell is None. `cross_rack`
-    and `could_be` (what Bellwether's plan would make of it) count partitions read from another rack; `moved` what the
-    last rebalance moved. `not_leading` is why no instance leads the group although one is to, with its `remedy`; ""
-    where one does, or none is asked."""
+    """One group; `type` is Kafka's. `members` excludes Bellwether's; unknown values are None. `cross_rack` counts
+    partitions read from another rack, `could_be` the same under Bellwether's plan, `moved` those that the last
+    rebalance moved. `not_leading` is why no instance leads a group that one is to lead, with its `remedy`; "" if one
+    leads or no instance was queried."""
 
     group: str
     type: str
@@ -112,7 +113,7 @@ class TopRow:
 
 
 class SortOrder(StrEnum):
-    """What rows are ordered by. All but the name begin with the largest."""
+    """The orders of rows. All but the name show the largest first."""
 
     NAME = "name"
     LAG = "lag"
@@ -125,7 +126,8 @@ KEYS = {"n": SortOrder.NAME, "l": SortOrder.LAG, "m": SortOrder.MEMBERS, "x": So
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`wanted` is a part of the names of groups, "" for all. While it is being `typed` keys are letters of it."""
+    """What is shown. `wanted` is a part of group names, "" for all. While it is being `typed`, keys are letters of
+    it."""
 
     order: SortOrder = SortOrder.NAME
     reverse: bool = False
@@ -134,7 +136,7 @@ class View:
 
     @property
     def caption(self) -> str:
-        """The order and the filter where they are not as at first."""
+        """The order and the filter, if they differ from the defaults."""
         parts = [f"by {self.order.value}{', reversed' * self.reverse}"] * (
             self.order is not SortOrder.NAME or self.reverse
         )
@@ -142,8 +144,8 @@ class View:
         return "; ".join(parts)
 
     def rows(self, rows: Iterable[TopRow]) -> list[TopRow]:
-        """Those that are wanted, in order. Equal ones are ordered by name, so that they keep their places from look to
-        look, and what is not known comes last."""
+        """Returns the rows that fit the filter, in order. Equal rows are ordered by name, so that they keep their
+        places between refreshes, and unknown values come last."""
         found = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
         if self.order is SortOrder.NAME:
             return found[::-1] if self.reverse else found
@@ -154,7 +156,7 @@ class View:
         return value is None, (value or 0) * (1 if self.reverse else -1)
 
     def pressed(self, key: str) -> "View":
-        """The view after this key; the same where the key means nothing."""
+        """Returns the view after this key; unchanged if the key has no meaning."""
         if self.typed:
             return self._after_letter(key)
         if key in KEYS:
@@ -234,7 +236,7 @@ async def _top(
 
 
 def unanswered(silent: Mapping[str, str]) -> list[str]:
-    """Which pages say nothing of their groups, and why."""
+    """Returns a sentence for each page that did not answer, with the reason."""
     sentences = "so what it leads is not shown; check --url."
     return [f"{url} does not answer ({why}), {sentences}" for url, why in silent.items()]
 
@@ -248,8 +250,8 @@ def _print(rows: Sequence[TopRow], view: View, output: Output, *, one_of_many: b
 
 @contextmanager
 def keys_of(on_key: Callable[[str], None]) -> Iterator[bool]:
-    """Hands over each key as it is pressed, where standard input is a terminal; says whether it is. Afterwards the
-    terminal is as it was. To be used where an event loop runs."""
+    """Passes each key to `on_key` as it is pressed, if standard input is a terminal; yields whether it is. Restores the
+    terminal afterwards. Needs a running event loop."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield False
         return
@@ -270,7 +272,7 @@ def keys_of(on_key: Callable[[str], None]) -> Iterator[bool]:
 
 
 class Screen:
-    """The live table. Keys change the order and what is shown at once, from the last look."""
+    """The live table. A key press redraws it at once from the last refresh."""
 
     def __init__(self, view: View, *, wide: bool, silent: Mapping[str, str] | None = None) -> None:
         self._view, self._wide = view, wide
@@ -280,7 +282,7 @@ class Screen:
         self._live = Live(console=Console(), screen=True, auto_refresh=False)
 
     async def run(self, refresh: Callable[[str], Awaitable[list[TopRow]]], interval_s: float) -> None:
-        """Until `q` or Ctrl-C."""
+        """Returns after `q` or Ctrl-C."""
         with self._live, keys_of(self.press) as has_keys:
             while not self._ended.is_set():
                 self._rows = await refresh("" if self._view.typed else self._view.wanted)
@@ -310,12 +312,12 @@ async def _listed(sources: Sources) -> list[str]:
 async def _refresh(
     observers: Sequence[GroupObserver], urls: Sequence[str], silent: dict[str, str] | None = None
 ) -> list[TopRow]:
-    """`silent` is given the pages that did not answer, and why."""
+    """Returns the rows. Fills `silent` with the pages that did not answer, and why."""
     reports = await asyncio.to_thread(_reports, urls, {} if silent is None else silent)
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
     async def refresh(one: GroupObserver) -> Observation:
-        """A group that cannot be looked at now is a line that says so, and not the end of all."""
+        """Observes one group. A group that cannot be read becomes a row that shows this."""
         async with turns:
             return await one.observe_or_unknown()
 
@@ -323,7 +325,7 @@ async def _refresh(
 
 
 def _reports(urls: Sequence[str], silent: dict[str, str]) -> InstanceReports:
-    """What the pages say that answer; the others are `silent`, by what was wrong."""
+    """Returns the reports of the pages that answer. Fills `silent` with the others, and why."""
     silent.clear()
     groups: list[Any] = []
     lines: list[Any] = []

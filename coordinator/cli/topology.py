@@ -1,4 +1,4 @@
-"""The commands `bellwether topology learn|parse|show`: how a topology file comes about, and what is in it."""
+"""The commands `bellwether topology learn|parse|show|diff`: create topology files, show and compare them."""
 
 import asyncio
 import codecs
@@ -42,7 +42,7 @@ from bellwether_kafka.coordinator.topology import (
 
 LIMIT_S = 10.0
 TEXT_BYTES_MAX = 50_000_000  # in UTF-16, too
-PIPE_S = 600.0  # an application may have to start before it describes itself
+PIPE_S = 600.0  # an application may have to start before it prints its description
 WATCH_S = 5.0
 
 
@@ -98,7 +98,7 @@ def _text(file: Path) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """A text with or without a byte order mark; PowerShell writes UTF-16. Raises UnicodeDecodeError."""
+    """Decodes a text with or without a byte order mark; PowerShell writes UTF-16. Raises UnicodeDecodeError."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if wide else "utf-8-sig")
 
@@ -168,8 +168,8 @@ def diff(
 
 
 async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
-    """With the text of its description, if there is one. Raises TopologyError; ends the command where brokers do not
-    answer."""
+    """Learns the topology, with the text of its description if there is one. Raises TopologyError. Ends the command if
+    brokers do not answer."""
     try:
         async with connected(properties) as sources:
             answer = await sources.transport.describe_group(group)
@@ -187,7 +187,7 @@ async def _learn(group: str, properties: Mapping[str, str], text: str | None) ->
                 from_text = parse_description(text, group, await asyncio.to_thread(topic_counts, admin, LIMIT_S))
                 learned = partial(learned, serving=serving(from_text.topology))
             found = await learned(LIMIT_S)
-            if found.topology.undecided:  # what grows meanwhile is in use
+            if found.topology.undecided:  # changelogs that grow in between are in use
                 await asyncio.sleep(WATCH_S)
                 found = await learned(LIMIT_S, found.ends)
             found = combined(from_text, found) if from_text is not None else found
@@ -197,7 +197,7 @@ async def _learn(group: str, properties: Mapping[str, str], text: str | None) ->
 
 
 def _completed(learned: Learned, admin: AdminClient) -> Learned:
-    """With what its topics tell, source topics included. Raises TopologyError."""
+    """Adds what the application's topics show, source topics included. Raises TopologyError."""
     counts = topic_counts(admin, LIMIT_S)
     topology, notes = _with_existing(learned.topology, learned.notes, admin, counts)
     external = sorted({*topology.source_topics} - {*topology.repartition_topics})
@@ -220,7 +220,7 @@ def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[
 
 
 def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
-    """The file; as JSON the same document, which is a topology file too (YAML holds JSON)."""
+    """Prints the file, or as JSON the same document, which is also a topology file (YAML includes JSON)."""
     text = write_topology(topology, notes)
     if output.is_document:
         print_document(yaml_of(text), output)

@@ -9,8 +9,8 @@ DENIED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-# librdkafka requires a group id for every reader and looks up its coordinator node, even if the reader neither joins nor
-# commits. Such a reader needs neither a right to the group nor the node.
+# librdkafka requires a group id for every reader and looks up its coordinator node, even if the reader neither joins
+# nor commits. Such a reader needs neither a right to the group nor the node.
 IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )

@@ -172,7 +172,7 @@ class ClusterReader:
 
 class SharedReader(ClusterReader):
     """A reader for observers of many groups. When one group needs a topic, the topics of all groups are read together,
-    and the result is reused for `SHARED_AGE_MS`. Plans do not use it."""
+    and the result is reused for `SHARED_AGE_MS`. No action is based on it."""
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(properties, clock=clock)

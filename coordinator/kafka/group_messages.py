@@ -37,8 +37,8 @@ def failure_of(error: BaseException) -> membership.Failure:
     return membership.Failure.DISCONNECTED
 
 
-# The library leaves out fields that a version does not have. Where versions have different fields for one thing (key and
-# coordinator_keys, member_id and members), both are filled.
+# The library leaves out fields that a version does not have. Where versions have different fields for one thing (key
+# and coordinator_keys, member_id and members), both are filled.
 
 
 def message(command: membership.Request) -> Any:

@@ -1,7 +1,7 @@
-"""Names are data: one function for each language into which a name is put.
+"""Escapes names as data: one function for each language in which a name is written.
 
-Clients and operators choose the names of groups, members, topics and hosts, and Kafka takes any text for most of them.
-Nothing else formats a name. JSON is left to `json`, labels of metrics to prometheus-client.
+Clients and operators choose the names of groups, members, topics and hosts, and Kafka accepts any text for most of
+them. No other module escapes a name, except that `json` writes JSON and prometheus-client writes labels of metrics.
 """
 
 from bellwether_kafka.coordinator.names.languages import (

@@ -1,4 +1,4 @@
-"""Text as a terminal, a shell, TOML, HTML and a URL take it literally. Pure."""
+"""Escapes text so that a terminal, a shell, TOML, HTML or a URL takes it literally. Pure."""
 
 import html
 import shlex
@@ -17,26 +17,26 @@ def for_terminal(text: str, *, lines: bool = False) -> str:
 
 
 def for_shell(word: str) -> str:
-    """One word of a command line to paste. A word with control characters is written as `$'...'`, which bash, zsh and
-    ksh read, so that the line stays one line."""
+    """Returns one word of a command line to paste. A word with control characters is written as `$'...'`, which bash,
+    zsh and ksh read, so that the command stays on one line."""
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + "".join(_in_ansi_c(char) for char in word) + "'"
 
 
 def for_toml(text: str) -> str:
-    """A basic string of TOML with its quotes."""
+    """Returns a TOML basic string with its quotes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else _unicode(ord(char)) for char in escaped) + '"'
 
 
 def for_html(text: str) -> str:
-    """Text of an element, or of an attribute in quotes; control characters are shown as escapes."""
+    """Returns text for an element or a quoted attribute. Control characters are shown as escapes."""
     return html.escape(for_terminal(text, lines=True))
 
 
 def for_url(segment: str) -> str:
-    """One segment of a path, or one value of a query."""
+    """Returns one segment of a path, or one value of a query."""
     return urllib.parse.quote(segment, safe="", errors="surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""What differs between two readings of the settings, and which of it takes effect without a restart. Pure."""
+"""Compares two readings of the settings: what differs, and what takes effect without a restart. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ KAFKA, GROUPS = "kafka", "groups"
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """`settings` are in force from now on. `added`, `removed` and `changed` are entries of groups by name or pattern;
-    `changed` says which settings. `restart` names what waits for a restart, as sentences."""
+    """The result of a comparison. `settings` are in force from now on. `added`, `removed` and `changed` are group
+    entries by name or pattern; `changed` also lists the settings. `restart` has sentences on what needs a restart."""
 
     settings: Settings
     added: tuple[str, ...] = ()
@@ -27,7 +27,8 @@ class SettingsChange:
 
 
 def change(old: Settings, new: Settings) -> SettingsChange:
-    """From what is in force to what was read. Groups that are led or assisted, or are to be, stay as they are."""
+    """Compares the settings in force with those just read. Groups that are led or assisted, or are to be, keep their
+    settings."""
     before, after = _entries(old), _entries(new)
     touched = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     held = [name for name in touched if _acts(before.get(name)) or _acts(after.get(name))]

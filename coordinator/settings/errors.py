@@ -1,4 +1,4 @@
-"""What is wrong with settings, as sentences."""
+"""Errors in settings, as sentences."""
 
 import difflib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and w
 
 
 class SettingsError(Exception):
-    """What is wrong with the settings, as one sentence that names the setting and the remedy."""
+    """The settings are wrong. The message is a sentence that names the setting and the remedy."""
 
 
 class AmbiguousGroupError(SettingsError):
@@ -27,7 +27,7 @@ class AmbiguousGroupError(SettingsError):
 
 
 def sentence(error: ValidationError, settings: type[BaseModel]) -> str:
-    """A validation error as one sentence: which setting, what is wrong, what to do. Never the value."""
+    """Returns a validation error as one sentence: the setting, the problem and the remedy. Never shows the value."""
     problems = list(dict.fromkeys(_problem(dict(detail), settings) for detail in error.errors(include_input=False)))
     more = f" (and {len(problems) - SHOWN} more problems)" if len(problems) > SHOWN else ""
     text = "; ".join(problems[:SHOWN]).rstrip(".")

@@ -1,4 +1,4 @@
-"""The settings of one group, of whatever kind."""
+"""The settings of one group of any kind."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -26,7 +26,7 @@ DEFAULTS = MembershipConfig("")
 LEAD_FIELDS = ("adopt", "subscribes", "online_conversion", "evict_malformed", "hand_back")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")
-# What belongs to one group and would be wrong for the next.
+# Settings that identify one group and would be wrong for another.
 NAMED_FIELDS = ("instance_id", "application_id", "topology", "topology_attested")
 NOT_OF_MEMBERSHIP = (
     *("name", "kind", "policy", "capacity", "instance_id", "subscribes"),
@@ -37,8 +37,8 @@ NOT_OF_MEMBERSHIP = (
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
 
-# Under exactly-once nothing is committed between a thread's JoinGroup and the last member's. That must not be
-# Bellwether, whatever heartbeat.interval.ms the threads have.
+# Under exactly-once a thread commits nothing from its own JoinGroup until that of the last member. The last member must
+# not be Bellwether, whatever heartbeat.interval.ms the threads have.
 STREAMS_HEARTBEAT_MS = 250
 
 KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -48,10 +48,10 @@ KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 class GroupSettings(StreamsSettings):
-    """One consumer group to observe or to lead, or all groups that a pattern selects, to observe them. Times are
-    milliseconds; `MembershipConfig` says what they mean.
+    """One consumer group to observe, assist or lead, or a pattern that selects groups to observe. Times are
+    milliseconds; `MembershipConfig` documents their meaning.
 
-    What a Streams application adds is in `streams`.
+    The additional settings of a Streams application are in `streams`.
     """
 
     name: str = ""
@@ -102,7 +102,7 @@ class GroupSettings(StreamsSettings):
 
     @model_validator(mode="after")
     def _names_or_matches(self) -> Self:
-        """To lead a group is decided group by group: a pattern would also take those that come later."""
+        """Refuses to lead by a pattern, because it would also take groups that are created later."""
         if not self.name and not self.match:
             raise ValueError("it has neither name nor match; set one of them")
         if self.name and self.match:
@@ -140,21 +140,21 @@ class GroupSettings(StreamsSettings):
 
     @property
     def called(self) -> str:
-        """How people know this entry: the group's name, or the pattern."""
+        """The name of this entry for users: the group's name, or the pattern."""
         return self.name or self.match
 
     def selects(self, group_id: str) -> bool:
-        """Whether the entry is about this group."""
+        """Returns whether the entry applies to this group."""
         if not self.match:
             return self.name == group_id
         return pattern(self.match).fits(group_id) and not any(pattern(text).fits(group_id) for text in self.exclude)
 
     def of_group(self, group_id: str) -> "GroupSettings":
-        """The same settings for one group that the pattern selects."""
+        """Returns the same settings for one group that the pattern selects."""
         return self if self.name == group_id else self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
 
     def membership(self, instance_id: str | None) -> MembershipConfig:
-        """The machine's settings; a group's own instance id wins over the common one."""
+        """Returns the settings of the membership machine. The group's own instance id wins over the common one."""
         return MembershipConfig(
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
@@ -165,7 +165,7 @@ class GroupSettings(StreamsSettings):
 
     @property
     def ghost_options(self) -> GhostOptions | None:
-        """None where nobody may be removed."""
+        """None if no member may be removed."""
         if self.mode == "observe":
             return None
         return GhostOptions(
@@ -177,5 +177,5 @@ class GroupSettings(StreamsSettings):
 
     @property
     def streams(self) -> StreamsConfig | None:
-        """What a Streams application adds, None for a group of plain consumers."""
+        """The settings of a Streams application, None for a group of plain consumers."""
         return self.streams_config(self.name, self.policy)

@@ -12,13 +12,14 @@ from functools import lru_cache
 SLASH = "/"
 WILDCARDS = {"*": ".*", "?": "."}
 SPECIAL = frozenset(".^$*+?{}[]\\|()")
-OPTIONAL = frozenset("*?{")  # what follows such a character may make it vanish
+OPTIONAL = frozenset("*?{")  # these make the character before them optional
 PATTERNS_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`prefix` and `literal` count the characters that a group id must begin with, and all that it must have."""
+    """A pattern. `prefix` is the number of fixed characters at the beginning of a group id, `literal` that of all fixed
+    ones."""
 
     text: str
     regular: re.Pattern[str]
@@ -30,13 +31,13 @@ class Pattern:
 
     @property
     def precision(self) -> tuple[int, int]:
-        """The greater, the more specific the pattern is: first by what a group id must begin with."""
+        """A measure of how specific the pattern is; greater is more specific. The fixed beginning counts first."""
         return self.prefix, self.literal
 
 
 @lru_cache(PATTERNS_KEPT)
 def pattern(text: str) -> Pattern:
-    """Raises ValueError with a sentence part where this is no regular expression."""
+    """Parses a pattern. Raises ValueError with a phrase if it is an invalid regular expression."""
     if is_regular(text):
         return _regular(text)
     plain = re.split(r"[*?]", text)
@@ -50,7 +51,7 @@ def is_regular(text: str) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a bare word is meant as a pattern: where only names are given, as in a variable."""
+    """Returns whether a bare word is a pattern, for places that take only names, such as a variable."""
     return is_regular(text) or "*" in text
 
 
@@ -65,7 +66,7 @@ def _regular(text: str) -> Pattern:
 
 
 def _beginning(body: str) -> int:
-    """How many characters are certain at the beginning. Alternatives may begin with anything."""
+    """Returns the number of fixed characters at the beginning; 0 for alternatives, which may begin with anything."""
     if not body.startswith("^") or "|" in body:
         return 0
     rest = body[1:]

@@ -39,7 +39,7 @@ class EventSettings(_Table):
     @field_validator("registry_url")
     @classmethod
     def _keeps_its_password(cls, value: str | None) -> str | None:
-        """It may be part of the address, and is shown nowhere."""
+        """Hides a password in the address from all output."""
         for password in (urlsplit(value).password or "",) if value else ():
             keep_secret(password)
             keep_secret(unquote(password))
@@ -55,7 +55,7 @@ class WeightSettings(_Table):
 
 
 class CostSettings(_Table):
-    """What traffic between racks costs. It is shown and nothing is decided by it."""
+    """The price of traffic between racks. It is shown, but no decision depends on it."""
 
     price_per_gb: Annotated[float, Field(ge=0)] | None = None
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")

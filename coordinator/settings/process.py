@@ -42,13 +42,14 @@ from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, T
 from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
 from bellwether_kafka.protocol.primitives import whole_number
 
-# What `load` hands over to the sources beside values; settings_customise_sources gets nothing else of its call.
+# Names under which `load` passes the file and the environment to the sources, because settings_customise_sources sees
+# only the keyword arguments of the call.
 FILE, ENVIRON = "file", "environ"
 
 
 def _groups(value: object) -> object:
-    """Names with commas between, a JSON list, or tables; a bare name is a group with every default, and one with a `*`
-    in it, or between slashes, is a pattern."""
+    """Accepts names separated by commas, a JSON list, or tables. A bare name is a group with all defaults; with a `*`
+    or between slashes it is a pattern."""
     if isinstance(value, str):
         try:
             value = json_of(value) if value.lstrip().startswith("[") else value.split(",")
@@ -66,12 +67,12 @@ def _is_address(value: str) -> bool:
 
 
 def named(text: str, mode: str = "observe") -> dict[str, str]:
-    """The entry of a group, or of a pattern, of which nothing else is said."""
+    """Returns the entry of a group or a pattern that has no other settings."""
     return {"match" if is_pattern(text) else "name": text, "mode": mode}
 
 
 class Settings(BaseSettings):
-    """All of it, checked. Read it with `load`."""
+    """All settings, checked. Use `load` to read them."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -151,7 +152,7 @@ class Settings(BaseSettings):
 
     @property
     def named(self) -> tuple[GroupSettings, ...]:
-        """The groups that are known before any broker has been asked."""
+        """The groups that are known without a request to a broker."""
         return tuple(group for group in self.groups if group.name)
 
     @property
@@ -160,13 +161,14 @@ class Settings(BaseSettings):
         return tuple(group for group in self.groups if group.match)
 
     def group(self, group_id: str) -> GroupSettings | None:
-        """The settings of a group, None where no entry is about it. Raises AmbiguousGroupError as `entry`."""
+        """Returns the settings of a group, None if no entry applies to it. Raises AmbiguousGroupError as `entry`
+        does."""
         found = self.entry(group_id)
         return found.of_group(group_id) if found is not None else None
 
     def entry(self, group_id: str) -> GroupSettings | None:
-        """The entry that names the group, else the one with the most specific pattern that fits, None where nothing
-        does. Raises AmbiguousGroupError where two patterns are equally specific."""
+        """Returns the entry that names the group, else the one with the most specific pattern that fits, else None.
+        Raises AmbiguousGroupError if two patterns are equally specific."""
         named = next((group for group in self.named if group.name == group_id), None)
         if named is not None:
             return named
@@ -181,7 +183,7 @@ class Settings(BaseSettings):
 
     @property
     def properties(self) -> dict[str, str]:
-        """The Kafka property map in clear text, for the clients only; never log it."""
+        """Kafka's properties in clear text, for clients only. Do not log them."""
         return {name: value.get_secret_value() for name, value in self.kafka.items()}
 
     @property
@@ -192,7 +194,7 @@ class Settings(BaseSettings):
 
     @property
     def control(self) -> ControlSettings:
-        """How orders reach this process. An id that nobody has set lasts as long as the process."""
+        """How orders reach this process. An instance id that is not configured lasts as long as the process."""
         own = self.instance_name or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         return ControlSettings(self.control_topic, own, self.standby)
 
@@ -200,7 +202,7 @@ class Settings(BaseSettings):
 def load(
     file: Path | None = None, overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Settings from the file, the environment and the command line (the last wins). Raises SettingsError."""
+    """Loads the settings from the file, the environment and the command line; the last wins. Raises SettingsError."""
     given: dict[str, Any] = {**(overrides or {}), FILE: file, ENVIRON: os.environ if environ is None else environ}
     try:
         return Settings(**given)

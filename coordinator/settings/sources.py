@@ -1,4 +1,4 @@
-"""Where settings come from: a TOML file and the environment, as pydantic-settings reads them, and what it cannot."""
+"""The sources of settings: a TOML file and the environment, read through pydantic-settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ GROUPS, TOPOLOGY = "groups", "topology"
 
 
 class TomlFile(TomlConfigSettingsSource):
-    """The configuration file, if one is named. The base class takes one that cannot be read for an empty one."""
+    """The configuration file, if one is named. The base class would read an unreadable file as an empty one."""
 
     def _read_files(self, files: Any, deep_merge: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of the base class
         table = _beside(files, toml_of(read_file(files, CONFIG_BYTES_MAX))) if files is not None else {}
@@ -33,8 +33,8 @@ class TomlFile(TomlConfigSettingsSource):
 
 
 def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """The table with topology files of groups where they are: relative to the configuration file, not to the folder in
-    which the process was started. What is no such table is judged later."""
+    """Returns the table with the groups' topology files relative to the configuration file instead of the working
+    directory. Invalid tables are unchanged and checked later."""
     groups = table.get(GROUPS)
     if not isinstance(groups, list):
         return table
@@ -48,9 +48,9 @@ def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 class Environment(EnvSettingsSource):
-    """BELLWETHER_X is the setting x; BELLWETHER_KAFKA_A_B is the property a.b.
+    """The environment: BELLWETHER_X is the setting x; BELLWETHER_KAFKA_A_B is the property a.b.
 
-    Properties are read here, because the base class would make nested tables of them: names of properties have dots.
+    Properties are read here, because the base class would turn their dotted names into nested tables.
     """
 
     def __init__(self, settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:

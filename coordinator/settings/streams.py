@@ -58,19 +58,19 @@ TOPIC_PREFIX = "topic."  # of configs for every internal topic
 
 
 def _tags(value: object) -> object:
-    """Kafka writes lists with commas between."""
+    """Splits a list that is written with commas, as in Kafka."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def _texts(value: object) -> object:
-    """Kafka's configs are texts; TOML has numbers and booleans too."""
+    """Returns TOML numbers and booleans as texts, as in Kafka's configs."""
     if not isinstance(value, dict):
         return value
     return {name: str(given).lower() if isinstance(given, bool) else str(given) for name, given in value.items()}
 
 
 class StreamsSettings(BaseModel):
-    """The part of a group's settings that only applications have. Names with dots are Kafka's."""
+    """The settings that only applications have. Names with dots are Kafka's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
@@ -83,7 +83,8 @@ class StreamsSettings(BaseModel):
     processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
         default="at_least_once", alias="processing.guarantee"
     )
-    # Neither is on the wire, and both decide what removing a leader costs: undeclared, a group is only succeeded.
+    # Neither the guarantee nor the kind of stores is on the wire, but both decide what removing a leader costs. If they
+    # are not declared, Bellwether only succeeds a leader that leaves.
     stores: Literal["persistent", "in-memory"] | None = None
     takeover_forced: bool = False
     acceptable_recovery_lag: int = Field(default=DEFAULTS.acceptable_recovery_lag, alias="acceptable.recovery.lag")
@@ -128,7 +129,7 @@ class StreamsSettings(BaseModel):
             if given:
                 raise ValueError(f'{given[0]} is for Streams applications only; add kind = "streams" or remove it')
             return self
-        self.assignment_configs()  # raises what Kafka would not take
+        self.assignment_configs()  # raises an error for a value that Kafka would refuse
         self.stage_configs()
         if self.replication_factor == 0:
             raise ValueError("replication.factor must be at least 1, or -1 for the brokers' default, but it is 0")
@@ -142,7 +143,7 @@ class StreamsSettings(BaseModel):
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
     def takeover_obstacle(self) -> Obstacle | None:
-        """Why no leader of this application may be removed, None if one may
+        """Returns why no leader of this application may be removed, None if one may
         (docs/reference/reliability.md#ways-to-become-leader)."""
         if self.kind != "streams" or self.takeover_forced:
             return None
@@ -168,20 +169,20 @@ class StreamsSettings(BaseModel):
         return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
 
     def stage_trouble(self, policy: str) -> str | None:
-        """Why the stages that are set cannot be used with this policy, as a part of a sentence."""
+        """Returns why the configured stages cannot be used with this policy, as a phrase; None if they can."""
         given = sorted(name for name in STAGE_FIELDS if getattr(self, name))
         if not given or policy == STREAMS_HA:
             return None
         return f'{given[0]} is a stage of the policy "{STREAMS_HA}"; set policy = "{STREAMS_HA}" or remove {given[0]}'
 
     def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
-        """None for a group of plain consumers."""
+        """Returns the application's configuration, None for a group of plain consumers."""
         if self.kind == "consumer":
             return None
         stages = self.stage_configs()
         if self.kind == "stateful" and policy == STREAMS_HA and not stages.capacity_tag:
             stages = replace(stages, capacity_tag=CAPACITY_TAG)
-        declared = "processing_guarantee" in self.model_fields_set  # and not only assumed
+        declared = "processing_guarantee" in self.model_fields_set  # not the default
         at_least_once = declared and self.processing_guarantee == "at_least_once"
         return StreamsConfig(
             application_id=self.application_id or name,
@@ -213,7 +214,7 @@ NOT_FOR_STATEFUL = frozenset(
 
 
 def trouble_for(kind: str, protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
-    """What of the common settings a group of this kind cannot live with, as a part of a sentence."""
+    """Returns which common setting a group of this kind cannot have, as a phrase; None if there is none."""
     only, whom = ONLY_PROTOCOL.get(kind, (None, ""))
     if only is not None and protocols != (only,):
         return f'protocols must be ["{only}"] for {whom}; remove the setting'

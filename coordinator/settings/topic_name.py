@@ -1,4 +1,4 @@
-"""Names of topics in settings: one that no topic can have is refused before it is sent to anybody."""
+"""Topic names in settings. A name that no topic can have is refused before it is sent to a broker."""
 
 from typing import Annotated
 

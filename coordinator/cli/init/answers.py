@@ -1,4 +1,4 @@
-"""What `bellwether init` needs to know, from options or from a terminal. Pure."""
+"""The answers that `bellwether init` needs, from options or a terminal. Pure."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ NO_GROUP = "-"
 
 
 class AnswerError(Exception):
-    """An answer that cannot be used, as one sentence with the remedy."""
+    """An answer cannot be used. The message is a sentence with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ChosenGroups:
 
 
 def properties_of(given: Iterable[str]) -> dict[str, str]:
-    """Client properties, each given as name=value. Raises AnswerError, which never holds a value."""
+    """Parses client properties, each given as name=value. Raises AnswerError, whose message never contains a value."""
     found: dict[str, str] = {}
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
@@ -47,7 +47,8 @@ def _is_secret(name: str) -> bool:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Names or patterns with commas between, `-` for none. A regular expression may have commas, so it is alone."""
+    """Returns names or patterns that are separated by commas; `-` means none. A regular expression must be the only
+    entry, because it may contain commas."""
     if text.strip() == NO_GROUP:
         return ()
     if text.startswith("/") and text.endswith("/"):
@@ -56,7 +57,8 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> ChosenGroups:
-    """`known` are the groups of the cluster: one to lead must be among them. Raises AnswerError."""
+    """Returns the groups chosen. `known` are the cluster's groups; a group to lead must be one of them. Raises
+    AnswerError."""
     found = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
     if not found.observe and not found.lead:
         raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")
@@ -72,7 +74,7 @@ def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) ->
 
 
 def rack_of(given: str, racks: Sequence[str]) -> str:
-    """One of the brokers' racks, "" for none. Raises AnswerError."""
+    """Returns the given rack, "" for none. Raises AnswerError unless it is one of the brokers' racks."""
     if not given or given in racks:
         return given
     if not racks:

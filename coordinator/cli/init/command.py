@@ -1,4 +1,5 @@
-"""The command `bellwether init`: asks, looks at the cluster, writes a file and loads it again. It joins no group."""
+"""The command `bellwether init`: asks questions, reads the cluster, writes a file and loads it again. It joins no
+group."""
 
 import asyncio
 import os
@@ -41,7 +42,7 @@ PROTOCOL = "security.protocol"
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """What options answer; None is left to ask for."""
+    """The answers given as options. None means that `init` asks."""
 
     bootstrap: str | None
     properties: Sequence[str] | None
@@ -54,7 +55,7 @@ class GivenOptions:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The groups, each with who assigns in it, and the brokers' racks."""
+    """The cluster's groups, each with who assigns in it, and the brokers' racks."""
 
     groups: tuple[GroupOfList, ...]
     racks: tuple[str, ...]
@@ -118,8 +119,8 @@ def _init(questions: Questions, given: GivenOptions) -> None:
 
 
 def _properties(questions: Questions, given: GivenOptions) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What the file says of clients, and the names of what variables say. Those win when settings are loaded; they are
-    not written, because they may be secrets."""
+    """Returns the client properties for the file, and the names of those set by variables. Variables win when settings
+    are loaded, and they are not written, because they may be secrets."""
     own, variables = properties_of(given.properties or ()), environment_properties(os.environ)
     servers = given.bootstrap or variables.get(BOOTSTRAP, "")
     servers = servers or questions.answer("the brokers", "host:port, with commas between", "--bootstrap")
@@ -151,7 +152,7 @@ def _groups(questions: Questions, cluster: Cluster, given: GivenOptions) -> Chos
 
 
 async def _led(settings: Settings, names: Sequence[str]) -> tuple[DraftedGroup, ...]:
-    """A look at each of these groups, or the end with a sentence where no client can lead one."""
+    """Reads each of these groups. Ends the process with a sentence if one cannot be led."""
     if not names:
         return ()
     async with connected(settings.properties) as sources:
@@ -182,7 +183,7 @@ def _check_target(file: Path, *, force: bool) -> None:
 
 
 def _write(file: Path, text: str) -> Settings:
-    """What was written, loaded as `run` will load it. Nothing is overwritten by what does not load."""
+    """Writes the file and returns it as `run` will load it. A text that does not load does not replace the file."""
     draft = file.with_name(f".{file.name}.new")
     try:
         draft.write_text(text, encoding="utf-8")

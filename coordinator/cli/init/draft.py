@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.settings import named
 
 @dataclass(frozen=True, slots=True)
 class DraftedGroup:
-    """A group to lead: what it was when it was seen, and its lines of the file."""
+    """A group to lead: a headline on its present state, and its lines in the file."""
 
     headline: str
     configuration: str
@@ -18,8 +18,8 @@ class DraftedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """`properties` are those of the clients, with bootstrap.servers. `racks` are the brokers'. `environment` names the
-    properties that variables have set, which are not written."""
+    """The content of the file. `properties`: those of the clients, including bootstrap.servers. `racks`: the brokers'.
+    `environment`: names of properties set by variables, which are not written."""
 
     properties: Mapping[str, str]
     observe: Sequence[str]
@@ -30,7 +30,7 @@ class Draft:
 
 
 def text_of(draft: Draft) -> str:
-    """The whole file."""
+    """Returns the whole file."""
     return "\n".join([_head(), _kafka(draft), *_observed(draft.observe), *map(_led, draft.led)])
 
 

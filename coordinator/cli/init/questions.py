@@ -1,4 +1,4 @@
-"""How `bellwether init` asks: on a terminal. Elsewhere the options have to answer."""
+"""The questions of `bellwether init` on a terminal. Without a terminal the options must answer them."""
 
 import typer
 
@@ -11,14 +11,15 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Questions:
-    """`defaults`: --yes was given. Ends the process where nobody can be asked."""
+    """Asks questions. `defaults`: --yes was given. Ends the process if an answer is missing and there is no
+    terminal."""
 
     def __init__(self, *, terminal: bool, defaults: bool) -> None:
         self._terminal, self._defaults = terminal, defaults
         self.asks = terminal and not defaults
 
     def answer(self, what: str, hint: str, option: str, default: str | None = None) -> str:
-        """`default` None: there is none, so that --yes does not answer it."""
+        """Asks a question. If `default` is None there is none, so --yes does not answer it."""
         if self._defaults and default is not None:
             return default
         if not self._terminal:
@@ -27,7 +28,7 @@ class Questions:
         return _typed(f"{what[0].upper()}{what[1:]} ({hint})", default)
 
     def login(self, option: str) -> dict[str, str]:
-        """Client properties of a login, none for brokers that ask for none."""
+        """Returns the client properties of a login; empty if the brokers need none."""
         kind = self.answer("the login", ", ".join(LOGINS), option, NO_LOGIN).lower()
         if kind not in LOGINS:
             fail(f"{kind} is no kind of login; answer with {', '.join(LOGINS)}.")
@@ -68,7 +69,7 @@ def _given(found: dict[str, str]) -> dict[str, str]:
 
 
 def _typed(question: str, default: str | None = None) -> str:
-    """On standard error, as everything that was not asked for. Ctrl-C ends the command as it ends any other."""
+    """Prompts on standard error, because standard output is for results. Ctrl-C ends the command like any other."""
     try:
         answer: str = typer.prompt(question, default=default, show_default=bool(default), err=True)
     except typer.Abort:
