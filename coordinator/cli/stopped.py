@@ -18,7 +18,7 @@ EXPIRES_MS = 60_000  # by then the process may be back
 
 @with_topic_or_locally
 def stopped(to: OrderService, group: Group, where: Place, reason: Reason = "") -> None:
-    """Writes the statement; what comes of it is in the log and in the role of the group."""
+    """Writes the announcement. Its effect shows in the log and in the role of the group."""
     if not where.startswith(AT_MEMBER):
         fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
     at_ms = now_ms()

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.guard.options import Echo
 
-ANNOUNCED_S = 2.5  # Bellwether looks up a member id and removes the members in this time
+ANNOUNCED_S = 2.5  # for Bellwether's search for a member id that leads, and for the removal
 POLL_S = 0.05
 EXPIRES_MS = 60_000  # clocks of two machines differ
 REASON = "its guard has seen the end"

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 UNSETTLED_S, SETTLED_S, POLL_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
 DIRECTORY_POLL_S, NAMELESS_POLLS = 0.1, 50
-RECORD_S = 0.25  # SIGTERM is delayed so long at most, to record that the process is empty
+RECORD_S = 0.25  # SIGTERM waits at most this long until it is recorded that the process is empty
 # After the end of the process the guard delays its next start.
 END_S = 5.0
 LEFT_S, LEFT_POLL_S = 1.0, 0.02  # wait for the processes that the guarded one has left behind

@@ -1,4 +1,4 @@
-"""What /proc shows of other processes."""
+"""Reads /proc for other processes."""
 
 import os
 import time

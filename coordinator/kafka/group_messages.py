@@ -89,7 +89,7 @@ def _sync_message(command: membership.Sync) -> Any:
 
 
 def _leave_message(command: membership.Leave | membership.Evict, leaving: list[tuple[str, str | None]]) -> Any:
-    """`leaving`: member ids with instance ids."""
+    """Returns a LeaveGroup request. `leaving` are (member id, instance id)."""
     entry, reason = LeaveGroupRequest.MemberIdentity, command.reason or None
     members = [entry(member_id=own, group_instance_id=instance, reason=reason) for own, instance in leaving]
     return LeaveGroupRequest(group_id=command.group_id, member_id=leaving[0][0], members=members)

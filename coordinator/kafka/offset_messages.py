@@ -59,7 +59,7 @@ class IrregularError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """(error, offset) by partition of each topic."""
+    """A ListOffsets answer. `of` has (error, offset) by partition of each topic."""
 
     throttle_time_ms: int
     of: Mapping[str, Mapping[int, tuple[int, int]]]

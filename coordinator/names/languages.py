@@ -6,7 +6,7 @@ import urllib.parse
 
 
 def for_terminal(text: str, *, lines: bool = False) -> str:
-    """The text without anything that a terminal acts on: control and format characters are shown as escapes (`\\x1b`).
+    """Returns the text with control and format characters, on which a terminal would act, as escapes (`\\x1b`).
 
     With `lines`, line feeds and tabs stay; without, the result is one line.
     """

@@ -59,11 +59,11 @@ class GroupSettings(StreamsSettings):
     exclude: tuple[str, ...] = ()
     mode: Mode = "observe"
     adopt: Adopt = DEFAULTS.adopt
-    subscribes: bool | None = None  # members do, none uses assign(); unless said otherwise only those of an application
-    ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
+    subscribes: bool | None = None  # members subscribe, none uses assign(); None: true for applications only
+    ghosts: bool | None = None  # remove dead members; None: in the modes assist and lead
     evict_malformed: bool = False  # remove members whose subscription wedges brokers up to 4.3 (KAFKA-20570)
     online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
-    client_ids_unique: bool = False  # the operator's word that no two live members on one host share a client id
+    client_ids_unique: bool = False  # the operator states: no two live members on one host share a client id
     policy: str = "kafka"
     capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)  # by instance id or client id
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)

@@ -6,9 +6,9 @@ sample_interval_ms = 30000                 # lag and traffic of led groups
 registry_url = "http://registry:8081"      # none: Avro single objects
 [weights]
 topic = "bellwether.weights"               # compacted; written by the pipeline's weights job
-age_ms_max = 7200000                       # older weights count for nothing
+age_ms_max = 7200000                       # older weights are ignored
 [cost]
-price_per_gb = 0.02                        # of what crosses racks; shown, never decided by
+price_per_gb = 0.02                        # of traffic between racks; only shown, no decision depends on it
 currency = "USD"
 """
 
@@ -59,4 +59,4 @@ class CostSettings(_Table):
 
     price_per_gb: Annotated[float, Field(ge=0)] | None = None
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
-    follower_fetching: bool | None = None  # None: as the brokers' replica.selector.class says, if it may be read
+    follower_fetching: bool | None = None  # None: by the brokers' replica.selector.class, if it may be read

@@ -157,7 +157,7 @@ class Settings(BaseSettings):
 
     @property
     def patterns(self) -> tuple[GroupSettings, ...]:
-        """The entries that select groups by a pattern."""
+        """The entries with a pattern."""
         return tuple(group for group in self.groups if group.match)
 
     def group(self, group_id: str) -> GroupSettings | None:

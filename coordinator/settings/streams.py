@@ -1,30 +1,30 @@
-"""The settings of a group that is a Kafka Streams application. What its members are configured with is not on the wire,
-so it is said here again, by Kafka's own names:
+"""The settings of a group that is a Kafka Streams application. The configuration of its members is not on the wire, so
+it is repeated here, under Kafka's own names:
 
     [[groups]]
-    name = "wordcount"                         # the application id, unless application_id says otherwise
+    name = "wordcount"                         # the application id, unless application_id is set
     mode = "lead"
     kind = "streams"
     topology = "wordcount.yaml"                # none: learned from the running application
     topology_attested = true                   # every version of the application that may join has this topology
     policy = "kafka"                           # or "streams-ha", or a plug-in
     "processing.guarantee" = "at_least_once"
-    stores = "persistent"                      # with the line above: what adopt = "take-over" has to know, and what
-                                               # lets a restarted process have its tasks back at once (streams-ha)
+    stores = "persistent"                      # this and the line above: adopt = "take-over" needs them, and with them
+                                               # a restarted process gets its tasks back at once (streams-ha)
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
-    "replication.factor" = 3                   # of internal topics that Bellwether makes before the application does
+    "replication.factor" = 3                   # of internal topics that Bellwether creates before the application does
     "topic.segment.bytes" = 1048576            # and any other config that the application sets with this prefix
 
-The policy "streams-ha" knows more stages, which Kafka has not; each is off unless it is set:
+The policy "streams-ha" has additional stages, which Kafka does not have. Each is off unless it is set:
 
-    host_affinity_ms = 300000                  # so long a process that went is expected back for its tasks
+    host_affinity_ms = 300000                  # a process that is back within this time is preferred for its tasks
     colocate = [[0, 2], [1, 3]]                # subtopologies whose tasks of one partition share a process
     capacity_tag = "cores"                     # the client tag that weighs a process, instead of its threads
     max_concurrent_moves = 4                   # active tasks that may move between live processes at once
 
-Stateful members that are not Streams (docs/guides/stateful-members.md) have kind = "stateful". The policy is streams-ha
-then, weighed by the capacity that members tell, and what concerns Java applications only is refused.
+Stateful members that are not Streams (docs/guides/stateful-members.md) have kind = "stateful". Their policy is
+streams-ha, weighted by the capacity that members report. Settings that concern only Java applications are refused.
 """
 
 import time
@@ -54,7 +54,7 @@ ONLY_PROTOCOL = {
     "stateful": (STATEFUL_PROTOCOL, "stateful members"),
 }
 DEFAULTS = AssignmentConfigs()
-TOPIC_PREFIX = "topic."  # of configs for every internal topic
+TOPIC_PREFIX = "topic."  # prefix of configs for every internal topic
 
 
 def _tags(value: object) -> object:
@@ -139,7 +139,7 @@ class StreamsSettings(BaseModel):
         return self
 
     def assignment_configs(self) -> AssignmentConfigs:
-        """Raises AssignmentConfigError."""
+        """Returns the settings as Kafka's assignment configs. Raises AssignmentConfigError."""
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
     def takeover_obstacle(self) -> Obstacle | None:
@@ -165,7 +165,7 @@ class StreamsSettings(BaseModel):
         return None
 
     def stage_configs(self) -> StageConfigs:
-        """Raises AssignmentConfigError."""
+        """Returns the settings of the stages. Raises AssignmentConfigError."""
         return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
 
     def stage_trouble(self, policy: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Topology files: the KIP-1071 shape as YAML, which includes JSON. They are read strictly and written so that people
+"""Topology files: the KIP-1071 shape as YAML, which includes JSON. They are read strictly and written so that a user
 can add what learning or parsing could not find out (docs/reference/topology-file.md#the-format).
 
 Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.

@@ -31,8 +31,8 @@ CHANGELOG_CONFIGS = MappingProxyType({"cleanup.policy": "compact", _TIMESTAMPS[0
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What the application sets for all of its internal topics: `replication.factor`, -1 for the brokers' default, and
-    the configs that it sets behind the prefix `topic.`."""
+    """The application's settings for all its internal topics: `replication.factor` (-1 for the brokers' default), and
+    the configs with the prefix `topic.`."""
 
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """One topic to create. `replication_factor` -1 leaves it to the broker."""
+    """One topic to create. If `replication_factor` is -1, the broker decides."""
 
     name: str
     partitions: int

@@ -15,7 +15,7 @@ _MARGIN, _SLACK, _LEFT_OUT_SLACK = 4, 0.1, 0.005
 
 OffsetSum = tuple[TaskId, int]
 Ends = Mapping[str, LongArray]  # end offsets by partition
-Places = Mapping[str, int | None]  # the subtopology of each changelog, None where it is open
+Places = Mapping[str, int | None]  # the subtopology of each changelog, None if it is open
 
 
 def by_offsets(

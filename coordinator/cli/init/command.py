@@ -99,7 +99,7 @@ def init(
 
 
 def _init(questions: Questions, given: GivenOptions) -> None:
-    """Raises AnswerError."""
+    """Asks, reads the cluster and writes the file. Raises AnswerError."""
     if given.out is not None:
         _check_target(given.out, force=given.force)
     properties, variables = _properties(questions, given)

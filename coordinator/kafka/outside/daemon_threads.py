@@ -8,7 +8,7 @@ IDLE_S = 30.0
 
 
 class DaemonThreads:
-    """Runs jobs in order, at most `most` at a time. A job must not raise. Any thread may add one."""
+    """Runs jobs in order, at most `most` at a time. A job must not raise. `add` is thread-safe."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
