@@ -158,8 +158,8 @@ Refreshed = tuple[list[Observation], GhostRefreshes]
 
 
 async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Refreshed]:
-    """Returns the refreshes of each group, by name. A named group that does not exist ends the process with a
-    sentence."""
+    """Returns the refreshes of each group, by name. Ends the process with a sentence if a named group does not
+    exist."""
     async with connected(settings.properties) as sources:
         names = list(dict.fromkeys(groups)) or await _all(sources)
         if not names:

@@ -62,8 +62,8 @@ class Scales:
 
 
 def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
-    """Returns as JSON values the weights, and the traffic across racks at present and under Bellwether's plan. None
-    without weights."""
+    """Returns the weights and the traffic across racks, at present and under Bellwether's plan. None without
+    weights."""
     known = _weights(settings, seen)
     if known is None:
         return None
@@ -81,8 +81,8 @@ def scales_for(settings: Settings, seen: Observation) -> Scales | None:
 
 
 def scales_of(settings: Settings, topics: Collection[str], recorded: Weights | None = None) -> Scales | None:
-    """Returns the scales for groups that read these topics, None without weights. `recorded` weights take precedence
-    over the topic's."""
+    """Returns the scales for groups that read these topics, None without weights. `recorded` weights take
+    precedence."""
     known = group_weights(settings, topics) if recorded is None or not recorded.of else None
     weights = known[1] if known is not None else recorded
     return None if weights is None else Scales(weights, settings.cost, _near(settings))

@@ -107,8 +107,7 @@ def _counts(admin: AdminClient) -> dict[str, int] | None:
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:
-    """Sends a heartbeat of an unknown member and returns its error code: UNKNOWN_MEMBER_ID if Bellwether may use the
-    group."""
+    """Sends a heartbeat of an unknown member. The code UNKNOWN_MEMBER_ID shows that Bellwether may use the group."""
     found = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
     if not isinstance(found, membership.CoordinatorAnswer):
         return membership.Code.UNKNOWN_SERVER_ERROR

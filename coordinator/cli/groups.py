@@ -142,8 +142,7 @@ def _describe(settings: Settings, group: str, output: Output, *, watch: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class GroupOfList:
-    """A group, who assigns in it, and the anomalies that its members alone show (None if the members are not
-    described)."""
+    """A group, who assigns in it, and the anomalies that its members show (None if they are not described)."""
 
     group: ListedGroup
     assigned_by: str
@@ -200,8 +199,7 @@ def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) ->
 
 
 def _must_be_asked(group: ListedGroup) -> bool:
-    """Returns whether only the members show who assigns. The type shows that a broker does, the state that the group is
-    empty."""
+    """Returns whether only the members show who assigns: no broker by the group's type, and not empty by its state."""
     return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != GroupState.EMPTY
 
 

@@ -27,8 +27,7 @@ from bellwether_kafka.coordinator.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The configured leader. `application`: the configured application, None for plain consumers; it has its own
-    policy."""
+    """The configured leader. `application`: None for plain consumers, else it has the policy that counts."""
 
     policy: Policy
     application: Application | None = None
@@ -42,8 +41,7 @@ def configured(
     weights: Weights | None = None,
     rules: tuple[Rule, ...] = (),
 ) -> Leader:
-    """Returns the leader by the settings, or with another policy under the same settings. Raises UnknownNameError and
-    ApplicationError."""
+    """Returns the leader by the settings, or by another policy. Raises UnknownNameError and ApplicationError."""
     found = group_settings(settings, group)
     if found.streams is not None:
         config = found.streams if policy is None else replace(found.streams, policy=policy)
@@ -93,8 +91,7 @@ def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
 def rules_in_force(
     settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
 ) -> tuple[Rule, ...]:
-    """Returns the placement orders in force, from the configured control topic, or else from the order commands'
-    default one."""
+    """Returns the placement orders in force, from the configured control topic or else from the default one."""
     try:
         records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
     except ControlTopicError as error:

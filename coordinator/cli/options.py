@@ -1,5 +1,5 @@
-"""Options that several commands share, and the settings made from them. An error in the settings ends the process with
-a sentence."""
+"""Options that several commands share, and the settings made from them. Wrong settings end the process with a
+sentence."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -189,8 +189,7 @@ class OrderService:
             time.sleep(REFRESH_S if placed is not None else POLL_S)
 
     def _missing(self, order: AnyOrder) -> str:
-        """Returns what is missing until an order on a whole group or an instance has been carried out, "" for
-        nothing."""
+        """Returns what is missing until an order on a group or an instance has been carried out, "" for nothing."""
         records = self.read()
         if order.kind in ONCE:
             where = "on this machine" if self.local else f"to the control topic '{self.name}'"
@@ -259,8 +258,7 @@ class OrderTerms:
 
 
 def _once() -> Callable[[str], None]:
-    """Returns a function that prints each sentence once on standard error, because a command that waits reads
-    repeatedly."""
+    """Returns a function that prints each sentence once on standard error, for commands that read repeatedly."""
     shown: set[str] = set()
 
     def echo_once(sentence: str) -> None:
@@ -302,8 +300,7 @@ with_topic_or_locally = functools.partial(with_topic, local=True)
 
 
 def _nobody_here(to: OrderService, group: str) -> str:
-    """Returns why an order reaches no process: no control topic is named, and no process of this machine has the
-    group."""
+    """Returns why an order reaches no process: there is no control topic and no local process with the group."""
     settings, _ = settings_for(to.bootstrap, to.config, group)
     leading = observe_group(settings, group).bellwether_members
     if not leading:

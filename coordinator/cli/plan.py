@@ -177,8 +177,7 @@ def _explanations(
 
 
 def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
-    """Returns the item of this name, or the items of a member. Items take precedence; the prefix `member:` selects the
-    member."""
+    """Returns the item of this name, or else a member's items. The prefix `member:` selects the member."""
     try:
         return plan.find(what)
     except UnknownItemError as error:
@@ -209,8 +208,7 @@ def _costs(shadow: Shadow) -> dict[str, dict[str, int | None]]:
 
 
 def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, wide: bool) -> None:
-    """Prints the plan as text: a line for each move and for each owner of unowned items, then stages, warnings and
-    cost."""
+    """Prints the plan: a line for each move and each owner of unowned items, then stages, warnings and cost."""
     console = Console(soft_wrap=True)
     picture, names = picture_of(shadow.decision), {} if wide else short_ids(seen)
     console.print(Text(plan_head(seen, picture.policy, picture.protocol)))

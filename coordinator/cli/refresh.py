@@ -128,8 +128,7 @@ def observer_for(
     *,
     on_seen: Sequence[OnSeen] = (),
 ) -> GroupObserver:
-    """Returns an observer with the group's settings, or the defaults. If `leader` is given, its policy makes the
-    plans."""
+    """Returns an observer with the group's settings or the defaults. `leader`, if given, makes the plans."""
     by = leader or configured(settings, group)
     membership = group_settings(settings, group).membership(settings.instance_id)
     return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
@@ -160,8 +159,7 @@ def observe_group(settings: Settings, group: str, *, unknown: bool = False, comm
 
 
 def of_a_group(seen: Observation) -> Observation:
-    """Returns the observation. Ends the process with a sentence if the group does not exist or Bellwether may not see
-    it."""
+    """Returns the observation. Ends the process with a sentence if the group is missing or not visible."""
     if seen.kind in ("missing", "unknown"):
         fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. {_remedy(seen)}.")
     return seen
@@ -247,8 +245,7 @@ async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequenc
 
 
 def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
-    """Returns the members, or processes of an application, that this text may mean: an id, a short id or a client
-    id."""
+    """Returns the members, or processes of an application, with this id, short id or client id."""
     found = set(full_ids(seen, text))
     return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
 
@@ -309,8 +306,7 @@ class PlannedPlacement:
         return seen, seen.shadow
 
     def seen(self) -> Observation:
-        """Observes the group under the rules already in force. Ends the process with a sentence if it does not
-        exist."""
+        """Observes the group under the rules in force. Ends the process with a sentence if it does not exist."""
         return of_a_group(self._refresh(self._rules))
 
     def unready(self, where: str) -> str:

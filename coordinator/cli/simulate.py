@@ -178,8 +178,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the full ids of members that were given in short. An ambiguous or unknown one is unchanged and is refused
-    later."""
+    """Returns the full ids of members given in short. Ambiguous or unknown ones are unchanged and refused later."""
     found = [(text, full_ids(seen, text)) for text in given]
     return tuple(ids[0] if len(ids) == 1 else text for text, ids in found)
 
@@ -211,8 +210,7 @@ def _picture(one: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], p
 
 
 def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
-    """Returns the bytes on disk of each task's changelogs, which an empty copy would read. Empty if Bellwether lacks
-    the right."""
+    """Returns the bytes on disk of each task's changelogs, which an empty copy would read. Empty without the right."""
     cluster = decision.cluster
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 

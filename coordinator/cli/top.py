@@ -126,8 +126,7 @@ KEYS = {"n": SortOrder.NAME, "l": SortOrder.LAG, "m": SortOrder.MEMBERS, "x": So
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown. `wanted` is a part of group names, "" for all. While it is being `typed`, keys are letters of
-    it."""
+    """What is shown. `wanted`: a part of group names, "" for all. While it is `typed`, keys are its letters."""
 
     order: SortOrder = SortOrder.NAME
     reverse: bool = False

@@ -156,8 +156,7 @@ class GhostWatch:
         return self._led.membership if self._led is not None else None
 
     def _settled(self) -> int | None:
-        """Returns the generation of a stable group that Bellwether leads, else None. Its heartbeats show when the
-        generation ends."""
+        """Returns the generation of a stable group that Bellwether leads, else None."""
         member = self._member
         return member.generation if member is not None and member.state is membership.State.STABLE else None
 
@@ -224,8 +223,7 @@ class GhostWatch:
         return self._before_removal is not None and await self._before_removal(seen, tuple(dead))
 
     async def _remove_stopped(self, seen: DescribeAnswer) -> None:
-        """Removes the members whose end was announced. Those that have left, or are back under another member id, are
-        not in `seen`."""
+        """Removes members whose end was announced, unless they have left or are back under another member id."""
         stated, self._stopped = self._stopped, {}
         dead = [member.member_id for member in seen.members if member.member_id in stated]
         if not dead:
@@ -236,8 +234,7 @@ class GhostWatch:
             self._note(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
 
     async def _describe(self) -> DescribeAnswer | None:
-        """Returns the description of the group; None on failure, after which the coordinator node is looked up
-        again."""
+        """Describes the group. Returns None on failure and then looks up the coordinator node again."""
         if self._node is None:
             found = await self._transport.request(membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
             if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:

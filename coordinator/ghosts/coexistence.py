@@ -32,8 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Whether the group in its present state could be converted to KIP-848. `obstacles` are phrases; empty if it
-    could."""
+    """Whether the group could be converted to KIP-848 now. `obstacles` are phrases; empty if it could."""
 
     obstacles: tuple[str, ...]
 
@@ -43,8 +42,7 @@ class Conversion:
 
 
 def conversion(seen: DescribeAnswer) -> Conversion | None:
-    """Returns whether the group could be converted; None unless it is Stable, because an unfinished rebalance does not
-    show it."""
+    """Returns whether the group could be converted. None unless it is Stable: a rebalance does not show it."""
     if seen.error or seen.state != GroupState.STABLE:
         return None
     if seen.protocol_type != PROTOCOL_TYPE:
@@ -62,8 +60,7 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
 
 
 class ConversionWatch:
-    """Observes the DescribeGroups answers of all groups. Logs each change of a group's conversion and calls
-    `on_change`."""
+    """Observes the DescribeGroups answers of all groups. Logs changes of their conversion and calls `on_change`."""
 
     def __init__(self, on_change: Callable[[str, Conversion], None]) -> None:
         self._on_change = on_change
@@ -89,8 +86,7 @@ class ConversionWatch:
 
 @dataclass(frozen=True, slots=True)
 class Wedged:
-    """A rebalance that the broker cannot complete. `suspects` are the members that joined since the group was last
-    stable."""
+    """A rebalance that the broker cannot complete. `suspects` have joined since the group was last stable."""
 
     since_s: float
     suspects: tuple[DescribedMember, ...]

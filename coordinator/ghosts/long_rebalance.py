@@ -47,8 +47,7 @@ class LongRebalances:
         self._reported = False
 
     def refresh(self, seen: DescribeAnswer, now: float, own: str = "") -> LongRebalance | None:
-        """Returns the long rebalance, once for each. `own` is Bellwether's member id: its own membership never delays a
-        rebalance."""
+        """Returns the long rebalance, once for each. `own` is Bellwether's member id, which never delays one."""
         if seen.error:
             return None
         if seen.state == GroupState.STABLE or not seen.members:

@@ -119,8 +119,7 @@ class GhostFinder:
         self._unprovable_reported = False
 
     def refresh(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
-        """Returns the ghosts in this answer, and updates what later answers need. An answer with an error changes
-        nothing."""
+        """Returns the ghosts in this answer and updates the state. An answer with an error changes nothing."""
         if seen.error:
             return ()
         self._refreshes += 1
@@ -163,8 +162,7 @@ class GhostFinder:
                 self._distrust(client_id, twins=len(members) > 1)
 
     def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
-        """Records members that have gone while their client id stays: another Bellwether may have removed them as
-        ghosts."""
+        """Records members that are gone while their client id stays: another Bellwether may have removed them."""
         present = frozenset(m.member_id for m in members)
         if self._present.get(client_id, present) - present:
             self._removed_at[client_id] = now

@@ -1,4 +1,4 @@
-"""Announces the end of a process to a Bellwether instance that wants to lead the group but does not lead it yet.
+"""Announces the end of a process to a Bellwether instance that is to lead the group but does not lead it yet.
 
 When the leader is removed, the broker elects the next leader among the members that are in the group at that moment. So
 Bellwether joins the group first and removes the dead members itself. If it does not do so in time, the guard removes
@@ -28,8 +28,8 @@ class Announcement:
         self._echo = echo
 
     async def make(self, own: members.Belonging) -> None:
-        """Announces the end of these members. Returns when Bellwether has removed them, when no Bellwether instance
-        wants to lead the group, or after `ANNOUNCED_S`."""
+        """Announces the end of these members. Returns when Bellwether has removed them, when no Bellwether instance is
+        to lead the group, or after `ANNOUNCED_S`."""
         if not (own.member_ids or own.static):
             return
         try:

@@ -213,8 +213,7 @@ class Attendance:
 
 
 async def attend(process: Guarded, options: GuardOptions, echo: Echo) -> None:
-    """Guards a started process until its memberships have ended. Raises ClientConfigError if the properties cannot be
-    used."""
+    """Guards a started process until its memberships have ended. Raises ClientConfigError for unusable properties."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the guard reports connection errors itself
     transport = Transport(options.properties)
     connecting = asyncio.create_task(_connect(transport, echo))
@@ -226,8 +225,8 @@ async def attend(process: Guarded, options: GuardOptions, echo: Echo) -> None:
 
 
 async def _connect(transport: Transport, echo: Echo) -> None:
-    """Returns once a broker has been reached. Requests retry by themselves, but their errors explain less than those of
-    `start`."""
+    """Returns once a broker has been reached. `start` explains errors better than requests, which retry by
+    themselves."""
     echo_once = once(echo)
     while True:
         try:

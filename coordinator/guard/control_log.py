@@ -148,8 +148,7 @@ class _GroupRecords:
             self.size += kept[name][1]
 
     def found(self) -> dict[str, control.Record]:
-        """Returns the records by key: all orders and absences of the group, and the heartbeats of instances that lead
-        it or claim to."""
+        """Returns by key the orders and absences of the group, and heartbeats of instances that lead or claim it."""
         found = {name: record for name, (record, _) in self._orders.items()}
         for name, (value, _) in self._heartbeats.items():
             heartbeat = _heartbeat(name, value)

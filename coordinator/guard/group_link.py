@@ -38,8 +38,7 @@ class GroupLink:
         self._searches = 0
 
     async def node(self) -> Node | None:
-        """Returns the coordinator node of the group, None if it was not found. It also answers requests that any broker
-        can answer."""
+        """Returns the coordinator node, None if not found. It also answers requests for which any broker will do."""
         if self._node is None:
             search = membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS, self._searches)
             self._searches += 1
@@ -51,8 +50,7 @@ class GroupLink:
         return self._node
 
     async def describe(self) -> DescribeAnswer | None:
-        """Returns the current description of the group; None if there is none or it cannot be used (`trouble` is
-        why)."""
+        """Returns the description of the group, None if it cannot be used (`trouble` is why)."""
         node = await self.node()
         if node is None:
             return None

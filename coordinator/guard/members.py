@@ -39,8 +39,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class SeenMember:
-    """A member that has been listed. `process_id` is the one in its subscription, None until a subscription was
-    shown."""
+    """A member that was listed. `process_id` is the one in its subscription, None until that was shown."""
 
     member_id: str
     client_id: str
@@ -109,8 +108,7 @@ def _twice(clients: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def belonging(identity: Identity, seen: SeenMembers, lived_s: float) -> Belonging:
-    """Returns the members that belong to the process. `lived_s` is how long it has lived, or lived until its end, in
-    seconds."""
+    """Returns the members of the process. `lived_s` is how long it has lived, in seconds."""
     by_process = [m for m in seen.members.values() if identity.process_id and not m.before and _is_of(m, identity)]
     by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
     objections: list[str] = []
@@ -157,8 +155,7 @@ def _is_of(member: SeenMember, identity: Identity) -> bool:
 
 
 def _named(client_id: str, named: tuple[str, ...]) -> bool:
-    """Returns whether the operator named this client id, or the `client.id` from which this stream thread's client id
-    is made."""
+    """Returns whether the operator named this client id, or the client.id from which a stream thread's is made."""
     found = _THREAD.fullmatch(client_id)
     return client_id in named or (found is not None and found["client"] in named)
 

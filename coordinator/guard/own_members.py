@@ -37,8 +37,7 @@ class OwnMembers:
             self.had = control.owned(answer, self.now().member_ids) or self.had
 
     def _may_have_joined(self) -> bool:
-        """Returns whether the process may have members by now. `KafkaStreams` locks its state directory before it
-        joins."""
+        """Returns whether the process may have members. `KafkaStreams` locks its state directory before it joins."""
         if self.directory is None or self._streams is not None or self.streams_closed:
             return True
         return self.take_lock(self.directory, self.directory.lock())

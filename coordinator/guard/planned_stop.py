@@ -47,8 +47,7 @@ class PlannedStop:
                 self._echo("It is back: the order of an earlier guard to empty it is withdrawn.")
 
     async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Orders the evacuation and waits until it is done, for at most `grace_s`, until a second SIGTERM, or until the
-        process ends."""
+        """Orders the evacuation and waits for it, until `grace_s` is over, a second SIGTERM, or the process' end."""
         if not self._options.grace_s:
             return
         own = self._own.now()

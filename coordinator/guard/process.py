@@ -303,8 +303,7 @@ def _named_in(file: Path) -> tuple[int, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of the command: without Bellwether's settings and credentials, which are only for the
-    guard."""
+    """Returns the command's environment: without Bellwether's settings and credentials."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
 
 

@@ -76,16 +76,14 @@ class MemberRemoval:
         return name is not None and await Transactions(self._link, name).exist()
 
     def producers(self, *found: members.Belonging) -> set[str]:
-        """Returns the transactional ids that its stream threads have if they are transactional; empty if `fence` is
-        off."""
+        """Returns the transactional ids that its stream threads have if transactional; empty without `fence`."""
         if not self._options.fence:
             return set()
         threads = {thread for own in found for thread in own.threads}
         return {transactional_id(self._options.group_id, each.process_id, str(each.number)) for each in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:
-        """Ends the transactions of these transactional ids. `may_go_on` is called before every attempt. Call it with a
-        timeout."""
+        """Ends the transactions of these ids. `may_go_on` is called before every attempt. Call it with a timeout."""
         await asyncio.gather(*(self._fence(name, may_go_on) for name in names))
 
     async def _fence(self, name: str, may_go_on: Callable[[], bool]) -> None:

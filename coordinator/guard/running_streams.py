@@ -8,8 +8,7 @@ from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirect
 
 @dataclass(frozen=True, slots=True)
 class RunningStreams:
-    """Kafka Streams as seen while the process held the lock of its state directory. `heartbeats`: a thread that sends
-    heartbeats was seen."""
+    """Kafka Streams while the process held its state directory. `heartbeats`: a heartbeat thread was seen."""
 
     lock: Lock
     process_id: str | None = None
@@ -30,7 +29,8 @@ def has_closed(streams: RunningStreams, lock: Lock) -> bool:
     """Returns whether Streams has closed, although its process may live on.
 
     Streams releases its lock when all its threads have ended (`KafkaStreams#close`, also after an exception). A process
-    also loses the lock if it opens and closes the lock file again, so in addition no thread may send heartbeats.
+    also loses the lock if it opens and closes the lock file again, so in addition a heartbeat thread must have been
+    seen and be gone.
     """
     given_back = lock.holder is None and lock.file == streams.lock.file
     return given_back and streams.heartbeats and not sends_heartbeats(streams.lock.holder or 0)

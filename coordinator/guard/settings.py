@@ -28,8 +28,7 @@ class BrokerSettings:
 def broker_settings(
     file: Path | None, bootstrap: str | None, topic: str | None, environ: Mapping[str, str]
 ) -> BrokerSettings:
-    """Reads the settings from the file, the environment and the command line; the last wins. Raises
-    GuardSettingsError."""
+    """Reads the file, the environment and the command line; the last wins. Raises GuardSettingsError."""
     table = _read(file) if file is not None else {}
     try:
         from_file = properties_in(as_table(table.get("kafka", {})))

@@ -37,8 +37,7 @@ class _Process:
 
 
 def receivers(pid: int, number: int) -> list[int]:
-    """Returns the processes that get the signal, parents first, so that a shell does not go on with its next
-    command."""
+    """Returns the processes that get the signal, parents first, so that a shell runs no further command."""
     found = _process(pid)
     return _receivers(pid, number, _children()) if found is not None and found.is_shell else [pid]
 

@@ -49,8 +49,7 @@ class StateDirectory:
         return self.path / PROCESS_FILE
 
     def process_id(self) -> str | None:
-        """Returns the process id that the last Streams process has written; None if there is none or it is not a
-        UUID."""
+        """Returns the process id that the last Streams process has written, None without a valid one."""
         try:
             written, _ = read_small(self.process_file, FILE_BYTES_MAX)
             found = json_of(written)

@@ -146,8 +146,7 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
 
 
 def check_kerberos(config: Mapping[str, Any]) -> None:
-    """For GSSAPI, checks that both clients support it here, and gets a ticket if a keytab is named. Raises
-    ClientConfigError."""
+    """For GSSAPI, checks that both clients support it, and logs in from a keytab. Raises ClientConfigError."""
     if config.get("sasl_mechanism") != GSSAPI:
         return
     try:

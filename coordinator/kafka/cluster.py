@@ -31,7 +31,7 @@ from bellwether_kafka.protocol.primitives import is_topic_name
 
 ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
-VIEWED_AT_ONCE = 10_000  # up to so many partitions, making a view is faster than handing it to a thread
+VIEWED_AT_ONCE = 10_000  # partitions; below this, making a view is faster than handing it to a thread
 REQUEST_TIMEOUT_S = 10.0
 SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0

@@ -32,8 +32,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self._contexts: LastGood[ssl.SSLContext] = LastGood(OutsideCalls(net, "certificates", 1))
 
     async def any_broker(self, attempt: int = 0) -> Any:
-        """Returns a connection to the first bootstrap server that works, starting `attempt` places after the one that
-        worked last."""
+        """Returns a connection to the first working bootstrap server, from `attempt` places after the last that
+        worked."""
         brokers = self.cluster.bootstrap_brokers()
         error: Exception = kafka_errors.KafkaConnectionError("bootstrap.servers names no broker")
         for offset in range(len(brokers)):
@@ -77,8 +77,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return transport
 
     async def _context(self, until: float) -> ssl.SSLContext:
-        """Returns the TLS context of the present certificate files, or of their previous state if reading them takes
-        long."""
+        """Returns the TLS context of the certificate files, or the previous one while reading them takes long."""
         files = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
         build = KafkaSSLTransport._build_ssl_context  # noqa: SLF001 - what the library would do, elsewhere
         try:

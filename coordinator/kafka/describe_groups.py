@@ -32,8 +32,7 @@ class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: igno
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group of a ListGroups answer. `type` is "classic", "consumer", "streams" or "share", "" if the broker is too
-    old to send it."""
+    """A group in a list. `type` is "classic", "consumer", "streams" or "share", "" from old brokers."""
 
     group_id: str
     protocol_type: str

@@ -22,8 +22,7 @@ class KerberosError(Exception):
 
 
 def librdkafkas(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the properties for librdkafka. Without a keytab they turn `kinit` off, or librdkafka would refuse to
-    start."""
+    """Returns the properties for librdkafka. Without a keytab `kinit` must be off, or librdkafka does not start."""
     return dict(properties) if KEYTAB in properties else {RELOGIN: "0", **properties}
 
 
@@ -55,8 +54,7 @@ def check_packages() -> None:
 
 
 def log_in(keytab: str, principal: str) -> None:
-    """Gets a ticket into the cache, so that errors of the keytab show before the first request to a broker. Raises
-    KerberosError."""
+    """Gets a ticket into the cache. Raises KerberosError, so that errors of the keytab show before any connection."""
     try:
         done = subprocess.run(  # noqa: S603 - a file and a name from the settings, which are trusted
             ["kinit", "-k", "-t", keytab, principal],  # noqa: S607 - as librdkafka calls it: from PATH

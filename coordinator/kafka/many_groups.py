@@ -1,5 +1,4 @@
-"""Requests about many groups or partitions at once, each to one node, for observers of many groups. Belongs to
-`transport`."""
+"""Requests about many groups or partitions, each to one node, for observers of many groups. Belongs to `transport`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

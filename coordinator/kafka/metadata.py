@@ -76,8 +76,7 @@ class MetadataCache:
     _code: dict[ReplicaSet, int] = field(default_factory=dict)
 
     def see_brokers(self, racks: Mapping[int, str | None]) -> None:
-        """Stores the online brokers and their racks. An online broker without a rack has lost it; an offline one keeps
-        its last."""
+        """Stores the online brokers and their racks. One without a rack has lost it; an offline one keeps its last."""
         self.online = frozenset(racks)
         for broker, rack in racks.items():
             if rack:
@@ -133,8 +132,8 @@ class MetadataCache:
         return code
 
     def _forget(self) -> None:
-        """Drops all topics and placements, which may have piled up over years of reassignments. Earlier reads keep the
-        old table."""
+        """Drops all topics and placements, which pile up in years of reassignments. Earlier reads keep the old
+        table."""
         self.topics.clear()
         self._code = {}
         self._placements = []
@@ -148,8 +147,7 @@ def distinct_placements(partitions: Iterable[ReplicaSet]) -> tuple[list[ReplicaS
 
 
 def cluster_view(read: MetadataRead) -> ClusterView:
-    """Returns the assignors' view of a read. Partitions are handled as arrays; only distinct placements are handled in
-    Python."""
+    """Returns the assignors' view of a read. Partitions are handled as arrays, only distinct placements in Python."""
     used, inverse = np.unique(read.codes, return_inverse=True)
     placements = [read.placements[code] for code in used.tolist()]
     rack_sets = [frozenset(read.racks[b] for b in replicas if b in read.racks) for _, replicas in placements]

@@ -20,8 +20,7 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class WatchRules:
-    """`hold_down_ms`: how long racks must differ before they count. `repeat_ms`: when an unchanged reason is reported
-    again."""
+    """`hold_down_ms`: how long racks must differ. `repeat_ms`: when an unchanged reason is reported again."""
 
     hold_down_ms: int = 60_000
     repeat_ms: int = 60_000

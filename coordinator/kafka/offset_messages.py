@@ -148,8 +148,7 @@ class CommittedOffsetsRequest(OffsetFetchRequest, init=False):  # type: ignore[c
 
 
 class _Header(RequestHeader, init=False):  # type: ignore[call-arg,misc]  # the library has no types
-    """A request header that returns Bellwether's decoder: the library finds the decoder of an answer by its request's
-    header."""
+    """A request header with Bellwether's decoder: the library finds an answer's decoder by the request's header."""
 
     @classmethod
     def of(cls, header: Any, read: Callable[["_Cursor"], Any]) -> "_Header":
@@ -168,7 +167,7 @@ class _Header(RequestHeader, init=False):  # type: ignore[call-arg,misc]  # the 
 
 @dataclass(frozen=True, slots=True)
 class _Decoder:
-    """Stands in for one of the library's response classes."""
+    """Replaces one of the library's response classes."""
 
     library: Any
     read: Callable[["_Cursor"], Any]

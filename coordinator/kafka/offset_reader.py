@@ -66,8 +66,7 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """Reads offsets. For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in
-    seconds, epoch."""
+    """Reads offsets. For one event loop; requests run in threads. `clock` is monotonic, `wall_clock` epoch seconds."""
 
     def __init__(
         self,
@@ -98,8 +97,7 @@ class OffsetReader:
         return EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
 
     async def known_ends(self, topics: Counts, limit_s: float) -> Ends:
-        """Returns the log ends of partitions 0..n-1 of each topic, as far as brokers answer. Raises OffsetsError if
-        none does."""
+        """Returns the known log ends of partitions 0..n-1 of each topic. Raises OffsetsError if no broker answers."""
         return await self.listed(topics, LogPlace.END, limit_s)
 
     async def ends(self, topics: Counts, limit_s: float) -> Offsets:
@@ -138,8 +136,7 @@ class OffsetReader:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
-        """Returns one place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError if no broker
-        answers."""
+        """Returns one place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError without an answer."""
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), place, limit_s)
         try:
             return await asyncio.wait_for(work, limit_s + 2 * RESULT_SLACK_S)

@@ -1,5 +1,4 @@
-"""Requests that end the transactions of a dead producer: find its coordinator node, describe its state, raise its
-epoch."""
+"""Requests that end a dead producer's transactions: find its coordinator node, describe its state, raise its epoch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +48,7 @@ class DescribedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransaction:
-    """DescribeTransactions of one id (Kafka 3.0), sent to its coordinator node. It needs DESCRIBE on the id, which
-    WRITE implies."""
+    """DescribeTransactions of one id (Kafka 3.0), at its coordinator node. Needs DESCRIBE, which WRITE implies."""
 
     node: Node
     transactional_id: str

@@ -45,8 +45,7 @@ def properties_in(value: object) -> dict[str, str]:
 
 
 def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of the environment: BELLWETHER_KAFKA_A_B is the property a.b. Service links are
-    ignored."""
+    """Returns the environment's properties: BELLWETHER_KAFKA_A_B is a.b. Service links are ignored."""
     prefix = KAFKA_PREFIX.lower()
     links = service_links(environ)
     lowered = {name.lower(): text for name, text in environ.items() if name not in links}
@@ -90,8 +89,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _secret(name: str, path: str) -> str:
-    """Returns the content of the file. Errors do not show the path, because it may be the secret itself, written in the
-    wrong place."""
+    """Returns the content of the file. Errors hide the path: it may be the secret itself, in the wrong place."""
     try:
         return read_file(Path(path), SECRET_BYTES_MAX).decode().rstrip("\r\n")
     except (OSError, ValueError) as error:

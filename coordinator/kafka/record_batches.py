@@ -82,8 +82,7 @@ class _Source(Protocol):
 
 
 def read_batches(data: bytes, offset: int, limits: Limits) -> BatchesRead:
-    """Returns the records of these batches from `offset` on. A batch that is cut off at the end is left for the next
-    answer."""
+    """Returns the records of these batches from `offset` on. A batch that is cut off is left for the next answer."""
     reading = _Reading(offset, limits)
     view, at = memoryview(data), 0
     while at + _LENGTH.size <= len(view) and not reading.is_full:
@@ -255,8 +254,7 @@ def _decompressed(payload: memoryview, codec: int, bytes_max: int) -> memoryview
 
 
 def _snappy_blocks(payload: memoryview) -> Iterator[memoryview]:
-    """Yields the compressed blocks. Java clients write several, each after its length; other clients write a single
-    one."""
+    """Yields the compressed blocks. Java clients write several, each after its length; other clients write one."""
     if payload[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
         yield payload
         return

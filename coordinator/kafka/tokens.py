@@ -78,8 +78,7 @@ class TokenKeeper:
             return self._kept(self._fresh()) if token is None or token.expires_at_s <= self._clock() else token
 
     def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
-        """Returns (token, expiry in epoch seconds, principal, extensions), as the `oauth_cb` of confluent-kafka's
-        clients."""
+        """Returns (token, expiry in epoch seconds, principal, extensions), as confluent-kafka's `oauth_cb`."""
         token = self.token()
         return token.value, token.expires_at_s, token.principal, dict(token.extensions)
 
@@ -310,8 +309,7 @@ def aws_login() -> tuple[Any, str]:
 
 
 def msk_token(credentials: Any, region: str) -> Token:
-    """Returns the token that MSK accepts with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base
-    64."""
+    """Returns the token for MSK's OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base 64."""
     from botocore.auth import SigV4QueryAuth  # noqa: PLC0415 - an extra
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
 

@@ -179,8 +179,7 @@ class Transport:
         return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
     async def list_groups(self, node: Node) -> GroupList:
-        """Returns the groups that this node coordinates; with an error the list may be incomplete. Raises
-        TransportError."""
+        """Returns this node's groups; with an error the list may be incomplete. Raises TransportError."""
         return await self._ask(ListAllGroups(node, REQUEST_TIMEOUT_MS))
 
     async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, membership.DescribeAnswer]:
@@ -209,8 +208,7 @@ class Transport:
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def ask(self, request: node_requests.NodeRequest[T]) -> T:
-        """Sends a request to one node and returns its answer. Raises TransportError; an error code of the broker is in
-        the answer."""
+        """Sends a request to one node. Raises TransportError; an error code of the broker is in the answer."""
         return await self._ask(request)
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
@@ -249,8 +247,7 @@ class Transport:
             log.debug("the IO thread has ended")
 
     async def _on_io_thread(self, work: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-        """Runs a coroutine of the library's kind on the IO thread. Returns its value, or the error that it ended
-        with."""
+        """Runs a coroutine of the library's kind on the IO thread. Returns its value, or its error."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

@@ -73,8 +73,8 @@ def without_secrets(text: str) -> str:
 
 
 def without_kept_secrets(data: bytes) -> bytes:
-    """Returns a whole page with registered secrets hidden. Names of secrets are not searched, because that takes too
-    long for megabytes."""
+    """Returns a page with registered secrets hidden. It does not search for names, which takes too long for
+    megabytes."""
     kept = (*_lasting.values(), *_renewed.values())
     for value in sorted((one for one in kept if one in data), key=len, reverse=True):
         data = data.replace(value, HIDDEN.encode())

@@ -27,8 +27,8 @@ class SettingsChange:
 
 
 def change(old: Settings, new: Settings) -> SettingsChange:
-    """Compares the settings in force with those just read. Groups that are led or assisted, or are to be, keep their
-    settings."""
+    """Compares the settings in force with those just read. Groups that are, or are to be, led or assisted do not
+    change."""
     before, after = _entries(old), _entries(new)
     touched = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     held = [name for name in touched if _acts(before.get(name)) or _acts(after.get(name))]

@@ -18,8 +18,7 @@ PATTERNS_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern. `prefix` is the number of fixed characters at the beginning of a group id, `literal` that of all fixed
-    ones."""
+    """A pattern. `prefix`: how many fixed characters a group id begins with. `literal`: how many there are in all."""
 
     text: str
     regular: re.Pattern[str]

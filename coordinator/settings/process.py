@@ -161,7 +161,7 @@ class Settings(BaseSettings):
         return tuple(group for group in self.groups if group.match)
 
     def group(self, group_id: str) -> GroupSettings | None:
-        """Returns the settings of a group, None if no entry applies to it. Raises AmbiguousGroupError as `entry`
+        """Returns the settings of a group, None if no entry applies to it. Raises AmbiguousGroupError, as `entry`
         does."""
         found = self.entry(group_id)
         return found.of_group(group_id) if found is not None else None

@@ -1,5 +1,4 @@
-"""Topologies of Streams applications: read from files or learned from running applications. Also their internal
-topics."""
+"""Topologies of Streams applications: read from files or learned from running ones. Also their internal topics."""
 
 from bellwether_kafka.coordinator.topology.combine import combined, serving
 from bellwether_kafka.coordinator.topology.existing import serving_candidates, with_existing

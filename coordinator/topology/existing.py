@@ -54,8 +54,7 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
 
 
 def serving_candidates(topology: Topology, configs: Configs) -> tuple[str, ...]:
-    """Returns sentences on compacted source topics of stateful subtopologies, which may serve as changelogs in addition
-    to others."""
+    """Returns sentences on compacted source topics of stateful subtopologies, which may also serve as changelogs."""
     return tuple(
         f"source topic {topic} is compacted: if the application keeps a table of it under topology.optimization, write"
         f" `- {topic}` under StateChangelogTopics of subtopology {part.id}"
@@ -86,8 +85,7 @@ def _sizes(topology: Topology, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _numbered(topic: str) -> bool:
-    """Returns whether Streams generated the topic's name. Repartition topics of `repartition` usually have a name from
-    the application."""
+    """Returns whether Streams generated the topic's name; that of `repartition` rather comes from the application."""
     return any(part.isdecimal() and len(part) == 10 for part in topic.split("-"))
 
 

@@ -135,8 +135,7 @@ def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
 
 
 def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], counts: Mapping[str, int]) -> None:
-    """Raises TopologyError unless every partition of every subscribed topic has an owner, so that no task is
-    missing."""
+    """Raises TopologyError unless every partition of every subscribed topic has an owner: no task is missing."""
     held = {tp for t in threads for tp in t.partitions}
     for topic in subscribed:
         if topic not in counts:
@@ -173,8 +172,7 @@ def _sums_of_held(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
-    """Returns the subtopologies with a task that ran when its thread joined and for which its process reported no
-    state."""
+    """Returns subtopologies with a task that ran when its thread joined but whose process reported no state of it."""
     reports: dict[object, set[tuple[int, int]]] = defaultdict(set)
     for thread in threads:
         reports[thread.info.process_id] |= {task[:2] for task, _ in thread.info.task_offset_sums}

@@ -1,5 +1,4 @@
-"""Ranks the ways to place changelogs in subtopologies by how well they fit the offset sums that members report.
-Pure."""
+"""Ranks the ways to place changelogs in subtopologies by their fit to the offset sums that members report. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,8 +20,7 @@ Places = Mapping[str, int | None]  # the subtopology of each changelog, None if 
 def by_offsets(
     placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
 ) -> dict[str, int | None]:
-    """Returns the only placement of the open changelogs in which the offset sums nearly equal the end offsets; {} if
-    there is none."""
+    """Returns the one placement of open changelogs whose ends nearly equal the offset sums; {} without one."""
     asked = {n for choice in options.values() for n in choice if n is not None}
     sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
     if not sums or any(t not in ends for t in (*options, *placed)):

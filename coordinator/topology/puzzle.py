@@ -1,5 +1,4 @@
-"""Finds the subtopology of each changelog: by names, sizes, the state that members report, growth, and offsets.
-Pure."""
+"""Finds the subtopology of each changelog: by names, sizes, reported state, growth, and offsets. Pure."""
 
 import re
 from collections import defaultdict
@@ -179,8 +178,8 @@ class Puzzle:
         return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
 
     def _registration(self, number: str) -> str:
-        """Returns the numbered registration topic of the foreign-key join whose store has this number: the one with the
-        highest lower number."""
+        """Returns the registration topic of the foreign-key join whose store has this number: the last one before
+        it."""
         topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
         found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
         return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]

@@ -41,8 +41,7 @@ class Settled:
 def settle(
     topology: Topology, raw: RawGroup, memory: StreamsMemory, cluster: ClusterView, ends: Mapping[str, LongArray]
 ) -> Settled:
-    """Returns the learned topology, with its undecided changelogs placed by what the members of this rebalance
-    report."""
+    """Returns the learned topology, with undecided changelogs placed by what members report in this rebalance."""
     counts = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
     ran = _ran(topology, memory)
     reported: dict[ProcessId, Tasks] = defaultdict(set)
@@ -74,8 +73,7 @@ def settle(
 
 
 def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
-    """Returns the topologies in which every stateful subtopology has a changelog; () if there are more than
-    `WAYS_MAX`."""
+    """Returns the topologies whose stateful subtopologies all have a changelog; () if more than `WAYS_MAX`."""
     found = []
     for placed in possible:
         try:

@@ -97,8 +97,7 @@ class TopologyKeeper:
         return self._given or self._learned
 
     def distrust(self) -> None:
-        """Call it when members could not work with this topology. It is used again once a group that a member leads
-        confirms it."""
+        """Call it when members could not work with this topology. A group that a member leads must confirm it again."""
         self._unconfirmed, self.mismatch = True, UNCONFIRMED
         self._ask_again()
 
@@ -124,8 +123,8 @@ class TopologyKeeper:
                 self.distrust()
 
     async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        """Learns from a Stable group that a member leads. If nothing can be learned, it logs the reason and tries again
-        after `RETRY_S`."""
+        """Learns from a Stable group that a member leads. If that fails, logs the reason and retries after
+        `RETRY_S`."""
         await self.refresh()
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)

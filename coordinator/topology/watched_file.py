@@ -62,8 +62,7 @@ def topology_of_application(path: Path, application_id: str) -> Topology:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Returns what changes when the file is written or replaced, also through links, as Kubernetes does. None if it
-    cannot be read now."""
+    """Returns what changes when the file is written or replaced, even by links as in Kubernetes; None if unreadable."""
     try:
         found = path.stat()
     except OSError:

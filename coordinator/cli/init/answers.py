@@ -57,8 +57,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> ChosenGroups:
-    """Returns the groups chosen. `known` are the cluster's groups; a group to lead must be one of them. Raises
-    AnswerError."""
+    """Returns the chosen groups. `known` are the cluster's; those to lead must be among them. Raises AnswerError."""
     found = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
     if not found.observe and not found.lead:
         raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")

@@ -1,5 +1,4 @@
-"""The command `bellwether init`: asks questions, reads the cluster, writes a file and loads it again. It joins no
-group."""
+"""The command `bellwether init`: asks, reads the cluster, writes a file and loads it again. It joins no group."""
 
 import asyncio
 import os

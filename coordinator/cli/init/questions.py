@@ -11,8 +11,7 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Questions:
-    """Asks questions. `defaults`: --yes was given. Ends the process if an answer is missing and there is no
-    terminal."""
+    """Asks questions. `defaults`: --yes was given. Ends the process if an answer is missing without a terminal."""
 
     def __init__(self, *, terminal: bool, defaults: bool) -> None:
         self._terminal, self._defaults = terminal, defaults

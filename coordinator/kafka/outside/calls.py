@@ -28,8 +28,7 @@ class OutsideCalls:
         self._threads = DaemonThreads(kind, most)
 
     async def result(self, call: Callable[[], T], until: float) -> T:
-        """Returns or raises what the call does. Raises KafkaTimeoutError if it has not ended by `until` (monotonic,
-        seconds)."""
+        """Returns or raises what the call does; KafkaTimeoutError after `until` (monotonic, seconds)."""
         value: T = await self.by(until, self.begin(call))
         return value
 
@@ -89,8 +88,7 @@ class LastGood(Generic[T]):
         self._running: dict[Hashable, Any] = {}
 
     async def of(self, key: Hashable, call: Callable[[], T], until: float) -> T:
-        """Returns the newest answer. Raises the call's error, or KafkaTimeoutError, only if there is no earlier
-        answer."""
+        """Returns the newest answer. Raises the call's error, or KafkaTimeoutError, only if there is none."""
         outcome = self._running.get(key) or self._begin(key, call)
         if key not in self._kept:
             answer: T = await self._calls.by(until, outcome)
