@@ -199,7 +199,7 @@ def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) ->
 
 
 def _must_be_asked(group: ListedGroup) -> bool:
-    """Returns whether only the members show who assigns: no broker by the group's type, and not empty by its state."""
+    """Returns whether only its members show who assigns in a group, that is, whether it is classic and not empty."""
     return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != GroupState.EMPTY
 
 

@@ -23,7 +23,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROTOCOL_TYPE = "consumer"
 SHOWN = 5
-# The first unexplained answers may come from a broker that is starting. Bellwether gives up at doubt_ms_max (10 s).
+# The first unexplained answers may come from a broker that is starting. Bellwether leaves after unclear_ms_max (10 s).
 WEDGED_S = 4.0
 BETWEEN_EVICTIONS_S = 2.0
 

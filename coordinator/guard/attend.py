@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 
-# Seconds between polls: while members may still join, while the group is stable, and at most, for large answers.
+# Seconds between polls: while members may still join, while the group is stable, and at most (for large answers).
 UNSETTLED_S, SETTLED_S, POLL_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
 DIRECTORY_POLL_S, NAMELESS_POLLS = 0.1, 50

@@ -1,8 +1,8 @@
 """Ends the transactions of a dead Kafka Streams process, so that readers need not wait until they time out.
 
-Under exactly-once (v2) each stream thread has one producer, with the transactional id `<application id>-<process
-id>-<thread>`. A new producer epoch for that id aborts its open transaction. For a process that is not transactional,
-the coordinator node answers that there is no such id.
+Under exactly-once (v2) each stream thread has one producer, whose transactional id is
+`<application id>-<process id>-<thread>`. A new producer epoch for that id aborts its open transaction. For a process
+that is not transactional, the coordinator node answers that there is no such id.
 """
 
 import asyncio

@@ -31,8 +31,8 @@ class WatchState:
     """The metadata a group was planned with, and the changes suspected since. Times are seconds on the monotonic clock.
 
     `counts`: planned partitions by topic (0 for a missing one). `frozen`: topics that could not be read then. `kept`:
-    topics without a subscriber; only their loss counts, because no plan depends on their size. `placed`: the read to
-    compare racks with, None until there is one. `objection` returns what speaks against a rebalance with the present
+    topics without a subscriber; only their loss counts, because no plan can react to another size. `placed`: the read
+    to compare racks with, None until there is one. `objection` returns what speaks against a rebalance with the present
     topics, "" if nothing.
     """
 

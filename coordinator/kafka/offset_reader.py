@@ -117,7 +117,7 @@ class OffsetReader:
         return (await self.known_starts(topics, limit_s)).whole()
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
-        """Returns the group's committed offsets, MISSING if there is none. Raises OffsetsError."""
+        """Returns the group's committed offsets, MISSING (-1) if there is none. Raises OffsetsError."""
         if not topics:
             return {}
         at = f"committed offsets of {group_id}"

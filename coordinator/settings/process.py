@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metadata_interval_ms: PositiveMilliseconds = 10_000
-    message_bytes_max: Annotated[int, Field(gt=0)] = 1_048_588  # a broker's default, as `guard.MESSAGE_BYTES_MAX`
+    message_bytes_max: Annotated[int, Field(gt=0)] = 1_048_588  # a broker's default, as `planning.MESSAGE_BYTES_MAX`
     metrics_by_task: bool = False  # a series for each standby and warm-up
     lag_exporter_cluster_name: str = ""  # a series for each partition, under kafka-lag-exporter's names
     events: EventSettings | None = None
