@@ -1,4 +1,4 @@
-"""Escapes names as data: one function for each language in which a name is written.
+"""Escapes names: one function for each language in which a name is written.
 
 Clients and operators choose the names of groups, members, topics and hosts, and Kafka accepts any text for most of
 them. No other module escapes a name, except that `json` writes JSON and prometheus-client writes labels of metrics.

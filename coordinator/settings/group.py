@@ -165,7 +165,7 @@ class GroupSettings(StreamsSettings):
 
     @property
     def ghost_options(self) -> GhostOptions | None:
-        """None if no member may be removed."""
+        """The options for the removal of members, None if no member may be removed."""
         if self.mode == "observe":
             return None
         return GhostOptions(

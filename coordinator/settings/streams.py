@@ -182,7 +182,7 @@ class StreamsSettings(BaseModel):
         stages = self.stage_configs()
         if self.kind == "stateful" and policy == STREAMS_HA and not stages.capacity_tag:
             stages = replace(stages, capacity_tag=CAPACITY_TAG)
-        declared = "processing_guarantee" in self.model_fields_set  # not the default
+        declared = "processing_guarantee" in self.model_fields_set  # set explicitly
         at_least_once = declared and self.processing_guarantee == "at_least_once"
         return StreamsConfig(
             application_id=self.application_id or name,
