@@ -1,4 +1,4 @@
-"""Groups seen from outside: what the present assignment costs, and what Bellwether would assign."""
+"""Groups observed without joining them: what the present assignment costs, and what Bellwether would assign."""
 
 from bellwether_kafka.coordinator.observation.absence_cost import (
     GUARD,

@@ -1,5 +1,5 @@
-"""What the end of a member would cost, in seconds during which something that it has is without an owner: as the group
-is, and with the guard or an evacuation. Pure.
+"""Estimates for how many seconds partitions or tasks would lack a running owner if a member stopped: without help, with
+the guard, and after an evacuation. Pure.
 
     as it is      crash             session + heartbeat + restore(elsewhere)
                   restart, remove   the same, restart without restoring (its own disk); without the session where the
@@ -7,9 +7,9 @@ is, and with the guard or an evacuation. Pure.
     with a guard                    GUARD_S + heartbeat + restore(elsewhere)
     evacuated                       heartbeat + restore(min(elsewhere, acceptable lag))
 
-`elsewhere` is how many records the best copy outside of the member lacks, restore(n) is n / rate. All are upper bounds
-of one partition or task, the worst one: others of the member wait at the same time. What was written since members have
-told their lags is not in them.
+`elsewhere` is the number of records that the best copy on another member lacks; restore(n) is n / rate. Each estimate
+is an upper bound for the worst partition or task, since all wait at the same time. Records written after members
+reported their lags are not counted.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ GUARD, EVACUATION = "guard", "evacuation"
 
 
 class Ending(StrEnum):
-    """How a member ends. RESTART: it is back before its session ends, with its disk. REMOVE: it stops for good."""
+    """How a member stops. RESTART: it returns with its disk before its session times out. REMOVE: it never returns."""
 
     RESTART = "restart"
     CRASH = "crash"
@@ -36,7 +36,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What members are configured with, which is not on the wire, and how fast one copy restores (None: not known)."""
+    """Settings of the members, which brokers do not show, and how fast one copy restores (None if unknown)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
@@ -45,8 +45,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`unowned_s`: until another member has it; `restoring_s`: until that owner has its state, None where nobody knows.
-    `seconds` is the sum."""
+    """`unowned_s` is the time until another member owns the item; `restoring_s` the time until that member has its
+    state, None if unknown. `seconds` is the sum."""
 
     unowned_s: float
     restoring_s: float | None
@@ -58,9 +58,10 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class AbsenceCost:
-    """`items` are the partitions or tasks that the member has. `by` is what helps, "guard" or "evacuation", and
-    `unhelped` why an evacuation would not. `restored` are the records that copies elsewhere read, before the member
-    stops (evacuation) or after it; None where a lag is unknown. `beforehand_s`: how long an evacuation waits for them.
+    """The cost of one member's end. `items` is the number of its partitions or tasks. `by` is the remedy that `helped`
+    assumes, "guard" or "evacuation"; `unhelped` is why an evacuation is impossible. `restored` is the number of records
+    that other copies read, before the member stops (evacuation) or afterwards; None if a lag is unknown. `beforehand_s`
+    is how long an evacuation waits for them.
     """
 
     ending: Ending
@@ -77,7 +78,7 @@ class AbsenceCost:
 def absence_cost(
     ending: Ending, decision: Decision[GroupPlan], held: IntArray, member: int, pace: Pace = Pace()
 ) -> AbsenceCost:
-    """Of the owner with this index, where `held` are the owners of all items now."""
+    """Returns the cost for the owner with index `member`. `held` are the present owners of all items."""
     plan, owner = decision.plan, decision.plan.owners[member]
     outside = np.arange(len(plan.owners)) != member
     lacks = [None if lack < 0 else lack for lack in plan.state.lacking(outside)[held == member].tolist()]
@@ -106,9 +107,9 @@ def absence_cost(
 
 
 def dearest_crash(decision: Decision[GroupPlan], held: IntArray, pace: Pace = Pace()) -> AbsenceCost | None:
-    """The crash that would cost most, by what is to be restored and then by items; None where nobody has anything."""
+    """Returns the crash with the most records to restore, then with the most items; None if no item has an owner."""
     owners, counts = np.unique(held[held >= 0], return_counts=True)
-    if decision.plan.words.kind == "consumer":  # without state: it is dearest to lose who has most
+    if decision.plan.words.kind == "consumer":  # without state, losing the owner of most items costs most
         owners = owners[np.argsort(-counts, kind="stable")[:1]]
     costs = [absence_cost(Ending.CRASH, decision, held, owner, pace) for owner in owners.tolist()]
     unknown = float("inf")
@@ -116,7 +117,7 @@ def dearest_crash(decision: Decision[GroupPlan], held: IntArray, pace: Pace = Pa
 
 
 def cost_document(cost: AbsenceCost) -> dict[str, Any]:
-    """As JSON's values."""
+    """Returns the cost as values for JSON."""
 
     def outage(one: Outage) -> dict[str, Any]:
         return {"seconds": one.seconds, "unowned_s": one.unowned_s, "restoring_s": one.restoring_s}
@@ -135,7 +136,7 @@ def cost_document(cost: AbsenceCost) -> dict[str, Any]:
 
 
 def _why_not_evacuated(decision: Decision[GroupPlan], key: str) -> str:
-    """As a part of a sentence, "" where it could be."""
+    """Returns why the owner cannot be evacuated, as part of a sentence; "" if it can."""
     if decision.plan.words.kind == "streams" and decision.policy != STREAMS_HA:
         return f'the policy {decision.policy} ignores evacuations; set policy = "{STREAMS_HA}"'
     return decision.plan.infeasible(Rule("ban", EVERYTHING, f"member:{key}"), ())
@@ -155,8 +156,8 @@ def _restoring_s(lack: int | None, pace: Pace) -> float | None:
 
 
 def _in_turns(lacks: Sequence[int | None], at_once: int, pace: Pace) -> float | None:
-    """How long copies need that are restored so many at a time, those that lack most first; each turn lasts as long as
-    its first."""
+    """Returns how many seconds it takes to restore copies, `at_once` at a time and the largest first. Each batch takes
+    as long as its first copy. None if a lag or the rate is unknown."""
     known = sorted((lack for lack in lacks if lack is not None), reverse=True)
     turns = [_restoring_s(lack, pace) for lack in known[:: max(1, at_once)]]
     seconds = [each for each in turns if each is not None]

@@ -1,7 +1,7 @@
-"""How a group whose leader may not be removed is adopted: by restarting its instances, in which order. Pure.
+"""The order of restarts by which Bellwether becomes leader of a group whose leader may not be removed. Pure.
 
-The lead passes on when the leader goes, to the first member in the broker's table. Bellwether comes before that, with
-an id that sorts first. Only members in the first bucket sort before it, so their instances are restarted first.
+When the leader leaves, the first member in the broker's table becomes leader. Bellwether obtains a member id that sorts
+first, except after members in the first bucket. Instances with such members are therefore restarted first.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ STATE_IT = (
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One process of the application. `name` is what operators know it by; `ahead`: one of its members sorts before
-    every id that Bellwether may get."""
+    """One process of the application. `name` is its name for operators. `ahead` is true if one of its members sorts
+    before every id that Bellwether can get."""
 
     name: str
     members: tuple[ObservedMember, ...]
@@ -35,7 +35,7 @@ class Instance:
 
 
 def instances(seen: Observation) -> tuple[Instance, ...]:
-    """The processes of the group, those that are to be restarted first in front."""
+    """Returns the processes of the group in the order in which to restart them."""
     ids = [member.member_id for member in seen.members]
     ahead = frozenset(first_bucket(ids, ids))
     found: dict[str, list[ObservedMember]] = {}
@@ -49,14 +49,14 @@ def instances(seen: Observation) -> tuple[Instance, ...]:
 
 
 def leader(seen: Observation) -> str:
-    """Who leads, as a sentence: brokers tell it to members only."""
+    """Returns a sentence on which member leads. Brokers send this only to members."""
     if len(seen.members) == 1:
         return f"{seen.members[0].member_id} leads, because no other member is in the group."
     return "Which member leads is not visible from outside; Bellwether learns it at the first restart."
 
 
 def steps(seen: Observation) -> tuple[str, ...]:
-    """What the operator does, in this order."""
+    """Returns the operator's steps, in order."""
     order = instances(seen)
     first = [one.name for one in order if one.ahead]
     found = ["Start bellwether run with these settings, and leave it running."]
@@ -76,12 +76,12 @@ def steps(seen: Observation) -> tuple[str, ...]:
 
 
 def _id_of(order: Sequence[Instance]) -> str:
-    """An instance id, for an example."""
+    """Returns some member's instance id, for an example."""
     return next(m.instance_id for one in order for m in one.members if m.instance_id is not None)
 
 
 def cost(order: Sequence[Instance]) -> str:
-    """What the steps cost beside the restarts."""
+    """Returns sentences on what the steps cost."""
     tasks = max((sum(len(m.active) for m in one.members) for one in order), default=0)
     of = f", whose up to {tasks} active tasks pause as in any restart" if tasks else ""
     return (

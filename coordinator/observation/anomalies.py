@@ -1,7 +1,7 @@
-"""What is wrong with who has what, and with who is in a group, as a broker shows it. Pure.
+"""Finds anomalies in a group's assignment and membership, as a broker shows them. Pure.
 
-The one place that decides it: `doctor`, `assess`, `describe`, `groups`, `top`, the page, metrics and JSON only draw it.
-A leader makes no assignment on purpose in which a partition has two owners; sticky assignors in the wild have made some
+Only this module decides what is an anomaly: `doctor`, `assess`, `describe`, `groups`, `top`, the page, metrics and JSON
+display its results. No assignor gives a partition two owners on purpose, but bugs in sticky assignors have done so
 (KAFKA-12984).
 """
 
@@ -24,7 +24,7 @@ BY_TOPIC = 'policy = "topic-balance"'
 
 
 class AnomalyKind(StrEnum):
-    """The worst first."""
+    """The kinds of anomalies, the worst first."""
 
     TWO_OWNERS = "two_owners"
     NO_SUCH_PARTITION = "no_such_partition"
@@ -35,14 +35,14 @@ class AnomalyKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Returns the kind as it is displayed, such as "two owners"."""
         return self.value.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """`count` is of partitions, topics or applications, as the kind says. `message` and `remedy` are sentences;
-    `setting` is the line of a configuration that would do it, "" where none does."""
+    """One anomaly of a group. `count` is a number of partitions, topics or applications, depending on the kind.
+    `message` and `remedy` are sentences; `setting` is the configuration line that fixes it, "" if there is none."""
 
     kind: AnomalyKind
     count: int
@@ -55,7 +55,7 @@ OF_ASSIGNMENT = (AnomalyKind.TWO_OWNERS, AnomalyKind.NO_SUCH_PARTITION, AnomalyK
 
 
 class Holds(Protocol):
-    """A member, with what it subscribes to and what it was given."""
+    """A member with its subscription and its assigned partitions."""
 
     @property
     def member_id(self) -> str: ...
@@ -66,8 +66,8 @@ class Holds(Protocol):
 
 
 def of_assignment(members: Iterable[Holds], counts: Mapping[str, int]) -> tuple[Anomaly, ...]:
-    """What is wrong with who has what. `counts` are the partitions of the topics that are known; a member whose
-    subscription is not known subscribes to anything."""
+    """Returns the anomalies of an assignment. `counts` are the partition counts of the known topics. A member whose
+    subscription is unknown counts as subscribed to every topic."""
     owners: dict[TopicPartition, list[str]] = defaultdict(list)
     absent: list[tuple[TopicPartition, str]] = []
     foreign: list[tuple[TopicPartition, str]] = []
@@ -120,8 +120,8 @@ def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[A
 
 
 def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:
-    """Whether members, by name with their topics, read topics that have nothing to do with one another. Threads of a
-    Streams application all subscribe to the same."""
+    """Returns an anomaly if the members fall into sets that share no topic. `subscriptions` are the names and topics of
+    members. Streams threads are skipped: all of them have the same subscription."""
     if protocol == STREAMS_PROTOCOL:
         return ()
     named = [(name, frozenset(topics)) for name, topics in subscriptions]
@@ -144,7 +144,7 @@ def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol
 
 
 def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
-    """Topics that are connected by a member that subscribes to both, as sets that have nothing in common."""
+    """Returns disjoint sets of topics. Two topics are in the same set if subscriptions connect them."""
     parts: list[set[str]] = []
     for topics in subscriptions:
         touched = [part for part in parts if part & topics]
@@ -154,9 +154,8 @@ def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
 
 
 def of_shares(plan: GroupPlan, held: IntArray | LongArray) -> tuple[Anomaly, ...]:
-    """The topics of which some members have far more than others, although all have as many partitions in sum. `held`
-    are the owners of all partitions, in the coordinates of `plan`. Members with different subscriptions are not
-    compared."""
+    """Returns an anomaly for topics that are spread unevenly although the members' totals are equal. `held` are the
+    owners of all partitions, with the indices of `plan`. Only members with the same subscription are compared."""
     if plan.words.kind != "consumer":
         return ()
     readers = _readers(plan)
@@ -180,7 +179,7 @@ def of_shares(plan: GroupPlan, held: IntArray | LongArray) -> tuple[Anomaly, ...
 
 
 def _readers(plan: GroupPlan) -> dict[str, LongArray]:
-    """The owners that subscribe to a topic, of the topics whose readers all have the same subscription."""
+    """Returns the owners subscribed to each topic, for those topics whose owners all have the same subscription."""
     classes: dict[frozenset[str], list[int]] = defaultdict(list)
     for place, owner in enumerate(plan.owners):
         classes[owner.topics].append(place)

@@ -1,5 +1,5 @@
-"""Groups whose broker assigns (KIP-848, KIP-1071), in the form in which DescribeGroups shows classic ones: so the same
-views, plans and tables serve them. They can be observed, never led.
+"""Converts groups whose broker assigns (KIP-848, KIP-1071) to the form in which DescribeGroups shows classic groups, so
+that the same code displays and plans them. They can be observed, never led.
 """
 
 import uuid
@@ -11,7 +11,7 @@ from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
-# What comes nearest to the broker's assignors: `range` is `range`, and `uniform` balances and keeps.
+# The classic protocols most similar to the broker's assignors: `range` is the same, `uniform` is balanced and sticky.
 UNIFORM = "uniform"
 CONSUMER_PROTOCOLS = {"range": "range"}
 NEAREST = "cooperative-sticky"
@@ -23,8 +23,8 @@ REASONS = {
 
 
 def classic_view(group: BrokerGroup) -> DescribeAnswer:
-    """The group as if a member led it. Members are in the order of their ids, as a broker's assignor has them: ties in
-    a plan break by it."""
+    """Returns the group as if a member led it. Members are sorted by id as in a broker's assignor, because this order
+    breaks ties in a plan."""
     described = sorted(group.members, key=lambda member: member.member_id)
     if group.protocol == "consumer":
         protocol = CONSUMER_PROTOCOLS.get(group.assignor, NEAREST)
@@ -36,12 +36,12 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
 
 
 def assignor_of(group: BrokerGroup) -> str:
-    """What assigns now, for people: the broker's own assignor, where `classic_view` has the nearest protocol."""
+    """Returns the name of the broker's assignor for display; `classic_view` has the most similar protocol instead."""
     return group.assignor if group.protocol == "consumer" else STREAMS_PROTOCOL
 
 
 def topology_of(group: BrokerGroup) -> Topology:
-    """What the application told its broker. Raises TopologyError where it contradicts itself."""
+    """Returns the topology that the application sent to its broker. Raises TopologyError if it contradicts itself."""
     numbers, parts = _numbers(group), []
     for s in group.subtopologies:
         number, sources = numbers[s.subtopology_id], (*s.sources, *s.repartitions)
@@ -51,7 +51,7 @@ def topology_of(group: BrokerGroup) -> Topology:
 
 def _consumer(member: BrokerMember, epoch: int) -> DescribedMember:
     owned = tuple(TopicPartition(topic, p) for topic, partitions in member.assigned for p in partitions)
-    # Who subscribes by a pattern is known by what it was given.
+    # The topics of a member that subscribes by a pattern are only known from its assignment.
     topics = tuple(sorted({*member.topics, *(topic for topic, _ in member.assigned)}))
     subscription = ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics, None, owned, epoch, member.rack)
     return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned))
@@ -92,14 +92,14 @@ def _described(
 
 
 def _numbers(group: BrokerGroup) -> dict[str, int]:
-    """Subtopology ids are text there: "0", "1" ... in all clients so far."""
+    """Returns numbers for subtopology ids, which are strings in KIP-1071: "0", "1" ... in all clients so far."""
     ids = [s.subtopology_id for s in group.subtopologies]
     plain = all(name.isdecimal() for name in ids)
     return {name: int(name) if plain else number for number, name in enumerate(ids)}
 
 
 def _process(text: str) -> ProcessId:
-    """The process id is a UUID in all clients so far; any other text names one process as well."""
+    """Returns the process id, which is a UUID in all clients so far. Any other text is hashed to one."""
     try:
         data = uuid.UUID(text).bytes
     except ValueError:

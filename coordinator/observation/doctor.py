@@ -1,7 +1,7 @@
-"""What `bellwether doctor` finds: facts about a group, its cluster and the settings go in, a list of checks comes out.
+"""The checks of `bellwether doctor`, made from facts about a group, its cluster and the settings. Pure.
 
-Pure. Every check passes, warns or fails, and whatever warns or fails says what to do about it. Where nobody can lead,
-what only a leader needs is not applicable, nor is what only members show where there is none.
+Each check passes, warns or fails, and warnings and failures have a remedy. Checks for leaders are not applicable if no
+client can lead the group; checks of members are not applicable if there are none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ NAMES_SHOWN = 4
 _EQUALLY_MANY = "Give these topics equally many partitions: what joins them needs it."
 _COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
 BY_KAFKA = Policy()
-# What a broker answers to a heartbeat of a member that does not exist, where Bellwether may use the group.
+# The answers to a heartbeat of a member that does not exist which show that Bellwether may use the group.
 ALLOWED = frozenset(
     {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
 )
@@ -54,7 +54,7 @@ OF_LEADERS = (
 )
 
 
-# Only kinds of their own can lead these.
+# Groups with these protocols can be led only with the setting kind.
 KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
 
 
@@ -67,7 +67,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`message` is what was found, `remedy` what to do, "" where nothing has to be done."""
+    """One check. `message` is the finding; `remedy` is what to do, "" if nothing."""
 
     name: str
     verdict: CheckVerdict
@@ -77,11 +77,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class DoctorFacts:
-    """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
-    whether Bellwether may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be
-    read. `broker_version` is () where it is not known; `streams` what is configured of an application, `policy` of
-    plain consumers; `ghosts` what may be removed from the group, None for nothing. `topology` is that of the configured
-    file, `topic_counts` the partitions of all topics where that file is all there is, None: not asked or no answer."""
+    """The facts that the checks use.
+
+    `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it shows whether Bellwether
+    may use the group, without disturbing any member. `limits` are broker configs, empty if they cannot be read.
+    `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
+    `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
+    `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
+    """
 
     seen: Observation
     config: MembershipConfig
@@ -100,7 +103,7 @@ class DoctorFacts:
 
 
 def examine(facts: DoctorFacts) -> tuple[Check, ...]:
-    """All checks, in the order in which one would fix things."""
+    """Returns all checks, in the order in which to fix them."""
     checks = [
         _kind(facts),
         *_without_members(facts),
@@ -157,7 +160,7 @@ def _kind(facts: DoctorFacts) -> Check:
 
 
 def _without_members(facts: DoctorFacts) -> list[Check]:
-    """Of an empty group of plain consumers: they may commit without being members (docs/guides/adoption.md)."""
+    """Checks an empty group: its consumers may commit without being members (docs/guides/adoption.md)."""
     seen = facts.seen
     if seen.self_assigned:
         return [_self_assigned(facts)]
@@ -172,7 +175,7 @@ def _without_members(facts: DoctorFacts) -> list[Check]:
 
 
 def _self_assigned(facts: DoctorFacts) -> Check:
-    """A leader would have the broker refuse every commit."""
+    """Fails if mode is "lead": once the group has a member, the broker refuses these consumers' commits."""
     message = f"{_sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
     verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
     return Check("subscribes", verdict, message, 'Keep mode = "observe" for this group.')
@@ -206,7 +209,7 @@ def _protocol(facts: DoctorFacts) -> Check:
 
 
 def _way_to(facts: DoctorFacts, protocol: str) -> str:
-    """The settings under which a group that speaks this protocol can be led."""
+    """Returns the settings with which Bellwether can lead a group that uses this protocol."""
     kind = KIND_OF_PROTOCOL.get(protocol)
     if kind is not None:
         return f'Set kind = "{kind}" for the group, and remove protocols if it is set.'
@@ -254,7 +257,7 @@ def _session(facts: DoctorFacts) -> Check:
 
 
 def _session_remedy(facts: DoctorFacts, nearest: int) -> str:
-    """The nearest value that brokers allow, unless the other settings do not."""
+    """Suggests the nearest value that brokers allow, or a change of the brokers if other settings exclude it."""
     fits = check_timing(replace(facts.config, session_timeout_ms=nearest)) is None
     if fits and (not facts.config.streams or STREAMS_SESSION_MS_MIN <= nearest <= STREAMS_SESSION_MS_MAX):
         return f"Set session_timeout_ms = {nearest} for the group."
@@ -284,7 +287,8 @@ def _brokers(facts: DoctorFacts) -> Check:
 
 
 def _takeover(facts: DoctorFacts) -> list[Check]:
-    """After an absence the lead comes back by a take-over only, which an application has to be declared fit for."""
+    """Checks whether Bellwether may take over an application, without which it cannot regain the lead after an absence.
+    Take-overs need a declaration that the application is fit for them."""
     guard = facts.config.takeover_obstacle
     if facts.mode != "lead" or facts.config.adopt != "take-over" or not facts.config.streams:
         return []
@@ -300,7 +304,7 @@ def _takeover(facts: DoctorFacts) -> list[Check]:
 
 
 def _adoption(facts: DoctorFacts) -> list[Check]:
-    """Where no live leader may be removed: the steps of an adoption by restarts, for the group as it is."""
+    """Lists the steps of an adoption by restarts, for a group whose live leader may not be removed."""
     seen, config = facts.seen, facts.config
     waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_obstacle is not None)
     if facts.mode != "lead" or not waits or not seen.members:
@@ -314,7 +318,7 @@ def _adoption(facts: DoctorFacts) -> list[Check]:
 
 
 def _removals(facts: DoctorFacts) -> list[Check]:
-    """Whom a take-over removes, and whether it would begin."""
+    """Checks which members a take-over would remove, and whether it would begin."""
     foreseen = removals(facts.seen, facts.config, facts.size_limit)
     if foreseen is None:
         return []
@@ -326,7 +330,7 @@ def _removals(facts: DoctorFacts) -> list[Check]:
 
 
 def _ghosts(facts: DoctorFacts) -> list[Check]:
-    """Of an application: whether the death of a restarted process can be proven, and what follows from it."""
+    """Checks, for an application, whether the death of a restarted process can be proven, and the consequences."""
     seen = facts.seen
     if seen.protocol != STREAMS_PROTOCOL:
         return []
@@ -334,9 +338,9 @@ def _ghosts(facts: DoctorFacts) -> list[Check]:
 
 
 def _waits(facts: DoctorFacts) -> list[Check]:
-    """Streams commits nothing during a rebalance, so a rebalance that waits for a ghost for longer than the transaction
-    timeout aborts the transactions of all instances (docs/reference/client-quirks.md#java-streams-threads). Sessions of
-    members are not on the wire."""
+    """Checks, under exactly-once, whether rebalances may wait for ghosts. Streams commits nothing during a rebalance;
+    one that outlasts the transaction timeout aborts the transactions of all instances
+    (docs/reference/client-quirks.md#java-streams-threads). Brokers do not show the members' session timeouts."""
     if facts.streams is None or not facts.streams.exactly_once:
         return []
     if facts.ghosts is not None and facts.ghosts.remove:
@@ -370,7 +374,7 @@ def _proofs(facts: DoctorFacts) -> list[Check]:
 
 
 def _shown(facts: DoctorFacts) -> list[Check]:
-    """What members send and what Bellwether may see of their topics."""
+    """Checks that the members' bytes can be read and that Bellwether may describe their topics."""
     if _nobody(facts):
         return []
     broken = [m.member_id for m in facts.seen.members if m.trouble]
@@ -388,12 +392,12 @@ def _shown(facts: DoctorFacts) -> list[Check]:
 
 
 def _nobody(facts: DoctorFacts) -> bool:
-    """Whether there is no member that could show anything."""
+    """Returns whether the group has no members and no plan from which to read facts."""
     return not facts.seen.members and facts.seen.shadow is None
 
 
 def _anomalies(facts: DoctorFacts) -> list[Check]:
-    """A check of its own says that consumers assign themselves."""
+    """Makes a check of each anomaly. Consumers that assign themselves have a check of their own, `_self_assigned`."""
     found = [one for one in facts.seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED]
     return [Check("assignment", CheckVerdict.WARN, one.message, one.remedy) for one in found]
 
@@ -406,7 +410,7 @@ def _hidden(seen: Observation) -> list[str]:
 
 
 def _versions(facts: DoctorFacts) -> list[Check]:
-    """Versions that members speak, where their bytes are at hand."""
+    """Checks the versions of the members' messages, if their bytes are known."""
     if facts.seen.shadow is None:
         return []
     streams = facts.seen.protocol == STREAMS_PROTOCOL
@@ -417,7 +421,7 @@ def _versions(facts: DoctorFacts) -> list[Check]:
 
 
 def _topology(facts: DoctorFacts) -> list[Check]:
-    """Of an application: where its topology comes from, and who attests it. Without one there is no plan."""
+    """Checks where an application's topology comes from, and whether it is attested. A plan needs a topology."""
     found, config = _topology_in_words(facts), facts.streams
     if not found:
         return _nothing_to_learn_from(facts)
@@ -435,7 +439,7 @@ def _topology(facts: DoctorFacts) -> list[Check]:
 
 
 def _topology_in_words(facts: DoctorFacts) -> str:
-    """The topology that a plan was made with, or that of the configured file; "" for none."""
+    """Describes the topology of the plan, or that of the configured file; "" if there is none."""
     decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
     if decision is not None:
         return decision.plan.application if facts.seen.protocol == STREAMS_PROTOCOL else ""
@@ -443,7 +447,7 @@ def _topology_in_words(facts: DoctorFacts) -> str:
 
 
 def _nothing_to_learn_from(facts: DoctorFacts) -> list[Check]:
-    """Of an application without a file before its first start."""
+    """Warns if an application that has no members has no topology file either."""
     streams = facts.streams
     if streams is None or streams.stateful or not _nobody(facts):
         return []
@@ -453,7 +457,8 @@ def _nothing_to_learn_from(facts: DoctorFacts) -> list[Check]:
 
 
 def _sources(facts: DoctorFacts) -> list[Check]:
-    """The source topics of an application that has no members yet, by its file: without them no instance starts."""
+    """Checks the source topics in the topology file of an application without members: no instance starts without
+    them."""
     if facts.topology is None or facts.topic_counts is None or not _nobody(facts):
         return []
     found = required_counts(facts.topology, facts.topic_counts)
@@ -469,7 +474,7 @@ def _sources(facts: DoctorFacts) -> list[Check]:
 
 
 def _upgrade(facts: DoctorFacts) -> list[Check]:
-    """What a rolling upgrade to the version of a new topology file would do."""
+    """Checks what a rolling upgrade to the topology of a new file would do."""
     plan = facts.seen.shadow.decision.plan if facts.seen.shadow is not None else None
     if facts.new_topology is None:
         return []
@@ -538,7 +543,7 @@ def _plan_remedy(seen: Observation) -> str:
 
 
 def _unseen(facts: DoctorFacts) -> Check:
-    """What no client can see from outside, said rather than guessed."""
+    """Lists what brokers do not show to observers, so that Bellwether does not guess it."""
     if facts.seen.protocol == STREAMS_PROTOCOL:
         message = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
         return Check(

@@ -1,4 +1,4 @@
-"""What refreshes need not compute again while nothing has changed: of a thousand groups at rest, nearly everything."""
+"""Caches for refreshes, so that groups without changes cost almost no computing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class Kept(Generic[V]):
-    """The value that belongs to the latest key. Keys are compared by what they contain."""
+    """A cache of one value, for the latest key. Keys are compared by value."""
 
     _key: Any = None
     _value: V | None = field(default=None)
 
     def get(self, key: object) -> V | None:
-        """None where the key is another one."""
+        """Returns the value, or None if the cached key differs."""
         return self._value if self._key == key else None
 
     def put(self, key: object, value: V) -> V:
@@ -28,14 +28,14 @@ class Kept(Generic[V]):
         return value
 
     def of(self, key: object, make: Callable[[], V]) -> V:
-        """Makes the value where the key is another one."""
+        """Returns the value, which is made if the cached key differs."""
         known = self.get(key)
         return known if known is not None else self.put(key, make())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedFrom:
-    """What a plan for plain consumers follows from, and nothing else: who is in the group and has what, and topics."""
+    """A cache key with everything that a plan for plain consumers depends on: the described group and the metadata."""
 
     answer: DescribeAnswer
     read: MetadataRead
@@ -46,7 +46,7 @@ class PlannedFrom:
         mine, theirs = self.read, other.read
         if (mine.topics, mine.unreadable, mine.absent) != (theirs.topics, theirs.unreadable, theirs.absent):
             return False
-        # Codes mean the same as long as they run over the same table.
+        # Codes are indices into the table of placements, so they are comparable only if it is the same table.
         same = mine.placements is theirs.placements and (mine.racks, mine.online) == (theirs.racks, theirs.online)
         return same and np.array_equal(mine.counts, theirs.counts) and np.array_equal(mine.codes, theirs.codes)
 

@@ -1,7 +1,7 @@
-"""How far a group is behind: in records, in time, at which rates, and whether it is stuck. Pure. docs/guides/lag.md has
-the rules and where they differ from Burrow's.
+"""Computes a group's lag in records and in time, its rates, and whether it is stuck. Pure. docs/guides/lag.md has the
+rules and their differences from Burrow's.
 
-A lag in time is interpolated between the looks that saw the end on either side of the committed offset.
+A lag in time is interpolated between the two samples whose log ends enclose the committed offset.
 """
 
 import math
@@ -17,15 +17,15 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 from bellwether_kafka.coordinator.observation.offset_history import UNKNOWN, OffsetHistory
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-WINDOW_MS = 300_000  # what is judged, unless the group's commits are further apart
-RHYTHM_UNKNOWN_MS = 4_500_000  # for the first commit in a partition that was read to its end: longer than an hourly one
+WINDOW_MS = 300_000  # the time span of a verdict, unless the group's commits are further apart
+RHYTHM_UNKNOWN_MS = 4_500_000  # grace for the first commit in a partition that was read to its end: over an hour
 RHYTHM_MS_MAX = 86_400_000
 MARKER = "what is left may be the marker of a transaction, which no consumer reads, or one record"
-RATE_MS_MIN = 5_000  # shorter spans tell no rate
+RATE_MS_MIN = 5_000  # no rate is computed over a shorter span
 
 
 class LagVerdict(StrEnum):
-    """Of a partition, or the worst of a group's. The order is from harmless to worst."""
+    """The verdict on a partition, or the worst one of a group. The order is from harmless to worst."""
 
     OK = "ok"
     UNKNOWN = "unknown"
@@ -35,7 +35,7 @@ class LagVerdict(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Returns the verdict as it is displayed, such as "falling behind"."""
         return self.value.replace("_", " ")
 
 
@@ -44,10 +44,11 @@ VERDICTS = tuple(LagVerdict)
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition of a group; None is what nobody knows. `lag` is in records and counts offsets, of what the log
-    still has. `lag_ms_min` is how far it is behind in time at least; rates are records per second. `catch_up_ms` is
-    None also where the group does not catch up. `note` says why the lag is not known, or what it does not show, ""
-    where there is nothing to say.
+    """The lag of one partition. Unknown values are None.
+
+    `lag` is the number of offsets between the committed offset, or the log start if that is later, and the end.
+    `lag_ms_min` is a lower bound for `lag_ms`. Rates are in records per second. `catch_up_ms` is also None if the group
+    does not catch up. `note` contains why the lag is unknown or what it does not show, else "".
     """
 
     topic: str
@@ -67,11 +68,13 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class LagSummary:
-    """Of a whole group. `verdict` is the worst of the partitions that can be judged. Sums are of what is known, None
-    where nothing is; `unknown` and `unknown_ms` count the partitions whose lag in records and in time is not. `lag_ms`
-    is the largest, and where a partition's is not known, its least possible one counts. Rates are None unless they are
-    known of every partition whose lag is known, and `catch_up_ms` unless it is known of every partition.
-    `self_assigned`: offsets move although the group has no member.
+    """The lag of a whole group.
+
+    `verdict` is the worst of the partitions that can be judged. `lag` and `lag_max` are over the known lags, None if
+    there are none. `unknown` and `unknown_ms` count the partitions whose lag in records or in time is unknown. `lag_ms`
+    is the largest; a partition with an unknown one counts with its lower bound. Rates are sums, None unless known for
+    each partition with a known lag. `catch_up_ms` is None unless known for each partition. `verdicts` are the numbers
+    of partitions by verdict. `self_assigned`: offsets move although the group has no member.
     """
 
     partitions: int
@@ -90,7 +93,7 @@ class LagSummary:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """A group's lags as plain values; `truncated`: not every partition is listed."""
+    """A group's lags as plain values. `truncated` is true if not every partition is listed."""
 
     at_ms: int
     summary: LagSummary
@@ -100,10 +103,11 @@ class LagReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupLag:
-    """The lags of a group at `at_ms`, with a place in each array for each partition, topic after topic as in `counts`.
-    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `marker` is where
-    what is left may be a transaction's marker. `notes` are sentences on what the numbers do not say, and `unknown` says
-    of partitions without an end why."""
+    """The lags of a group at `at_ms`. Each array has one entry per partition, topic after topic as in `counts`.
+
+    Unknown integers are UNKNOWN and unknown floats NaN. `verdict` has indices into VERDICTS. `marker` is true where the
+    rest may be only a transaction's marker. `notes` are sentences on what the numbers do not show. `unknown` has the
+    reasons for partitions without a known end."""
 
     at_ms: int
     counts: Mapping[str, int]
@@ -124,7 +128,7 @@ class GroupLag:
     self_assigned: bool = False
 
     def partitions(self, most: int | None = None) -> Iterator[PartitionLag]:
-        """In the order of the arrays; not more than `most`, and then those that are furthest behind."""
+        """Yields the partitions in the order of the arrays, or only the `most` with the largest lag."""
         places = np.arange(len(self.lag))
         if most is not None and len(places) > most:
             places = np.sort(np.argsort(-self.lag, kind="stable")[:most])
@@ -160,13 +164,13 @@ class GroupLag:
             )
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
-        """Lags in records, None where they are not known."""
+        """Returns the lags in records by topic, None where unknown."""
         values: list[int] = self.lag.tolist()
         lags = iter(map(_known, values) if UNKNOWN in values else values)
         return {topic: tuple(islice(lags, count)) for topic, count in self.counts.items()}
 
     def report(self, most: int | None = None) -> "LagReport":
-        """With not more than `most` partitions, those that are furthest behind."""
+        """Returns a report of all partitions, or only of the `most` with the largest lag."""
         listed = tuple(self.partitions(most))
         return LagReport(self.at_ms, self.summary(), listed, len(listed) < len(self.lag))
 
@@ -195,10 +199,10 @@ class GroupLag:
 
 
 def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | None) -> GroupLag:
-    """By at least one look. `owners` are the members that have the partitions, None where that is not known although
-    there are members."""
+    """Computes the lag from at least one sample. `owners` maps partitions to members; it is None if the group has
+    members but their partitions are unknown."""
     committed, start, end = history.committed[-1], history.starts, history.ends[-1]
-    next_read = np.maximum(committed, np.minimum(start, end))  # what was deleted before is no longer there to be read
+    next_read = np.maximum(committed, np.minimum(start, end))  # records before the log start are deleted
     member = _members(history.counts, owners or {})
     held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
     known = (committed >= 0) & (end >= committed)
@@ -236,11 +240,11 @@ def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) ->
 
 
 def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
-    """For each partition its place in VERDICTS, by the looks of one window; `held`: some member has it.
+    """Returns for each partition the index of its verdict in VERDICTS. `held` is true where a member has the partition.
 
-    A lag of zero anywhere is fine, and so are a log without records and progress that makes the lag smaller. What else
-    there is to say needs the whole window: no progress is STALLED where a member has the partition and STOPPED where
-    none has; progress beside a lag that never gets smaller, and has grown, is FALLING_BEHIND.
+    A partition is OK if in any sample its lag is zero or its log empty, or if it progresses and its lag becomes smaller
+    at some point. Any other verdict needs samples of a whole window. Without progress it is STALLED if a member has the
+    partition, else STOPPED. With progress and a lag that has grown and was never reduced, it is FALLING_BEHIND.
     """
     committed, lags = window.committed, window.ends - window.committed
     known = (committed >= 0) & (lags >= 0)
@@ -264,16 +268,17 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
 
 
 def _may_be_marker(window: OffsetHistory, lag: LongArray, judged: LongArray) -> BoolArray:
-    """Where nothing happens before a single offset, and nothing is written behind it. An application that commits the
-    offset behind its last record leaves the marker that ends a transaction. Bellwether reads no records, so that it
-    cannot say which it is."""
+    """Returns where the only remaining offset may be a transaction's end marker: the partition makes no progress, its
+    end does not change, and its lag is one. An application that commits the offset after its last record leaves this
+    marker. Bellwether reads no records and cannot distinguish it from a record."""
     still = (judged == VERDICTS.index(LagVerdict.STALLED)) | (judged == VERDICTS.index(LagVerdict.STOPPED))
     found: BoolArray = still & (window.ends == window.ends[-1]).all(axis=0) & (lag == 1)
     return found
 
 
 def _rhythm_ms(history: OffsetHistory) -> int | None:
-    """How long the group may take for a commit: twice what it usually takes. None as long as no commit was seen."""
+    """Returns how long the group may go without a commit: twice its usual interval (the upper quartile), within
+    WINDOW_MS and RHYTHM_MS_MAX. None until a commit was seen."""
     waits = sorted(history.waits_ms)
     if not waits:
         return None
@@ -281,14 +286,16 @@ def _rhythm_ms(history: OffsetHistory) -> int | None:
 
 
 def is_seldom(history: OffsetHistory) -> bool:
-    """Whether the commits of the group are known to be further apart than what is judged of others."""
+    """Returns whether the group is known to commit too rarely for the ordinary window."""
     return (_rhythm_ms(history) or 0) > WINDOW_MS
 
 
 def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> LongArray:
-    """Verdicts of one window, where a group whose commits are further apart has the time that it usually takes: until
-    then a partition without progress is OK. As long as no commit was seen, it is UNKNOWN for longer than an hour, if
-    all of it had been read before. A partition where nothing was ever committed has no verdict of a window.
+    """Adjusts the verdicts of a window to how often the group commits.
+
+    A partition without progress is OK until the group's usual interval has passed, or UNKNOWN if it was never active.
+    If no commit was seen yet, a stalled partition that was read to its end before is UNKNOWN for RHYTHM_UNKNOWN_MS. A
+    partition that never had a commit is judged by `_never_committed`.
     """
     rhythm_ms, now_ms, active_ms = _rhythm_ms(history), int(history.at_ms[-1]), history.active_ms
     of = LagVerdict
@@ -305,8 +312,8 @@ def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> 
 
 
 def _never_committed(history: OffsetHistory, limit_ms: int) -> BoolArray:
-    """Where nothing was ever committed although records have waited for `limit_ms` that were written while Bellwether
-    was looking. Older ones may be none of the group's: it may begin with what comes (auto.offset.reset).
+    """Returns where nothing was ever committed although records written during the observation have waited for
+    `limit_ms`. Older records do not count, since the group may start at the end (auto.offset.reset).
     """
     at_ms, ends = history.at_ms, history.ends
     candidates: BoolArray = (history.committed < 0).all(axis=0) & (ends[-1] >= 0)
@@ -321,11 +328,12 @@ def _never_committed(history: OffsetHistory, limit_ms: int) -> BoolArray:
 
 
 def _behind_ms(history: OffsetHistory, next_read: LongArray, known: BoolArray) -> tuple[LongArray, LongArray]:
-    """How long ago the record was written that is to be read next, and at least how long ago; 0 where all is read."""
+    """Returns the age in ms of the next record to read, UNKNOWN where it cannot be determined, and a lower bound for
+    it. Both are 0 where everything is read."""
     at_ms, ends = history.at_ms, history.ends
     rows, columns = len(at_ms), np.arange(len(next_read))
     seen = ends >= 0
-    reached = seen & (ends <= next_read)  # the end was not beyond what is to be read now: that record came later
+    reached = seen & (ends <= next_read)  # the next record to read had not been written yet
     last = rows - 1 - np.argmax(reached[::-1], axis=0)
     after = np.minimum(last + 1, rows - 1)
     step = ends[after, columns] - ends[last, columns]
@@ -340,7 +348,7 @@ def _behind_ms(history: OffsetHistory, next_read: LongArray, known: BoolArray) -
 
 
 def _per_second(at_ms: LongArray, offsets: LongArray) -> Any:
-    """The mean rate from the first known row to the last, NaN where that is too short or nothing is known."""
+    """Returns the mean rate from the first known row to the last, NaN where the span is too short or unknown."""
     columns = np.arange(offsets.shape[1])
     first = np.argmax(offsets >= 0, axis=0)
     span_ms = at_ms[-1] - at_ms[first]

@@ -1,4 +1,4 @@
-"""Reads the offsets of one group, remembers them, and reports how far behind the group is."""
+"""Reads the offsets of one group, keeps their history and computes the group's lag."""
 
 import asyncio
 import time
@@ -19,8 +19,8 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLOCK_SLACK_MS = 2_000  # clocks are not read at the same moment, and drift
 ASK_AGAIN_MS = 600_000  # whether a topic is compacted
-COMPUTED_AT_ONCE = 1_000  # partitions that take less time than the way to a thread and back
-TOPICS_ASKED_MAX = 200  # at once, those that are furthest behind being the ones that matter
+COMPUTED_AT_ONCE = 1_000  # partitions: for fewer, a switch to a thread costs more than the work
+TOPICS_ASKED_MAX = 200  # at once; those with the largest lags come first
 
 
 P = ParamSpec("P")
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 
 async def computed(partitions: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the work returns, which is in proportion to the partitions. A million take seconds, and heartbeats of groups
-    that Bellwether leads must not wait: so the work on many runs in a thread."""
+    """Returns the result of `work`, whose duration is proportional to `partitions`. Work on many of them runs in a
+    thread: a million partitions take seconds, and heartbeats of led groups must not wait."""
     if partitions <= COMPUTED_AT_ONCE:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)
 
 
 class LagRefreshes:
-    """Of one group. `clock` is in seconds, epoch; `monotonic` shows whether it was set in between. `compacted` says
-    of some topics whether they are; `rhythms` outlast the process."""
+    """Reads the lag of one group repeatedly. `clock` is in epoch seconds; `monotonic` reveals when it was set.
+    `compacted` returns which of the given topics are compacted. `rhythms` are kept over restarts."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class LagRefreshes:
         self._clock = clock
         self._monotonic = monotonic
         self._commits: MemberlessCommits | None = None  # while the group has no member
-        self._offset_ms = 0  # of the two clocks at the last look
+        self._offset_ms = 0  # between the two clocks at the last refresh
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
         self._starts, self._stable_ends = LogStarts(), StableEnds()
@@ -62,7 +62,7 @@ class LagRefreshes:
 
     @property
     def counts(self) -> Counts:
-        """The topics of the last look."""
+        """The topics of the last refresh and their partition counts."""
         return self._history.counts
 
     async def refresh(
@@ -75,8 +75,8 @@ class LagRefreshes:
         *,
         memberless: bool = False,
     ) -> GroupLag:
-        """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. `memberless`: no member was in the group
-        just before. One look at a time. Raises OffsetsError."""
+        """Reads the lag of partitions 0..n-1 of each topic. `owners` is as in `group_lag`; `memberless` is true if the
+        group had no member just before. Concurrent calls run one after another. Raises OffsetsError."""
         async with self._refreshing:
             found = await self._read(offsets, admin, counts, owners, limit_s)
             commits = self._commits or MemberlessCommits(found.at_ms)
@@ -91,7 +91,7 @@ class LagRefreshes:
         owners: Mapping[TopicPartition, str] | None,
         limit_s: float,
     ) -> GroupLag:
-        """The same, whether members commit or others."""
+        """Does the same as `refresh`, without regard to commits of consumers that are not members."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
         sample = await self._starts.beside(offsets, sample, limit_s)
         self._forget_other_times(sample.at_ms)
@@ -101,7 +101,7 @@ class LagRefreshes:
         return replace(found, notes=(*held_back, *_deleted(found), *await self._notes(found, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
-        """Between looks on both sides of a change of the clock, records would be older or younger than they are."""
+        """Drops the history after the clock was set, since the ages of records would be wrong."""
         offset_ms = at_ms - int(self._monotonic() * 1000)
         if abs(offset_ms - self._offset_ms) > CLOCK_SLACK_MS:
             self._history, self._commits = OffsetHistory(waits_ms=self._history.waits_ms), None
@@ -114,7 +114,7 @@ class LagRefreshes:
         if due:
             asked = sorted(due, key=lambda topic: -behind[topic])[:TOPICS_ASKED_MAX]
             compacted = await asyncio.to_thread(self._compacted, admin, asked, limit_s)
-            # Where no broker says it now, what was known holds.
+            # If no broker answers, the last known value remains valid.
             self._kinds |= {t: (found.at_ms, compacted.get(t, self._is_compacted(t))) for t in asked}
         compact = filter(self._is_compacted, behind)
         text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
@@ -125,7 +125,7 @@ class LagRefreshes:
 
 
 def _deleted(found: GroupLag) -> tuple[str, ...]:
-    """A sentence on records that are gone unread."""
+    """Returns a sentence on records that were deleted before the group read them, if there are any."""
     unread = np.where(found.committed >= 0, found.start - found.committed, 0)
     places = np.flatnonzero(unread > 0)
     if not len(places):
@@ -148,10 +148,10 @@ def _judged(
 async def read_sample(
     offsets: OffsetReader, group_id: str, counts: Counts, limit_s: float, clock: Callable[[], float]
 ) -> OffsetSample:
-    """Raises OffsetsError.
+    """Reads log ends and committed offsets. Raises OffsetsError.
 
-    Ends are read first: read the other way round, there would always be records that only seem to be left. Where a
-    commit overtook its end, the end is read again, so that what is beyond it now is truly beyond the end.
+    Ends are read first: in the other order, records written in between would count as lag. If a committed offset is
+    beyond its end, the end is read again, so that an offset still beyond it really is.
     """
     read = await offsets.known_ends(counts, limit_s)
     committed = await offsets.committed(group_id, counts, limit_s)

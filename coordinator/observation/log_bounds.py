@@ -1,6 +1,4 @@
-"""Where logs begin, and where open transactions hold readers back: read seldom, and only of topics in which a group is
-behind.
-"""
+"""Log start offsets and last stable offsets. They are read rarely, and only for topics in which a group is behind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from bellwether_kafka.coordinator.kafka import NO_END, OffsetReader, Offsets, Of
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.offset_history import OffsetSample
 
-AGAIN_MS = 300_000  # retention looks for what to delete as often (log.retention.check.interval.ms)
+AGAIN_MS = 300_000  # as often as retention deletes records (log.retention.check.interval.ms)
 STABLE_AGAIN_MS = 60_000
 NAMED_MAX = 5  # partitions in sentences
 HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers that read committed records only"
@@ -22,7 +20,7 @@ HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers t
 
 @dataclass(slots=True)
 class _Start:
-    """Of one topic: when it was asked for, log starts, NO_END where they are not known, and the newest ends."""
+    """The log starts of one topic, NO_END where unknown, the time of the request, and the newest ends."""
 
     at_ms: int
     starts: LongArray
@@ -30,13 +28,13 @@ class _Start:
 
 
 class LogStarts:
-    """Of the topics of one group."""
+    """Log starts of the topics of one group."""
 
     def __init__(self) -> None:
         self._of: dict[str, _Start] = {}
 
     async def beside(self, offsets: OffsetReader, sample: OffsetSample, limit_s: float) -> OffsetSample:
-        """The sample with the log starts that are known; where brokers do not say them, without."""
+        """Returns the sample with the known log starts. Brokers are asked only where these are due."""
         self._forget(sample)
         due = {topic: len(ends) for topic, ends in sample.ends.items() if self._due(topic, sample)}
         read = await _read(offsets, due, limit_s) if due else {}
@@ -55,7 +53,7 @@ class LogStarts:
         return committed is not None and bool(((committed >= 0) & (committed < ends)).any())
 
     def _forget(self, sample: OffsetSample) -> None:
-        """A log whose end went back is another one, with a start of its own."""
+        """Forgets topics in which an end went back: their logs were created anew and have other starts."""
         for topic, known in list(self._of.items()):
             ends = sample.ends.get(topic)
             if ends is None or len(ends) != len(known.ends) or ((ends != NO_END) & (ends < known.ends)).any():
@@ -72,14 +70,14 @@ async def _read(offsets: OffsetReader, topics: Mapping[str, int], limit_s: float
 
 
 class StableEnds:
-    """Last stable offsets of the topics of one group in which a partition is stalled."""
+    """Last stable offsets of those topics of one group that have a stalled partition."""
 
     def __init__(self) -> None:
         self._at_ms = 0
         self._of: Offsets = {}
 
     async def held_back(self, offsets: OffsetReader, found: GroupLag, limit_s: float) -> tuple[str, ...]:
-        """Sentences on stalled partitions whose group has read all up to an open transaction."""
+        """Returns sentences on stalled partitions in which the group has read everything up to an open transaction."""
         stalled = _by_topic(found, found.verdict == VERDICTS.index(LagVerdict.STALLED))
         topics = {topic: count for topic, count in found.counts.items() if stalled[topic].any()}
         if not topics:

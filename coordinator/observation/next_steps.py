@@ -1,7 +1,4 @@
-"""What to do next, after the checks of `doctor`: what must be fixed, then what is worth it, then what leads on.
-
-Pure.
-"""
+"""Next steps after the checks of `doctor`: remedies of failures, then of warnings, then further commands. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +9,7 @@ STEPS_MAX = 3
 
 
 def next_steps(facts: DoctorFacts, checks: Sequence[Check]) -> tuple[str, ...]:
-    """The most useful sentences, at most three; what fails comes before what warns, each in the order of the checks."""
+    """Returns at most STEPS_MAX sentences: failures before warnings, each in the order of the checks."""
     found = [
         check.remedy
         for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN)
@@ -23,7 +20,7 @@ def next_steps(facts: DoctorFacts, checks: Sequence[Check]) -> tuple[str, ...]:
 
 
 def _leading_on(facts: DoctorFacts) -> Iterator[str]:
-    """What one does with a group to which nothing has to be done."""
+    """Yields what to do with the group once its checks pass."""
     seen = facts.seen
     if seen.kind == "unknown":
         yield "Ask again when its coordinator node answers."

@@ -1,4 +1,4 @@
-"""How a process passes values on to those that observe it."""
+"""Calls observers of events within a process."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ log = structlog.get_logger(__name__)
 
 
 def notify(observer: Callable[..., None], *values: object) -> None:
-    """Calls an observer. Its errors are logged and go no further: observers must not disturb what they observe."""
+    """Calls an observer. Its errors are logged and not raised: observers must not disturb the code they observe."""
     try:
         observer(*values)
     except Exception:

@@ -1,6 +1,6 @@
-"""What can be seen of a group without joining it: one frozen value, of which pages, metrics and tables are projections.
+"""The observed state of a group: one frozen value from which pages, metrics and tables are made.
 
-Nothing here asks a broker; `observer` does, and hands over what DescribeGroups and its siblings say.
+This module makes no requests. `observer` sends them and passes their answers on.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,16 +22,16 @@ from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_va
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
-# Who assigns: a member, or the broker. "missing" is a group that no broker knows, "unknown" one of which none has said
-# anything yet.
+# In a "classic" group a member assigns, in "consumer" and "streams" groups the broker. "missing" is a group that does
+# not exist, "unknown" one that no broker has described yet.
 GroupType = Literal["classic", "consumer", "streams", "other", "missing", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedMember:
-    """`owned` are the partitions it was given; `active` and `standby` its tasks where it is a Streams thread, as Java
-    prints them. `lag` is in records and of the partitions whose lag is known, None without any; `unknown_lags` counts
-    the others. `trouble`: why its bytes could not be read."""
+    """A member of an observed group. `owned` are its assigned partitions; `active` and `standby` are the tasks of a
+    Streams thread, as Java prints them. `lag` is the sum of known lags in records, None if none is known;
+    `unknown_lags` counts the other partitions. `trouble` is why its bytes could not be read."""
 
     member_id: str
     instance_id: str | None
@@ -49,9 +49,9 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
-    """What Bellwether would assign on the same view: the present plan's cost, Bellwether's, and what would move. `held`
-    are the owners of all items now, as the broker shows them; `inputs` is what Bellwether's plan was made from, where
-    that can be recorded."""
+    """The plan that Bellwether would make for an observed group. `current` is the cost of the present assignment,
+    `planned` that of the plan, `moves` the difference. `held` are the present owners of all items, as the broker shows
+    them; `inputs` are the plan's inputs, if they can be recorded."""
 
     current: Cost
     planned: Cost
@@ -62,17 +62,17 @@ class Shadow:
 
     @property
     def cross_rack(self) -> int | None:
-        """What is read from another rack now, None where of nothing that has an owner the racks are known."""
+        """The number of items now read from another rack, None if the racks of no owned item are known."""
         return known_cross_rack(self.decision.plan, self.held, self.current)
 
     @property
     def cross_rack_planned(self) -> int | None:
-        """The same by the plan."""
+        """The same number under the plan."""
         return known_cross_rack(self.decision.plan, self.decision.plan.owner, self.planned)
 
     def costs(self) -> dict[str, dict[str, int | None]]:
-        """`current` and `planned` as JSON's values. `unknown_racks` are those with an owner that are not known to be
-        read from their owner's rack or from another one."""
+        """Returns both costs as values for JSON. `unknown_racks` is the number of owned items for which it is unknown
+        whether they are read from another rack."""
         plan = self.decision.plan
         known = ((self.current, self.held, self.cross_rack), (self.planned, plan.owner, self.cross_rack_planned))
         now, then = (
@@ -84,15 +84,15 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """A group at one moment. `obstacle` says why no client can lead it, "" where one can; `seen_at_ms` is epoch.
+    """The state of a group at `seen_at_ms` (epoch). `obstacle` is why no client can lead it, "" if one can.
 
-    `protocol` is what assigns now: a classic group's protocol, or its broker's own assignor, such as `uniform`.
-    `members` are the application's, `bellwether_members` Bellwether's. `lags` has an entry per partition of subscribed
-    topics, None where nothing is committed or known; a lag belongs to this moment, unlike what members of an
-    application said of their state when they last joined. `group_lag` has more on them, None where they could not be
-    read, and `lag_notes` are sentences on what is not known. Without a `shadow`, `trouble` says why; `silent` if that
-    is because no broker answered, which may pass. `unknown` says why this is not of now: the other fields are then what
-    was known last, as of `seen_at_ms`, and of kind "unknown" where nothing was. `anomalies` are the worst first.
+    `protocol` is a classic group's protocol, or the name of the broker's assignor, such as `uniform`. `members` are the
+    application's, `bellwether_members` Bellwether's. `lags` has an entry per partition of subscribed topics, None if
+    nothing is committed or known. Lags are current, while members of an application reported their state when they last
+    joined. `group_lag` has details, None if lags could not be read; `lag_notes` are sentences on what is unknown.
+    `trouble` is why there is no `shadow`; `silent` is true if the reason is that no broker answered, which may be
+    temporary. `unknown` is set if the observation is not current: the other fields are then the last known ones, or
+    `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first.
     """
 
     group_id: str
@@ -119,7 +119,7 @@ class Observation:
 
     @property
     def unknown_lags(self) -> int:
-        """How many partitions have no known lag, of those that could be asked for."""
+        """The number of partitions in `lags` whose lag is unknown."""
         return sum(lag is None for lags in self.lags.values() for lag in lags)
 
     @property
@@ -128,12 +128,12 @@ class Observation:
 
     @property
     def self_assigned(self) -> bool:
-        """The group has no member, and its committed offsets move."""
+        """Whether offsets are committed although the group has no member."""
         return self.group_lag is not None and self.group_lag.self_assigned
 
     @property
     def unjudged(self) -> tuple[AnomalyKind, ...]:
-        """The kinds of anomalies of which this moment shows nothing: that none is found says nothing then."""
+        """The kinds of anomalies that this observation cannot show, whether they exist or not."""
         if self.kind in ("missing", "other"):
             return ()
         if self.kind == "classic" and self.members and self.state != GroupState.STABLE:
@@ -143,7 +143,7 @@ class Observation:
 
     @property
     def verdict(self) -> str:
-        """Whether Bellwether leads the group, or could."""
+        """Describes whether Bellwether leads the group, or could."""
         if self.kind == "unknown":
             return f"not known: {self.trouble}"
         if self.bellwether_members:
@@ -153,7 +153,7 @@ class Observation:
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
     def with_lag(self, found: GroupLag) -> "Observation":
-        """With the records that are not consumed yet, of each partition and of what each member has."""
+        """Returns the observation with the lags of its partitions and members."""
         lags = found.by_topic()
         members = []
         for m in self.members:
@@ -165,8 +165,8 @@ class Observation:
 
 
 def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
-    """What is wrong with who has what, where the broker shows it because the group is `at_rest`, and with who is in the
-    group."""
+    """Returns the anomalies of an observed group, the worst first. Those of the assignment are included only if the
+    group is `at_rest`, since only then does the broker show it."""
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
     found = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
     if seen.shadow is not None:
@@ -175,8 +175,8 @@ def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
 
 
 def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_rest: bool) -> tuple[Anomaly, ...]:
-    """The part of it that shows without offsets and a plan; `counts` are the partitions of the topics that are known. A
-    broker does not show the patterns by which members of the `consumer` protocol subscribe."""
+    """Returns those anomalies that need neither offsets nor a plan. `counts` are the partition counts of the known
+    topics. Subscriptions are compared only in classic groups: brokers do not show the patterns of others."""
     found = of_assignment(seen.members, counts) if at_rest else ()
     if seen.kind != "classic":
         return found
@@ -184,8 +184,8 @@ def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_res
 
 
 def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Anomaly, ...]:
-    """The same of a plan that members have: Bellwether's own plans have one owner for each partition. `name` turns the
-    name of a member into what people call it."""
+    """Returns the anomalies of a plan of Bellwether's, in which each partition has one owner. `name` turns the name of
+    an owner into the one to display."""
     named = ((name(owner.name), owner.topics) for owner in plan.owners)
     return *of_applications(named, protocol), *of_shares(plan, plan.owner)
 
@@ -211,8 +211,8 @@ def observation(
     obstacle: str = "",
     bellwether_members: Collection[str] = (),
 ) -> Observation:
-    """What one Describe answer says, without lags and a shadow plan. `bellwether_members` are the ids of members of
-    Bellwether's."""
+    """Makes an observation of one Describe answer, without lags and a shadow plan. `bellwether_members` are the ids of
+    Bellwether's members."""
     streams = answer.protocol == STREAMS_PROTOCOL
     members = [_member(m, streams=streams) for m in answer.members]
     return Observation(
@@ -228,25 +228,26 @@ def observation(
 
 
 def unknown_racks(plan: GroupPlan, owner: IntArray) -> int:
-    """Of how many items with an owner the rack of the owner or of the replicas is not known: no member names one, or no
-    replica is on a broker that is online and has one."""
+    """Returns the number of owned items whose owner has no known rack, or none of whose replicas is on an online broker
+    with a known rack."""
     return int(((owner != NOBODY) & ~plan.read_remotely(owner)[0]).sum())
 
 
 def known_cross_rack(plan: GroupPlan, owner: IntArray, cost: Cost) -> int | None:
-    """None where nothing is known of racks, which is not 0."""
+    """Returns the number of items read from another rack, None (not 0) if no racks are known."""
     placed = int((owner != NOBODY).sum())
     return None if placed and unknown_racks(plan, owner) == placed else cost.cross_rack
 
 
 def shadow_of(decision: Decision[GroupPlan], held: IntArray, inputs: object = None) -> Shadow:
-    """`held` are the owners that the broker shows; what members said when they joined may be a rebalance older."""
+    """Makes a Shadow. `held` are the owners that the broker shows: the owned partitions that members reported when they
+    joined may be one rebalance older."""
     return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held, inputs)
 
 
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
-    """An observation as JSON's values; bytes and the decision itself are left out. `most` limits the partitions whose
-    lags are given in detail."""
+    """Returns an observation as values for JSON, without bytes and the decision itself. `most` limits the number of
+    partitions with detailed lags."""
     return group_values(seen, most) | {
         "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
         "members": [values_of(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
@@ -254,7 +255,7 @@ def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
 
 
 def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
-    """The same without members and what each partition lags."""
+    """Returns the same as `as_document`, without members and the lag of each partition."""
     plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
     shadow = seen.shadow
     return {
@@ -272,8 +273,8 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
 
 
 def values_of(value: Any) -> dict[str, Any]:
-    """The fields of a slotted dataclass by name, and not of what is within: `asdict` copies all of it, which of a large
-    group takes longer than all else."""
+    """Returns the fields of a slotted dataclass by name, without converting nested values: `asdict` copies everything,
+    which takes most of the time for a large group."""
     return {name: getattr(value, name) for name in value.__slots__}
 
 
@@ -285,7 +286,7 @@ def _lag_values(report: LagReport) -> dict[str, Any]:
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:
     seen = ObservedMember(member.member_id, member.instance_id, member.client_id, member.client_host)
     if not member.metadata:
-        return seen  # the group is not at rest: brokers show no subscriptions, newer ones former assignments
+        return seen  # during a rebalance brokers show no subscriptions, and newer ones show old assignments
     try:
         subscription = ConsumerProtocolSubscription.decode(member.metadata)
         assignment = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None

@@ -1,4 +1,4 @@
-"""Reads one group on request and never joins it: the IO around `observation`."""
+"""Reads the state of one group from the brokers without joining it: the IO around `observation`."""
 
 import asyncio
 import time
@@ -44,24 +44,24 @@ from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LIMIT_S = 5.0
-# What members were given is newer than whatever they said when they joined.
+# A generation above all others: the described assignment is newer than what members sent when they joined.
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
-READ_AT_ONCE_BYTES = 100_000  # of an answer, which takes less time to read than heartbeats may be late
+READ_AT_ONCE_BYTES = 100_000  # an answer of this size is decoded before any heartbeat is late
 NOT_CLASSIC = "not a classic group"
 NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
 
 OnObservation = Callable[[Observation], None]
-OnSeen = Callable[[str, DescribeAnswer], None]  # what DescribeGroups said, as it came
-OnRebalance = Callable[[Observation, SeenRebalance], None]  # the look that found one ended
+OnSeen = Callable[[str, DescribeAnswer], None]  # the group id and the unchanged answer to DescribeGroups
+OnRebalance = Callable[[Observation, SeenRebalance], None]  # the refresh that found a rebalance ended
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an observer reads from. `shared` stands in the place of the transport where many groups are looked at."""
+    """The clients that an observer reads with. `shared` replaces the transport when many groups are observed."""
 
     transport: kafka.Transport
     reader: kafka.ClusterReader
@@ -75,9 +75,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """What a Describe answer says. `seen` has no time and no lags, `answer` no instances; `topics` are those of members
-    and `owners` have partitions, None where the broker does not show who has what; `highest` is of each topic the
-    highest partition that a member has."""
+    """A decoded Describe answer.
+
+    `seen` has neither a time nor lags yet. `answer` lacks Bellwether's own members. `topics` are the subscribed and
+    assigned topics. `owners` are the members by partition, None if the broker does not show the assignment. `highest`
+    is the highest assigned partition of each topic.
+    """
 
     seen: Observation
     answer: DescribeAnswer
@@ -87,17 +90,18 @@ class DescribedGroup:
 
 
 class ReadOnlyTopology(TopologyKeeper):
-    """A topology that is only looked at: nothing is created for a group that is not Bellwether's."""
+    """A topology keeper that creates no topics, since Bellwether does not lead the group."""
 
     async def complete(self, *_: object) -> None:
-        """No topics."""
+        """Creates no topics."""
 
 
 class GroupObserver:
-    """One group's.
+    """Observes one group.
 
-    `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
-    `lags` are those that others read, too; of a group with more partitions than `lag_partitions_max` none are read.
+    `application` has the settings of a Streams application; without it, Bellwether learns the topology of a group that
+    proves to be one. `lags` may be shared with other readers. No lags are read of a group with more partitions than
+    `lag_partitions_max`.
     """
 
     def __init__(
@@ -124,7 +128,7 @@ class GroupObserver:
         self._sources = sources
         self._policy = policy
         application = application or Application(StreamsConfig(config.group_id, standbys_unknown=True), STOCK)
-        self._streams = replace(application.config, topology_attested=True)  # nobody acts on this plan
+        self._streams = replace(application.config, topology_attested=True)  # this plan is never sent
         self._assignors = application.assignors
         self._given = given = application.topology
         self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)
@@ -136,19 +140,19 @@ class GroupObserver:
         self._lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
-        self._known: Observation | None = None  # the newest one that was of its moment
+        self._known: Observation | None = None  # the newest one that is not `unknown`
         self._described: Kept[DescribedGroup] = Kept()
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
 
     @property
     def policy(self) -> Policy:
-        """By which the shadow plan is made."""
+        """The policy of the shadow plan."""
         return self._policy
 
     async def refresh(self) -> None:
-        """A refresh that listeners are given. What is not known, because of an error or the silence of brokers, is a
-        log line for as long as it lasts, and goes to `on_unknown` only: it is no state of the group."""
+        """Observes the group and notifies the listeners. If brokers answer with an error or not at all, only the
+        `on_unknown` listeners are called, and each new reason is logged once: this is not a state of the group."""
         try:
             seen = await self.observe_or_unknown()
             if seen.unknown is None:
@@ -159,18 +163,18 @@ class GroupObserver:
             log.exception("group_not_observed", group=self.group_id)
 
     def rest(self) -> None:
-        """The group is not looked at for a while: what was seen will not be of now."""
+        """Forgets the last observations, because refreshes pause and they become outdated."""
         self.last = self._known = None
 
     async def observe_or_unknown(self) -> Observation:
-        """The same as `observe`; where no broker answers, what was known last, with why."""
+        """Returns the same as `observe`, or if no broker answers the last known observation with the reason."""
         try:
             return await self.observe()
         except TransportError as error:
             return self._unknown(error)
 
     def _unknown(self, cause: int | TransportError) -> Observation:
-        """What was known last, with why it is not of now."""
+        """Returns the last known observation, with the reason why it is not current."""
         unknown = unknown_of(cause, self.group_id, int(time.time() * 1000))
         before = self.last.unknown if self.last is not None else None
         if before is not None:
@@ -199,8 +203,8 @@ class GroupObserver:
             notify(observer, seen)
 
     async def observe(self) -> Observation:
-        """Reads everything. An error that a broker answers with makes it `unknown`. Raises TransportError where none
-        answers."""
+        """Reads the group, its lags and its shadow plan. A broker's error makes the observation `unknown`. Raises
+        TransportError if no broker answers."""
         answer = await self._sources.groups.describe_group(self.group_id)
         if answer.error and not membership.is_missing(answer):
             return self._unknown(answer.error)
@@ -237,7 +241,8 @@ class GroupObserver:
         return replace(seen, anomalies=found)
 
     async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
-        """Heartbeats of groups that Bellwether leads must not wait for a large answer."""
+        """Decodes an answer unless it is the same as last time. A large one is decoded in a thread, so that heartbeats
+        of led groups are not late."""
         known = self._described.get((answer, kind))
         if known is not None:
             return known
@@ -248,7 +253,7 @@ class GroupObserver:
         return self._described.put((answer, kind), read)
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
-        """What follows from the answer alone: nearly everything, and for most groups the same as at the last look."""
+        """Decodes an answer. For most groups it is the same at each refresh, so `_read_once` reuses the result."""
         config, classic = self._config, kind not in BROKER_PROTOCOLS
         own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
         obstacle = self._obstacle(kind, answer)
@@ -260,12 +265,12 @@ class GroupObserver:
             answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in own)),
             topics=frozenset(topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))),
             owners=owners if at_rest else None,
-            highest=dict(sorted(owners)),  # of each topic the last one stays
+            highest=dict(sorted(owners)),  # the last partition of each topic overwrites the others
         )
 
     async def _described_by_broker(self) -> BrokerGroup | int | None:
-        """The group where a broker assigns in it, the error code that hides whether one does, None for no such group.
-        Raises TransportError where a broker does not say."""
+        """Returns the group if its broker assigns, None if there is no such group, or the error code because of which
+        this is unknown. Raises TransportError if a broker does not answer."""
         hidden: int | TransportError | None = None
         for protocol in BROKER_PROTOCOLS:
             try:
@@ -296,13 +301,13 @@ class GroupObserver:
         return obstacle.sentence if obstacle is not None else ""
 
     async def _with_lags(self, seen: Observation, described: DescribedGroup) -> Observation:
-        """Lags are worth having and nothing depends on them."""
+        """Adds lags. If they cannot be read, a note says why, and the rest of the observation is unaffected."""
         offsets, reader = self._sources.offsets, self._sources.reader
         try:
             topics = await self._topics(seen, described)
             known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
             grown = [topic for topic, p in described.highest.items() if p >= known.get(topic, p + 1)]
-            if grown:  # what is older than the assignment knows no new partitions
+            if grown:  # the cached metadata is older than the assignment and lacks its new partitions
                 reader.expire(grown)
                 known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
             counts = {topic: known[topic] for topic in topics if topic in known}
@@ -321,8 +326,8 @@ class GroupObserver:
         return await computed(sum(counts.values()), seen.with_lag, found)
 
     async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
-        """What members subscribe to. Where none is there, or none shows it because the group rebalances, what the
-        group has read: at the last look, else anywhere. Raises TransportError."""
+        """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, all
+        topics with committed offsets. Raises TransportError."""
         shown = described.topics
         if not shown and seen.members:
             shown = frozenset(self._lags.counts)
@@ -336,7 +341,7 @@ class GroupObserver:
         if known is not None:
             return replace(seen, shadow=known)
         members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
-        # With all the time that a plan may take from now on.
+        # A dry run, with the full time limit of a plan.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, membership.shown(answer))
@@ -347,7 +352,8 @@ class GroupObserver:
             return replace(seen, trouble=f"no shadow plan: {error}", silent=silent)
 
     async def _planned_from(self, described: DescribedGroup) -> PlannedFrom | None:
-        """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""
+        """Returns the key under which a plan is reused, None if each refresh needs a new plan: weights and the lags of
+        Streams tasks change all the time."""
         answer = described.answer
         varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
         if varies or self._sources.shared is None:
@@ -358,7 +364,7 @@ class GroupObserver:
             return None
 
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[PartitionPlan] | Planner[TaskPlan]:
-        """A fresh one for each look: what a planner remembers is what the group shows now."""
+        """Returns a new planner for each refresh, so that it depends only on the group's present state."""
         sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:
             kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
@@ -372,7 +378,7 @@ class GroupObserver:
 
 
 def _summary(seen: Observation) -> dict[str, object]:
-    """What is worth a log line when it changes; lags change all the time."""
+    """Returns the fields that are logged when they change. Lags are not among them: they change all the time."""
     shadow = seen.shadow
     return {
         "kind": seen.kind,
@@ -386,7 +392,7 @@ def _summary(seen: Observation) -> dict[str, object]:
 
 
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:
-    """Older brokers say Dead of a group that they keep in another protocol."""
+    """Returns whether the group may be one whose broker assigns. Older brokers describe such a group as Dead."""
     return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == GroupState.DEAD
 
 

@@ -1,7 +1,7 @@
-"""What refreshes of a group's offsets have shown over time. Kept in memory and thinned out as it ages. Pure.
+"""The history of a group's offsets, kept in memory and thinned out as it ages. Pure.
 
-All times are by the clock of this process, in milliseconds since 1970. Records' own timestamps, which follow the clocks
-of producers, play no part.
+All times are by the clock of this process, in milliseconds since 1970. The timestamps of records, which depend on the
+clocks of producers, are not used.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from bellwether_kafka.coordinator.kafka import Offsets
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNKNOWN = -1
-SPACING_MS = 30_000  # between two rows that are kept, the newest aside
+SPACING_MS = 30_000  # at least between two rows that are kept, except before the newest
 AGE_PER_SPACING = 16  # older rows are a sixteenth to a seventh of their age apart
 AGE_MS_MAX = 86_400_000
-WAITS_KEPT = 16  # of refreshes that saw commits; a single outage among them is no rhythm
+WAITS_KEPT = 16  # of refreshes that saw commits; enough that one outage does not distort the rhythm
 PARTITIONS_MAX = 20_000  # of one group: 80 rows of these are 26 MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetSample:
-    """One look: offsets of partitions 0..n-1 by topic, UNKNOWN where nothing is committed or known. No end is older
-    than the committed offset beside it. `unknown` says why an end is not known. `starts` are log starts where they have
-    been read; as logs only lose records at their beginning, an older one is a lower bound."""
+    """Offsets of partitions 0..n-1 by topic, from one refresh; UNKNOWN where nothing is committed or known. `ends` were
+    read first, and again where a commit was beyond them. `unknown` has the reasons for unknown ends. `starts` are the
+    log starts that were read, perhaps earlier: starts only grow, so an older one is a lower bound."""
 
     at_ms: int
     committed: Offsets
@@ -40,12 +40,12 @@ def _none() -> LongArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetHistory:
-    """The looks at a group, the oldest first. `committed` and `ends` have a row for each time in `at_ms` and a column
-    for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or is forgotten. `empty` has
-    the same shape: the log had no record. `starts` are the log starts of the newest row.
+    """The samples of a group, the oldest first. `committed` and `ends` have a row for each time in `at_ms` and a column
+    for each partition, topic after topic as in `counts`; UNKNOWN where nothing is known, or was forgotten. `empty` has
+    the same shape and is true where the log had no record. `starts` are the log starts of the newest row.
 
-    `active_ms` says when each partition was last seen with a new commit or read to its end, UNKNOWN where it never
-    was. `waits_ms` are how long, at least, commits were awaited: the longest of each refresh that saw some.
+    `active_ms` is when each partition last had a new commit or was read to its end, UNKNOWN if never. `waits_ms` has
+    one value for each of the last refreshes that saw commits: a lower bound of the longest time one was awaited.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class OffsetHistory:
     waits_ms: tuple[int, ...] = ()
 
     def plus(self, sample: OffsetSample) -> "OffsetHistory":
-        """With this look. Where it shows that an earlier one says nothing any more, that one is forgotten: all of them
-        where Bellwether's clock went back or the group has more than PARTITIONS_MAX partitions, those of a partition
-        whose end went back, and its committed offsets where the group did."""
+        """Returns the history with this sample added and outdated rows forgotten: all rows if Bellwether's clock went
+        back or the group has more than PARTITIONS_MAX partitions; all values of a partition whose end went back; and
+        the committed offsets of one whose committed offset went back."""
         counts = {topic: len(ends) for topic, ends in sample.ends.items()}
         committed, ends, starts = (_row(counts, of) for of in (sample.committed, sample.ends, sample.starts))
         back = len(self.at_ms) > 0 and sample.at_ms <= self.at_ms[-1]
@@ -81,14 +81,14 @@ class OffsetHistory:
         return _thinned(whole)
 
     def since(self, span_ms: int) -> "OffsetHistory":
-        """The rows of the last `span_ms`, and the one before them, if there is one."""
+        """Returns the rows of the last `span_ms`, and the row before them, if there is one."""
         newest = int(self.at_ms[-1]) if len(self.at_ms) else 0
         first = max(0, int(np.searchsorted(self.at_ms, newest - span_ms, side="right")) - 1)
         return _rows(self, np.arange(len(self.at_ms)) >= first)
 
 
 def _among(history: OffsetHistory, counts: Mapping[str, int]) -> OffsetHistory:
-    """The same looks in the coordinates of these topics."""
+    """Returns the same history with columns for these topics. Columns of new partitions are UNKNOWN."""
     if history.counts == counts:
         return history
     shape = len(history.at_ms), sum(counts.values())
@@ -125,8 +125,8 @@ def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: 
 def _rhythm(
     before: OffsetHistory, at_ms: int, committed: LongArray, all_read: BoolArray
 ) -> tuple[LongArray, tuple[int, ...]]:
-    """`active_ms` and `waits_ms` after one more refresh. Whether a commit came early or late between two refreshes is
-    not known, so a wait ends with the one before it."""
+    """Returns `active_ms` and `waits_ms` after one more refresh. A commit may have come at any time since the refresh
+    before, so its wait is counted only up to that one."""
     if not len(before.at_ms):
         return np.where((committed >= 0) & all_read, at_ms, UNKNOWN), before.waits_ms
     last_ms, last = int(before.at_ms[-1]), before.committed[-1]

@@ -1,9 +1,9 @@
 """How long partitions or tasks had no owner. Pure.
 
-A leader knows to the moment: what an owner gives up for another one has none from the SyncGroup answer that takes it
-to the one that gives it; what a member had that left or died has none from the beginning of the rebalance that finds
-out. In an eager group that goes for everything, in every rebalance. How long a member had been dead before its
-rebalance began (up to its session) no broker shows to anybody. Looks know how long a rebalance lasted at most.
+A leader measures this exactly. An item that moves between live members has no owner between the SyncGroup answer that
+revokes it and the one that assigns it. An item whose owner left or died, and in an eager group every item, has no owner
+from the beginning of the rebalance. How long a member was dead before that (up to its session timeout) is not visible.
+For an observed group only an upper bound of a rebalance's duration is known.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from bellwether_kafka.coordinator.planning import CauseKind, PlannedRebalance
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """`items` partitions or tasks that lost their owner at the same moment and have one again; by the cause of the
-    rebalance that took it."""
+    """A pause of `items` partitions or tasks that lost their owner at the same moment and have one again. `cause` is
+    that of the rebalance in which they lost it."""
 
     seconds: float
     items: int
@@ -37,16 +37,16 @@ class _Start:
 
 
 class Pauses:
-    """Of one group that Bellwether leads. `delivered` takes every rebalance that the broker has, in their order. What
-    was before the first one is not known and no pause of Bellwether's."""
+    """The pauses of one group that Bellwether leads. `delivered` must get all completed rebalances in order. Pauses
+    before the first one are unknown and not counted."""
 
     def __init__(self) -> None:
         self._last: Decision[GroupPlan] | None = None
         self._starts: tuple[_Start, ...] = ()
-        self._start_of: IntArray = np.zeros(0, dtype=np.int32)  # by item, NOBODY for what has an owner
+        self._start_of: IntArray = np.zeros(0, dtype=np.int32)  # by item, NOBODY if it has an owner
 
     def delivered(self, planned: PlannedRebalance[GroupPlan]) -> tuple[Pause, ...]:
-        """The pauses that end with this rebalance."""
+        """Returns the pauses that end with this rebalance."""
         decision, timings = planned.chosen.decision, planned.timings
         plan, kind = decision.plan, planned.cause.kind
         began_at = timings.joined_at - timings.join_s
@@ -74,7 +74,7 @@ class Pauses:
         self._last = decision
 
     def _is_alike(self, decision: Decision[GroupPlan]) -> bool:
-        """Whether items have the numbers that they had in the last rebalance."""
+        """Returns whether the items have the same indices as in the last rebalance."""
         if self._last is None:
             return False
         now, last = decision.plan, self._last.plan
@@ -83,8 +83,8 @@ class Pauses:
 
 
 def seen_pause(seen: Observation, found: SeenRebalance) -> Pause | None:
-    """Of a rebalance that this look at an observed group found ended: as long as it may have lasted at most. None where
-    nothing lost its owner, or nobody knows how long."""
+    """Returns the pause of a rebalance whose end a refresh showed, with the upper bound of its duration. None if no
+    item lost its owner or the duration is unknown."""
     if found.moves is None or found.lasted_ms_max is None:
         return None
     eager = seen.kind == "classic" and is_eager("consumer", seen.protocol)
@@ -93,5 +93,5 @@ def seen_pause(seen: Observation, found: SeenRebalance) -> Pause | None:
 
 
 def is_eager(kind: str, protocol: str) -> bool:
-    """Whether members of such a group give up all that they have in each rebalance."""
+    """Returns whether members of such a group revoke all their partitions in each rebalance."""
     return kind == "consumer" and protocol != STREAMS_PROTOCOL and not Policy().cooperative(protocol)

@@ -1,4 +1,4 @@
-"""Whether a member that was away has its share again, by one description of the group. Pure."""
+"""Checks in one observation whether a member that was absent has its share again. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ NAMES_SHOWN = 4
 
 
 def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
-    """What is missing until the member named by `where` ("member:ID") has everything that the plan gives it, and its
-    state has caught up, as a sentence; "" where nothing is. `rules` are the operator's that stand."""
+    """Returns a sentence on what the member named by `where` ("member:ID") still lacks of its planned items and their
+    state; "" if nothing. `rules` are the operator's rules in force."""
     if seen.state != GroupState.STABLE:
         return f"The group is not at rest ({seen.state or 'it is not there'})."
     if seen.shadow is None:
@@ -42,6 +42,6 @@ def _warming_up(plan: GroupPlan, its: BoolArray, where: str) -> str:
 
 
 def _among(owner: IntArray, owners: BoolArray) -> BoolArray:
-    """Of each item, whether one of these owners has it."""
+    """Returns for each item whether one of these owners has it."""
     found: BoolArray = np.isin(owner, np.flatnonzero(owners))
     return found

@@ -1,8 +1,7 @@
-"""The rebalances that refreshes of a group have shown, with what had changed and how long they lasted at least and at
-most.
+"""Derives rebalances from refreshes of a group, with their causes and bounds for their durations. Pure.
 
-Brokers tell neither why nor how long a group rebalances, so both come from comparing looks. A rebalance between two
-looks that changed neither members nor what they have leaves no trace. Pure.
+Brokers show neither cause nor duration, so both come from comparing refreshes. A rebalance between two refreshes that
+changes neither members nor their assignments is not detected.
 """
 
 from collections import Counter, deque
@@ -22,18 +21,18 @@ CHANGED = {
     (True, True): CauseKind.EXCHANGED,
     (True, False): CauseKind.JOINED,
     (False, True): CauseKind.LEFT,
-}  # by whether members came, and whether some went
+}  # by (members joined, members left)
 UNKNOWN = Cause(CauseKind.AGAIN, "")
-UNKNOWN_CAUSE = "unknown"  # in reports and events, for a rebalance without a cause that shows
+UNKNOWN_CAUSE = "unknown"  # in reports and events, for a rebalance of unknown cause
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRebalance:
-    """`seen_at_ms` is the first look that showed it or what it had changed, epoch. `cause` is "" and `kind` AGAIN where
-    nothing is known. `lasted_ms_max` is None while the group rebalances, or where it did so at the first look already;
-    `moves` count partitions and are None where the looks cannot be compared."""
+    """A rebalance found by refreshes. `seen_at_ms` (epoch) is the first refresh that showed it or its effects. `cause`
+    is "" and `kind` AGAIN if unknown. `lasted_ms_max` is None while it runs, or if it began before the first refresh.
+    `moves` counts partitions, None if there is nothing to compare with."""
 
     seen_at_ms: int
     cause: str
@@ -45,16 +44,16 @@ class SeenRebalance:
 
 
 class Rebalances:
-    """Of one group. `saw` takes its observations in their order."""
+    """The rebalances of one group. `saw` must get its observations in order."""
 
     def __init__(self) -> None:
         self._ended: deque[SeenRebalance] = deque(maxlen=LINES_MAX)
-        self._rest: Observation | None = None  # the last look that showed the group at rest
-        self._first: Observation | None = None  # of the looks since then, all of which showed it rebalancing
+        self._rest: Observation | None = None  # the last refresh that showed the group at rest
+        self._first: Observation | None = None  # the first refresh since then; all since then showed a rebalance
         self._last: Observation | None = None
 
     def lines(self) -> tuple[SeenRebalance, ...]:
-        """The newest first."""
+        """Returns the rebalances, the newest first, beginning with one that still runs."""
         if self._first is None or self._last is None:
             return tuple(self._ended)
         lasts_ms = self._last.seen_at_ms - self._first.seen_at_ms
@@ -63,7 +62,7 @@ class Rebalances:
         return running, *self._ended
 
     def saw(self, seen: Observation) -> SeenRebalance | None:
-        """The rebalance that this look shows to have ended, None for none."""
+        """Takes an observation. Returns the rebalance whose end it shows, or None."""
         if seen.kind in UNSEEN:
             return None
         if not at_rest(seen):
@@ -89,12 +88,12 @@ class Rebalances:
 
 
 def at_rest(seen: Observation) -> bool:
-    """Whether what members have is in force, so that it can be compared with what they have later."""
+    """Returns whether the observed assignment is in force, so that it can be compared with a later one."""
     return seen.kind not in UNSEEN and seen.state in AT_REST
 
 
 def cause_of(before: Observation, after: Observation) -> Cause:
-    """What has changed between two looks, UNKNOWN for nothing that they show."""
+    """Returns the cause that two observations show (members, subscriptions or partition counts), else UNKNOWN."""
     had, has = _by_key(before.members), _by_key(after.members)
     came = [member for key, member in has.items() if key not in had]
     went = [member for key, member in had.items() if key not in has]
@@ -110,14 +109,14 @@ def cause_of(before: Observation, after: Observation) -> Cause:
 
 
 def moves_between(had: Mapping[Item, str], has: Mapping[Item, str]) -> Moves:
-    """From who has which item before to who has it after."""
+    """Returns the moves between two assignments, each a mapping from items to owners."""
     both = had.keys() & has.keys()
     kept = sum(had[partition] == has[partition] for partition in both)
     return Moves(kept, len(both) - kept, len(has) - len(both), len(had) - len(both))
 
 
 def _by_key(members: Iterable[ObservedMember]) -> dict[str, ObservedMember]:
-    """By what survives a restart."""
+    """Returns the members by instance id, which survives a restart, or else by member id."""
     return {member.instance_id or member.member_id: member for member in members}
 
 
@@ -130,6 +129,6 @@ def _owners(seen: Observation) -> dict[TopicPartition, str]:
 
 
 def _named(members: Iterable[ObservedMember]) -> str:
-    """By their client ids, which people have chosen."""
+    """Lists members by their client ids, which operators know."""
     counts = Counter(member.client_id or member.member_id for member in members)
     return listed([name if number == 1 else f"{name} ({number} members)" for name, number in sorted(counts.items())])

@@ -1,6 +1,6 @@
-"""Whom a take-over would remove from a group that is seen from outside, and what that costs these members. Pure.
+"""Forecasts which members a take-over would remove from an observed group, and at what cost for them. Pure.
 
-Who leads is not on the wire: only a member learns it, so it is unknown until Bellwether joins.
+Brokers send the leader's id only to members, so the leader is unknown until Bellwether joins.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ UNKNOWN_LEADER = "The leader is unknown until Bellwether joins"
 
 @dataclass(frozen=True, slots=True)
 class FirstSlot:
-    """The `members` in the first slot of a table of so many `slots`, and what the removal of each costs."""
+    """The members in the first slot of a table with `slots` slots, with the cost of removing each."""
 
     slots: int
     members: dict[str, str]
@@ -31,9 +31,10 @@ class FirstSlot:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """`leader` is "" where it is not known. `removed` are removed with it, and one of `perhaps` where no member id of
-    Bellwether's that sorts first is found in time, after `temporary` members of Bellwether's
-    have made the table grow. Without `begins` no member is disturbed, and `reason` says why, with the remedy."""
+    """The forecast of a take-over. `leader` is "" if unknown. `removed` are the members removed with it, each with the
+    cost; one of `perhaps` is removed too if Bellwether finds no member id that sorts first in time. `temporary` is the
+    number of Bellwether's members that first make the table grow. If `begins` is false, no member is disturbed, and
+    `reason` contains why and the remedy."""
 
     leader: str
     removed: dict[str, str]
@@ -44,7 +45,7 @@ class Removals:
     first_slots: tuple[FirstSlot, ...]
 
     def sentences(self) -> Iterator[str]:
-        """For people: who is removed at what cost, and who is in the first slot of each table."""
+        """Yields sentences: which members are removed, at what cost, and which are in the first slot of each table."""
         if not self.begins:
             yield f"A take-over would not begin: {self.reason}."
         else:
@@ -66,8 +67,8 @@ class Removals:
 
 
 def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit) -> Removals | None:
-    """None where there is nothing to foresee: no member, a rebalance, a table that is listed in an unknown order, a
-    group that Bellwether leads or may not take over."""
+    """Returns the forecast, or None if there is none: the group has no member, is rebalancing, lists its members in an
+    unknown order, or is one that Bellwether leads already or may not take over."""
     ids = [member.member_id for member in seen.members]
     possible = tables(ids)
     at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.bellwether_members
@@ -88,7 +89,7 @@ def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit)
 
 
 def _cost(member: ObservedMember, *, streams: bool) -> str:
-    """What a member loses until it is back under another id."""
+    """Returns what a member loses until it has rejoined under a new id."""
     if streams and member.active:
         tasks = f"{len(member.active)} active task{'s' * (len(member.active) != 1)}"
         return f"closes {tasks} dirty: without a commit, and under exactly-once without its state"

@@ -1,7 +1,7 @@
-"""How far apart the commits of groups are that commit seldom, kept over restarts of Bellwether.
+"""Keeps the commit intervals of groups that commit rarely over restarts of Bellwether.
 
-A group that commits every hour would be stalled for most of an hour after each restart, until its next commit is seen.
-What was learned is in a small file, of which a loss costs no more than that.
+Without them, a group that commits every hour would be judged stalled after each restart until its next commit. The
+intervals are in a small file, whose loss has no other effect.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.observation.lag import is_seldom
 from bellwether_kafka.coordinator.observation.offset_history import AGE_MS_MAX, WAITS_KEPT, OffsetHistory
 
 WRITTEN_S = 60.0
-KEPT_MS = 30 * 86_400_000  # since it was learned last; a group that is gone is not kept for ever
+KEPT_MS = 30 * 86_400_000  # since the last change, so that deleted groups are removed eventually
 BYTES_MAX = 1_000_000  # some thousand groups
 
 log = structlog.get_logger(__name__)
@@ -29,8 +29,8 @@ Waits = tuple[int, ...]
 
 
 class Rhythms:
-    """Of all groups of a process, for its event loop. Without a `path` nothing outlasts the process; `clock` is in
-    seconds, epoch. Give `beside` to the service."""
+    """The commit intervals of all groups of a process, to be used in its event loop. Without a `path` they are not
+    written. `clock` is in epoch seconds. The service must run `beside`."""
 
     def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -40,24 +40,24 @@ class Rhythms:
         self._failed = ""
 
     def of(self, group: str) -> Waits:
-        """How long the last commits were awaited, in milliseconds; nothing of a group that commits often."""
+        """Returns the `waits_ms` of the group's last commits, empty if it commits often."""
         return self._known.get(group, ())
 
     def learned(self, group: str, history: OffsetHistory) -> None:
-        """Takes what the refreshes of a group have shown by now."""
+        """Takes the commit intervals from the history of a group."""
         waits = history.waits_ms if is_seldom(history) else ()
         if waits != self.of(group):
             self._known[group] = waits
             self._changed.add(group)
 
     async def beside(self, *_: object) -> None:
-        """Writes what is new once a minute, until cancelled."""
+        """Writes changes once a minute, until cancelled."""
         while True:
             await asyncio.sleep(WRITTEN_S)
             await self.write()
 
     async def write(self) -> None:
-        """Writes what is new. Where that fails a restart forgets it, which the log says once."""
+        """Writes changes. If that fails they are lost at a restart; each new error is logged once."""
         if self._path is None or not self._changed:
             return
         changed, self._changed = {group: self._known[group] for group in self._changed}, set()
@@ -70,14 +70,14 @@ class Rhythms:
             self._failed = str(error)
 
     def _write(self, path: Path, changed: Mapping[str, Waits]) -> None:
-        """Beside those of other groups, which other processes may have kept."""
+        """Merges the changes into the file, which may have other groups of other processes."""
         at_ms = int(self._clock() * 1000)
         kept = {**self._read(), **{group: (waits, at_ms) for group, waits in changed.items()}}
         text = json.dumps({group: {"waits_ms": w, "at_ms": at} for group, (w, at) in kept.items() if w})
         write_state(path, text)
 
     def _read(self) -> dict[str, tuple[Waits, int]]:
-        """By group, with when it was learned; nothing where there is no such file, or none that can be read."""
+        """Returns the intervals by group, with the time of their last change; empty if the file cannot be read."""
         if self._path is None:
             return {}
         with suppress(OSError, ValueError, AttributeError):
@@ -88,7 +88,8 @@ class Rhythms:
 
 
 def _entry(value: Any) -> tuple[Waits, int]:
-    """Nothing for what no Bellwether has written. Raises AttributeError for what has no fields."""
+    """Returns an entry of the file, empty if Bellwether cannot have written it. Raises AttributeError if it is not an
+    object."""
     waits, at_ms = value.get("waits_ms"), value.get("at_ms")
     whole = isinstance(waits, list) and all(type(wait) is int and 0 <= wait <= AGE_MS_MAX for wait in waits)
     return (tuple(waits[-WAITS_KEPT:]), at_ms) if whole and type(at_ms) is int else ((), 0)

@@ -1,7 +1,7 @@
-"""Commits in a group without members: its consumers assign themselves partitions (assign()). Pure.
+"""Detects consumers that assign themselves partitions (assign()): offsets move in a group without members. Pure.
 
-Offsets that rise between two readings of a group without members were committed by no member. Tools commit so, too: a
-reset of offsets moves them once, and a mirror that copies the offsets of another cluster again and again.
+Tools commit like this, too: a reset of offsets moves them once, and a mirror that copies the offsets of another
+cluster moves them repeatedly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ Committed = Mapping[str, Sequence[int] | LongArray]  # by topic those of partiti
 
 SELF_ASSIGNED = "consumers assign themselves: offsets move without members"
 LASTS_MS_MIN = 300_000
-PAUSES = 3  # the longest pause between two moves, so many times over, is how long the last move counts
+PAUSES = 3  # the last move counts for this many times the longest pause between two moves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberlessCommits:
-    """Readings of a group since it has had no member. `committed` and `at_ms` are those of the newest; `moves` counts
-    the readings that showed a higher offset than the one before, the last at `moved_at_ms`; `pause_ms` is the longest
-    time between two of them."""
+    """Readings of a group since it last had a member. `committed` and `at_ms` are from the newest. `moves` counts the
+    readings with a higher offset than the one before, of which the last was at `moved_at_ms`; `pause_ms` is the longest
+    time between two of these."""
 
     at_ms: int
     committed: Committed = field(default_factory=dict)
@@ -33,11 +33,11 @@ class MemberlessCommits:
 
     @property
     def self_assigned(self) -> bool:
-        """Offsets move, or have paused for a while as they did before."""
+        """Returns whether offsets move. A pause that is not much longer than earlier ones does not change this."""
         return self.moves > 0 and self.at_ms - self.moved_at_ms <= max(LASTS_MS_MIN, PAUSES * self.pause_ms)
 
     def after(self, committed: Committed, at_ms: int) -> "MemberlessCommits":
-        """With one more reading. A clock that goes back begins anew."""
+        """Returns this with one more reading. If the clock went back, the readings start anew."""
         if at_ms < self.at_ms:
             return MemberlessCommits(at_ms, committed)
         known = replace(self, at_ms=at_ms, committed=committed)
@@ -48,13 +48,13 @@ class MemberlessCommits:
 
 
 def committed_of(found: GroupLag) -> Committed:
-    """A reading."""
+    """Returns the committed offsets by topic."""
     return dict(zip(found.counts, np.split(found.committed, np.cumsum([*found.counts.values()])), strict=False))
 
 
 def of_memberless(found: GroupLag, commits: MemberlessCommits | None) -> GroupLag:
-    """The lag of a group with what commits without members say of it, None where it has members: consumers that assign
-    themselves have what does not move, although no member has it."""
+    """Returns the lag with `self_assigned` set and STOPPED replaced by STALLED if consumers assign themselves: their
+    partitions have consumers although no member has them. `commits` is None if the group has members."""
     if commits is None or not commits.self_assigned:
         return found
     stalled, stopped = VERDICTS.index(LagVerdict.STALLED), VERDICTS.index(LagVerdict.STOPPED)
@@ -62,7 +62,7 @@ def of_memberless(found: GroupLag, commits: MemberlessCommits | None) -> GroupLa
 
 
 def _rises(before: Committed, after: Committed) -> bool:
-    """Whether a known offset is higher now. One that appears may only have been unreadable before."""
+    """Returns whether a known offset is higher now. A new one does not count: it may have been unreadable before."""
     for topic, offsets in after.items():
         same = min(len(offsets), len(before.get(topic, ())))
         if not same:

@@ -1,7 +1,7 @@
-"""Requests that refreshes of many groups share: what is requested within a moment goes to each node as one request.
+"""Requests shared by refreshes of many groups: all requests within LINGER_S are sent to each node as one.
 
-`SharedGroups` stands in the place of the transport, `SharedOffsets` in that of the offset reader. Answers are per
-group: what is wrong with one group or its topics is no other group's trouble.
+`SharedGroups` replaces the transport, `SharedOffsets` the offset reader. Errors are per group: one group or topic that
+fails does not affect other groups.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINGER_S = 0.02
 GROUPS_MAX = 50  # in one request
-PARTITIONS_MAX = 10_000  # in one request: an answer of a third of a megabyte
+PARTITIONS_MAX = 10_000  # in one request, whose answer is then a third of a megabyte
 FINDS_AT_ONCE = 16
 TIMEOUT_MS = 5_000
 SEVERAL_GROUPS_FROM = (3, 0)  # OffsetFetch (KIP-709)
@@ -48,8 +48,8 @@ R = TypeVar("R")
 
 
 class Together(Generic[A, R]):
-    """Gathers what is asked within `linger_s` and has it answered at once: `answer` takes all of it and returns as many
-    answers, or errors, in the same order."""
+    """Collects requests for `linger_s` seconds and answers them together. `answer` receives the whole batch and returns
+    one answer or error for each request, in the same order."""
 
     def __init__(
         self, answer: Callable[[Sequence[A]], Awaitable[Sequence[R | Exception]]], linger_s: float = LINGER_S
@@ -60,7 +60,7 @@ class Together(Generic[A, R]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: A) -> R:
-        """Raises what `answer` returns as an error."""
+        """Returns the answer to one request of the batch. Raises the error that `answer` returned for it."""
         outcome: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, outcome))
         if len(self._waiting) == 1:
@@ -74,7 +74,7 @@ class Together(Generic[A, R]):
         asked, self._waiting = self._waiting, []
         try:
             answers = await self._answer([question for question, _ in asked])
-        except Exception as error:  # noqa: BLE001 - those that asked are the ones to judge it
+        except Exception as error:  # noqa: BLE001 - the callers handle it
             answers = [error] * len(asked)
         for (_, outcome), answer in zip(asked, answers, strict=True):
             if outcome.done():
@@ -86,7 +86,7 @@ class Together(Generic[A, R]):
 
 
 class SharedGroups:
-    """What looks ask of groups' coordinator nodes, which are remembered until they say that they are not."""
+    """Reads groups from their coordinator nodes. A group's node is cached until a request shows that it has moved."""
 
     def __init__(self, transport: kafka.Transport) -> None:
         self._transport = transport
@@ -98,18 +98,18 @@ class SharedGroups:
         self._offsets: Together[tuple[str, Counts], FetchedOffsets] = Together(self._fetch)
 
     def learn(self, node: Node, group_ids: Iterable[str]) -> None:
-        """A node lists the groups that it coordinates."""
+        """Caches `node` as the coordinator node of the groups that it lists."""
         self._nodes.update(dict.fromkeys(group_ids, node))
 
     def forget(self, group_id: str) -> None:
         self._nodes.pop(group_id, None)
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
-        """As `Transport.describe_group`."""
+        """Does the same as `Transport.describe_group`."""
         return await self._classic.ask(group_id)
 
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
-        """As `Transport.describe_by_broker`."""
+        """Does the same as `Transport.describe_by_broker`."""
         if protocol not in self._by_broker:
 
             async def answer(group_ids: Sequence[str]) -> Sequence[BrokerGroup | Exception]:
@@ -119,7 +119,7 @@ class SharedGroups:
         return await self._by_broker[protocol].ask(group_id)
 
     async def committed(self, group_id: str, topics: Counts, timeout_ms: int = TIMEOUT_MS) -> FetchedOffsets:
-        """As `Transport.committed`. The time is the one that all of a request have."""
+        """Does the same as `Transport.committed`, but ignores `timeout_ms`: shared requests have TIMEOUT_MS."""
         del timeout_ms
         return await self._offsets.ask((group_id, topics))
 
@@ -141,7 +141,7 @@ class SharedGroups:
         return [BrokerGroup(group, protocol, answer) if isinstance(answer, int) else answer for group, answer in pairs]
 
     async def _fetch(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
-        """A group that asks twice within a moment asks for the topics of both."""
+        """Fetches committed offsets. If a group is in the batch twice, its topics are merged into one request."""
         topics: dict[str, dict[str, int]] = defaultdict(dict)
         for group_id, counts in asked:
             for topic, count in counts.items():
@@ -157,7 +157,7 @@ class SharedGroups:
 
         found = await self._at_their_nodes([group for group, _ in asked], request, weight)
         if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in found):
-            # Not every broker with requests of Kafka 3.0 has this one: Redpanda's OffsetFetch ends at version 7.
+            # Some brokers support other requests of Kafka 3.0 but not this: Redpanda's OffsetFetch ends at version 7.
             self._several = False
             return await self._fetch_one_by_one(asked)
         return [
@@ -179,7 +179,8 @@ class SharedGroups:
         request: Callable[[Node, Sequence[str]], Any],
         weight: Callable[[str], int] = lambda _: 1,
     ) -> list[Any]:
-        """An answer per group, a broker's error code (from finding its node), or a TransportError."""
+        """Sends requests to the groups' coordinator nodes. Returns for each group an answer, the error code of the
+        search for its node, or a TransportError."""
         answers: dict[str, Any] = {}
         distinct = list(dict.fromkeys(group_ids))
         nodes = await asyncio.gather(*map(self._node_of, distinct))
@@ -200,7 +201,7 @@ class SharedGroups:
     async def _ask(
         self, node: Node, ids: Sequence[str], request: Callable[[Node, Sequence[str]], Any]
     ) -> dict[str, Any]:
-        """One request; where its answer cannot be read, one per group, so that a single group spoils no other."""
+        """Sends one request. If its answer is malformed, sends one per group, so that one group cannot fail others."""
         try:
             found = await self._transport.ask(request(node, ids))
         except TransportError as error:
@@ -224,8 +225,8 @@ class SharedGroups:
 
 
 class SharedOffsets(kafka.OffsetReader):
-    """Log ends, and other places in logs, from the nodes that lead the partitions, committed offsets from
-    `SharedGroups`; the rest as it was."""
+    """An offset reader that lists log ends and other log offsets by shared requests to the partition leaders, and
+    reads committed offsets through `SharedGroups`."""
 
     def __init__(self, reader: kafka.SharedReader, transport: kafka.Transport, groups: SharedGroups) -> None:
         super().__init__(reader.admin, groups)
@@ -263,7 +264,7 @@ class SharedOffsets(kafka.OffsetReader):
         return [_among(ends, counts) for counts in asked]
 
     async def _found(self, topics: Counts, place: LogPlace) -> dict[str, dict[int, tuple[int, int]]]:
-        """(error, offset) by partition of each topic, as leaders say."""
+        """Returns (error, offset) by topic and partition, as the partition leaders answer."""
         read = await self._reader.read(topics)
         if not self._nodes.keys() >= read.online:
             self._nodes = {node.node_id: node for node in await self._reader.nodes()}
@@ -283,7 +284,7 @@ class SharedOffsets(kafka.OffsetReader):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, TransportError):
                     raise answer
-                continue  # its partitions have no end
+                continue  # the ends of its partitions remain unknown
             for topic, partitions in answer.items():
                 found[topic].update(partitions)
         return found
@@ -292,7 +293,8 @@ class SharedOffsets(kafka.OffsetReader):
 def ends_of_topic(
     topic: str, answers: Mapping[int, tuple[int, int]], count: int
 ) -> tuple[LongArray, dict[TopicPartition, str]]:
-    """The ends of partitions 0..n-1, NO_END where `answers`, (error, offset) by partition, do not say it, and why."""
+    """Returns the ends of partitions 0..n-1, NO_END if unknown, and the reason for each unknown one. `answers` are
+    (error, offset) by partition."""
     ends, unknown = np.full(count, NO_END, dtype=np.int64), {}
     for partition in range(count):
         error, offset = answers.get(partition, (None, NO_END))
@@ -305,7 +307,7 @@ def ends_of_topic(
 
 
 def _among(ends: Mapping[str, tuple[LongArray, Mapping[TopicPartition, str]]], topics: Counts) -> Ends:
-    """What one group asked for, of what was read for all."""
+    """Returns one group's part of the ends that were read for all groups."""
     own = {
         partition: why
         for topic, count in topics.items()
@@ -316,14 +318,14 @@ def _among(ends: Mapping[str, tuple[LongArray, Mapping[TopicPartition, str]]], t
 
 
 def _cut(answer: Any, topics: Counts) -> Any:
-    """What was asked for, of an answer to more."""
+    """Reduces an answer of merged requests to the given topics and partitions."""
     if not isinstance(answer, FetchedOffsets) or answer.error:
         return answer
     return FetchedOffsets({topic: answer.offsets[topic][:count] for topic, count in topics.items()})
 
 
 def _expected(answer: Any) -> Any:
-    """Errors that a broker or the network causes are answers; others are Bellwether's and are raised."""
+    """Returns an answer or a TransportError. Raises any other error, since that is a bug in Bellwether."""
     if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
         raise answer
     return answer

@@ -1,6 +1,6 @@
-"""Short ids of members and processes, for people: what distinguishes one from all others of its group. Pure.
+"""Short ids for display, each unique among the members and processes of its group. Pure.
 
-A member's id is what it calls itself (a client id, or the instance id of a static member) and a UUID of the broker's
+A member id consists of the client id, or a static member's instance id, and a UUID that the broker appends
 (docs/reference/broker-behaviour.md#leader-succession).
 """
 
@@ -12,20 +12,20 @@ from bellwether_kafka.coordinator.observation.observation import Observation
 
 UUID_CHARS_MIN = 4
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-Called = Mapping[str, frozenset[str]]  # by id, what else its owner is called
+Called = Mapping[str, frozenset[str]]  # by id, the client id and instance id of its owner
 
 
 def short_ids(seen: Observation) -> dict[str, str]:
-    """By id of a member, or of a process of an application: a client id or an instance id that nobody else has, else as
-    much of the id as no other begins with. `full_ids` turns each back."""
+    """Maps each id of a member or process to its client id or instance id if that is unique, else to a unique prefix of
+    the id. `full_ids` is the inverse."""
     called = _called(seen)
     uses = Counter(name for names in called.values() for name in names)
     return {full: _name(full, called, uses) or begins for full, begins in _beginnings(called, uses)}
 
 
 def full_ids(seen: Observation, text: str) -> tuple[str, ...]:
-    """The ids that this may stand for: an id as a whole, else a client id or an instance id, else how an id begins.
-    Empty for what nobody is called."""
+    """Returns the ids that `text` may mean: that id itself, else those with this client id or instance id, else those
+    with this prefix. Empty if none matches."""
     called = _called(seen)
     if text in called:
         return (text,)
@@ -40,13 +40,13 @@ def _called(seen: Observation) -> Called:
 
 
 def _name(full: str, called: Called, uses: Mapping[str, int]) -> str | None:
-    """The shortest of its own names, None where each of them is another one's, too."""
+    """Returns the shortest unique client id or instance id of this id, None if it has none."""
     own = [name for name in called[full] if uses[name] == 1 and (name == full or name not in called)]
     return min(own, key=lambda name: (len(name), name), default=None)
 
 
 def _beginnings(called: Called, uses: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Every id with a beginning that tells it from the others: in their order those beside it are the most alike."""
+    """Yields each id with a unique prefix. Only its neighbours in sorted order need comparing."""
     ordered = ["", *sorted(called), ""]
     for before, full, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
         uuid = _UUID.search(full)
@@ -58,6 +58,6 @@ def _beginnings(called: Called, uses: Mapping[str, int]) -> Iterator[tuple[str, 
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Returns the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -1,4 +1,4 @@
-"""Versions of the messages that members send, and what follows from them for members of their kind. Pure."""
+"""Describes the versions of the messages that members send, and their consequences. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 @dataclass(frozen=True, slots=True)
 class SpokenVersion:
-    """`remedy` is "" where every member is understood."""
+    """A sentence on the versions. `remedy` is "" if Bellwether knows all of them."""
 
     message: str
     remedy: str = ""
@@ -19,7 +19,7 @@ class SpokenVersion:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What follows from the versions that members of one kind speak."""
+    """Phrases for one kind of members. `highest` is the highest version that Bellwether knows."""
 
     what: str
     highest: int
@@ -42,7 +42,7 @@ OF_STREAMS = _Words(
 
 
 def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVersion | None:
-    """None where no member's bytes can be read."""
+    """Returns the sentence, or None if no member's bytes can be read."""
     known = {m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None}
     if not known:
         return None
@@ -56,7 +56,7 @@ def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVer
 
 
 def _version(metadata: bytes, *, streams: bool) -> int | None:
-    """Of a member's own protocol; None where its bytes cannot be read, which is said of members."""
+    """Returns the version in a member's metadata, None if malformed, which the check of members reports."""
     try:
         message = messages.ConsumerProtocolSubscription.decode(metadata)
         return messages.SubscriptionInfo.decode(message.user_data or b"").version if streams else message.version

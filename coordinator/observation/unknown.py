@@ -1,4 +1,4 @@
-"""What is not known of a group, and why. Unknown is not nothing: it is no zero, no empty list and no missing group."""
+"""Values that could not be read, and why. They are distinct from zero, an empty list and a missing group."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +9,8 @@ from bellwether_kafka.coordinator.membership import Code, name_of
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Stands in the place of an answer. `reason` is a part of a sentence; `error` is Kafka's name of the error, ""
-    where no broker answered; `right` is the ACL to grant, "" where none is missing; `since_ms` is epoch."""
+    """Takes the place of a missing answer. `reason` is part of a sentence. `since_ms` is in epoch milliseconds. `error`
+    is Kafka's name of the error, "" if no broker answered. `right` is the ACL to grant, "" if none is missing."""
 
     reason: str
     since_ms: int
@@ -18,7 +18,7 @@ class Unknown:
     right: str = ""
 
     def __bool__(self) -> bool:
-        """Raises TypeError: `if not answer` would take what is unknown for nothing."""
+        """Raises TypeError, because `if not answer` would treat an unknown value as an empty one."""
         raise TypeError("what is unknown is neither true nor false; ask `is None` or `isinstance`")
 
 
@@ -26,7 +26,7 @@ TOPIC_AUTHORIZATION_FAILED = 29
 
 
 def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unknown:
-    """From an error code of a broker, other than 0, or from its silence."""
+    """Makes an Unknown of a broker's error code, which is not 0, or of the error raised when none answered."""
     if isinstance(cause, TransportError):
         return Unknown(f"the group's coordinator node does not answer ({cause})", now_ms)
     rights = {
@@ -39,12 +39,12 @@ def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unkno
 
 
 def unknown_values(unknown: Unknown | None) -> dict[str, Any] | None:
-    """What every JSON says of what is not known, in the same form; None where all is."""
+    """Returns the fields for JSON, the same in all documents; None if nothing is unknown."""
     if unknown is None:
         return None
     return {name: getattr(unknown, name) for name in unknown.__slots__}
 
 
 def names_of_errors(code: int) -> str:
-    """Kafka's name of the code, also of those that no membership tells apart."""
+    """Returns Kafka's name of an error code, including one that `membership.name_of` lacks."""
     return "TOPIC_AUTHORIZATION_FAILED" if code == TOPIC_AUTHORIZATION_FAILED else name_of(code)
