@@ -1,4 +1,4 @@
-"""What leaves the process as data: metrics, logs, Avro events, and the weights that come back."""
+"""Output of a process: metrics, logs and Avro events. Also reads the partition weights that are derived from events."""
 
 from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded

@@ -1,5 +1,4 @@
-"""One log line per plan that the broker has: why the rebalance happened, what it changed, how long it took, what is
-odd."""
+"""Logs one line per plan that the broker has accepted: cause of the rebalance, changes, durations and warnings."""
 
 import structlog
 
@@ -10,12 +9,12 @@ from bellwether_kafka.coordinator.planning import PlannedRebalance, Source
 
 log = structlog.get_logger(__name__)
 
-# By kind of group: what the line is called, and the time for reading what a plan is made from.
+# By kind of group: the event name of the line, and the field for the time to read a plan's inputs.
 _NAMES = {"consumer": ("decision", "metadata_ms"), "streams": ("streams_decision", "read_ms")}
 
 
 def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
-    """The runtime's observer of decisions."""
+    """Logs a plan. Register it with the runtime as an observer of decisions."""
     chosen, timings = planned.chosen, planned.timings
     decision = chosen.decision
     name, read_ms = _NAMES[decision.plan.words.kind]

@@ -1,7 +1,7 @@
-"""Decisions as event records: projections onto the Avro schemas of `coordinator/events/schemas`. Pure.
+"""Converts decisions to event records for the Avro schemas of `coordinator/events/schemas`. Pure.
 
-A member is named by what survives a restart: its instance id, else its member id; a Streams process by its process id.
-Large plans are cut into parts, so that no event outgrows a broker's limit.
+A member is identified by its instance id, which survives a restart, else by its member id; a Streams process by its
+process id. Large plans are split into several events, so that none exceeds a broker's size limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ EventRecord = tuple[str, dict[str, Any]]
 
 
 def decision_events(planned: PlannedRebalance[GroupPlan]) -> Iterator[EventRecord]:
-    """Everything to be published about one plan."""
+    """Yields all events about one plan."""
     decision = planned.chosen.decision
     head = _head(decision, "decided_at_ms")
     yield "decision", decision_record(planned)
@@ -61,8 +61,8 @@ def decision_record(planned: PlannedRebalance[GroupPlan]) -> dict[str, Any]:
 
 
 def copy_lag_entries(plan: GroupPlan) -> list[dict[str, Any]]:
-    """How far each standby and warm-up copy is behind, from what the processes reported when they joined; offsets are
-    not known, only what lies between."""
+    """Returns the lag of each standby and warm-up copy, as processes reported it when they joined. They report no
+    offsets, so these are UNKNOWN."""
     return [
         {
             "topic": "",
@@ -79,7 +79,7 @@ def copy_lag_entries(plan: GroupPlan) -> list[dict[str, Any]]:
 
 
 def membership_records(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan]) -> list[dict[str, Any]]:
-    """What changed among the owners since the previous plan; all of them joined where there is none."""
+    """Returns the changes of owners since the previous plan. If there is none, all of them count as joined."""
     before = {owner.key: owner for owner in previous.plan.owners} if previous is not None else {}
     after = {owner.key: owner for owner in decision.plan.owners}
     changes = [("left", owner) for key, owner in before.items() if key not in after]
@@ -107,7 +107,7 @@ def _change(old: Owner | None, now: Owner) -> str:
 
 
 def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ()) -> dict[str, Any]:
-    """What `decide` was given, except for memory, which a replay builds up by itself."""
+    """Returns the inputs of `decide`, except for its memory, which a replay builds up again."""
     raw, cluster = decision.raw, decision.cluster
     rows: dict[tuple[str | None, ...], int] = {}
     codes, first = np.unique(_placement_codes(cluster), return_inverse=True)
@@ -138,13 +138,13 @@ def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ())
 
 
 def _placement_codes(cluster: ClusterView) -> IntArray:
-    """One number per (leader rack, replica racks)."""
+    """Returns for each partition a number that encodes its leader's rack and its replicas' racks."""
     codes: IntArray = cluster.signature * (len(cluster.racks) + 1) + cluster.leader_rack + 1
     return codes
 
 
 def _racks(cluster: ClusterView, code: int) -> list[str | None]:
-    """Replica racks, the leader's first (None where it is unknown)."""
+    """Returns the racks of the replicas, the leader's first (None if unknown)."""
     signature, leader = divmod(code, len(cluster.racks) + 1)
     head = cluster.racks[leader - 1] if leader else None
     held = [cluster.racks[r] for r in np.flatnonzero(cluster.signature_racks[signature])]
@@ -152,7 +152,7 @@ def _racks(cluster: ClusterView, code: int) -> list[str | None]:
 
 
 def parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """An assignment as several events; one without entries where there are none."""
+    """Splits an assignment into events of at most ENTRIES_MAX entries. An empty one yields one event."""
     part, number = list(islice(entries, ENTRIES_MAX)), 0
     while part or not number:
         yield {**head, "part": number, "entries": part}
@@ -160,7 +160,7 @@ def parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterato
 
 
 def chunks(head: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Samples of many partitions as several events."""
+    """Splits samples into events of at most ENTRIES_MAX entries."""
     for start in range(0, len(entries), ENTRIES_MAX):
         yield {**head, "entries": list(entries[start : start + ENTRIES_MAX])}
 

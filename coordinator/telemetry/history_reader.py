@@ -1,4 +1,4 @@
-"""Reads snapshots, rebalances, plans and traffic from the events topic, as far as it goes now, for a history file."""
+"""Reads snapshots, rebalances, plans and traffic from the events topic up to its present end, for a history file."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -14,16 +14,14 @@ SILENCE_S = 15.0
 
 
 class HistoryUnreadError(Exception):
-    """The topic is not there or went silent before its end; one sentence."""
+    """The topic does not exist, or no record arrived for SILENCE_S before its end. The message is one sentence."""
 
 
 def recorded(
     properties: Mapping[str, str], topic: str, timeout_s: float, ids: Mapping[int, EventSchema]
 ) -> Iterator[bytes]:
-    """The values of wanted events as single objects, partition by partition in order; `ids` are a schema registry's.
-
-    Raises HistoryUnreadError and KafkaException.
-    """
+    """Yields the values of the wanted events in Avro's single-object encoding, in order within each partition. `ids`
+    are the schemas by their ids in a schema registry. Raises HistoryUnreadError and KafkaException."""
     schemas = SchemaSet.load()
     headers = {schema.header for event in WANTED for schema in schemas.versions(event)}
     own_settings = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}

@@ -1,7 +1,7 @@
-"""Logs: one structlog line per event, JSON for machines or plain for people, and nothing secret in either.
+"""Logs: one structlog line per event, as JSON or plain text, without secrets.
 
-What clients sent (userData, whole subscriptions) is bytes and shows as a length and a digest. Kafka properties show
-only if they are on a list of harmless ones, so that a new secret property is hidden without anybody thinking of it.
+Bytes from clients (userData, whole subscriptions) appear as a length and a digest. Kafka properties are hidden unless
+they are on a list of harmless ones, so that a new secret property is hidden by default.
 """
 
 import hashlib
@@ -38,12 +38,12 @@ SHOWN_PROPERTIES = frozenset(
         "ssl.key.location",
     }
 )
-# Debug lines of the first hold whole requests, logins included; what it calls errors is reported otherwise.
+# Debug lines of `kafka` contain whole requests with credentials; Bellwether reports its errors itself.
 CHATTY = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """A structlog processor: hides secrets, shortens what is long, turns bytes into length and digest."""
+    """A structlog processor that hides secrets, shortens long values and replaces bytes by length and digest."""
     return {key: _clean(key, value, 0) for key, value in event.items()}
 
 
@@ -71,14 +71,14 @@ def _is_property(name: str) -> bool:
 
 
 def _text(value: str) -> str:
-    """Names come from clients: no terminal escapes, no megabytes."""
+    """Returns text without secrets and terminal escapes, shortened: it may come from clients."""
     clean = without_secrets(value)
     shown = clean if len(clean) <= TEXT_LENGTH_MAX else f"{clean[:TEXT_LENGTH_MAX]}... ({len(value)} characters)"
     return for_terminal(shown, lines=True)
 
 
 def _traceback(value: str) -> str:
-    """The end of it, where the error is."""
+    """Returns the end of a traceback, which contains the error."""
     clean = without_secrets(value)
     cut = f"({len(clean)} characters) ..." if len(clean) > TRACEBACK_LENGTH_MAX else ""
     return for_terminal(cut + clean[-TRACEBACK_LENGTH_MAX:], lines=True)
@@ -89,7 +89,7 @@ def configure_logs(
     style: Literal["auto", "json", "console"] = "auto",
     stream: TextIO | None = None,
 ) -> None:
-    """Sets up structlog and the standard library's logging alike; "auto" is console on a terminal, else JSON."""
+    """Configures both structlog and the standard library's logging. "auto" is console on a terminal, else JSON."""
     stream = stream or sys.stderr
     as_json = style == "json" or (style == "auto" and not stream.isatty())
     shared: list[Processor] = [
@@ -99,8 +99,8 @@ def configure_logs(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.PositionalArgumentsFormatter(),
     ]
-    # A traceback becomes text before the redaction, which would not see it afterwards. It is the interpreter's own,
-    # without the values of local variables, which structlog's renderers show.
+    # A traceback is formatted before `redact`, since text added later would not be redacted. The interpreter's format
+    # is used, because structlog's renderers would show the values of local variables.
     last: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         structlog.processors.format_exc_info,

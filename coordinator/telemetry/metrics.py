@@ -1,7 +1,7 @@
-"""Prometheus metrics of what an instance does. A projection: nothing here is read back by a decision.
+"""Prometheus metrics of an instance. No decision depends on them.
 
-Labels stay few: groups come from the settings, reasons from a list; what clients and plug-ins choose counts as "other"
-beyond the first ones.
+Label values are limited: groups come from the settings, reasons from a list. Of values that clients and plug-ins
+choose, only the first ones get series; all others count as "other".
 """
 
 import time
@@ -25,14 +25,14 @@ from bellwether_kafka.coordinator.planning import Cause, PlannedRebalance, Sourc
 REASONS_MAX = 30
 UNKNOWN = float("nan")
 OTHER = "other"
-MEMBER_ID_SUFFIX = 37  # "-" and the UUID that brokers put behind the client id
+MEMBER_ID_SUFFIX = 37  # "-" and the UUID that brokers append to the client id
 UUID_PARTS = 4
 DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class SeriesLabels:
-    """Caps the number of distinct label values that clients or plug-ins choose."""
+    """Limits the number of label values that clients or plug-ins choose. Returns OTHER for further values."""
 
     def __init__(self, most: int = REASONS_MAX) -> None:
         self._most = most
@@ -48,13 +48,13 @@ class SeriesLabels:
 
 
 def client_of(member_id: str) -> str:
-    """The client id in a member id, which stays when the member comes back under another one."""
+    """Returns the client id in a member id: it stays the same when the member rejoins under a new id."""
     head, tail = member_id[:-MEMBER_ID_SUFFIX], member_id[-MEMBER_ID_SUFFIX:]
     return head if head and tail.startswith("-") and tail[1:].count("-") == UUID_PARTS else member_id
 
 
 class Metrics:
-    """All metrics in a registry of their own (`registry`)."""
+    """The metrics of all groups, in `registry`."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -98,13 +98,13 @@ class Metrics:
         self.stage = seconds("stage", text, DECISION_BUCKETS, "stage")
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """A gauge of this registry, by group and `labels`."""
+        """Returns a new gauge in this registry, with the labels "group" and `labels`."""
         made = Gauge(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
         self._of_groups.append(made)
         return made
 
     def on_gone(self, group: str) -> None:
-        """A group that is no longer looked at shows nothing any more: its last values would stay for ever."""
+        """Removes the series of a group that is no longer observed, which would otherwise keep their last values."""
         self._kinds.pop(group, None)
         for series in (*self._of_groups, self.alerts):
             series.remove_by_labels({"group": group})
@@ -135,7 +135,7 @@ class Metrics:
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
         self.pending = gauge("pending_partitions", "Partitions handed out one rebalance later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
-        self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group, what only its plans have
+        self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group: gauges for its plans only
             "consumer": {
                 "owned": self.partitions,
                 "cross_rack": self.cross_rack,
@@ -149,7 +149,7 @@ class Metrics:
         self.record_size = gauge("group_record_bytes", text)
 
     def expect(self, group: str, *, lead: bool, ghosts: bool) -> None:
-        """Counters that have counted nothing yet are 0: an increase from nothing to 1 is invisible to Prometheus."""
+        """Creates the counters of a group with 0, because Prometheus does not see an increase from no series to 1."""
         if lead:
             self.on_role(group, Role())
         self.alerts.labels(group)
@@ -159,7 +159,7 @@ class Metrics:
             self.ghosts.labels(group, proof.value)
 
     def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        """Takes a plan that the broker has: the runtime's observer of decisions."""
+        """Records a plan that the broker has accepted. An observer of decisions for the runtime."""
         decision, timings = planned.chosen.decision, planned.timings
         group = decision.raw.group_id
         outcome = "ordered" if planned.cause.by_order else "led"
@@ -184,15 +184,15 @@ class Metrics:
         self.on_anomalies(group, anomalies_of_plan(decision.plan, decision.raw.protocol, client_of))
 
     def on_ghost(self, group: str, proof: Proof) -> None:
-        """Takes the removal of one dead member."""
+        """Counts the removal of one dead member."""
         self.ghosts.labels(group, proof.value).inc()
 
     def on_conversion(self, group: str, found: Conversion) -> None:
-        """Takes whether the group could be converted to KIP-848."""
+        """Records whether the group could be converted to KIP-848."""
         self.convertible.labels(group).set(found.ready)
 
     def on_note(self, group: str, note: Note) -> None:
-        """Takes what a membership says of itself: the runtime's observer of notes."""
+        """Records a note of Bellwether's membership. An observer of notes for the runtime."""
         if note.kind is NoteKind.LEADING:
             self.led_at.labels(group).set(time.time())
             self._led.add(group)
@@ -208,7 +208,8 @@ class Metrics:
             self._led.discard(group)
 
     def on_role(self, group: str, role: Role) -> None:
-        """Takes whether Bellwether leads: the runtime's observer of roles. One reason at a time has a series."""
+        """Records whether Bellwether leads. An observer of roles for the runtime. Only the present reason has a
+        series."""
         self.leading.labels(group).set(role.leading)
         shown = self._reasons.pop(group, None)
         if shown is not None:
@@ -218,20 +219,19 @@ class Metrics:
             self.not_leading.labels(group, role.reason.value).set(1)
 
     def on_anomalies(self, group: str, found: Iterable[Anomaly], unjudged: Iterable[AnomalyKind] = ()) -> None:
-        """Takes all that is wrong with the assignment of a group, and with who is in it; `unjudged` are the kinds of
-        which nothing is known now."""
+        """Records all anomalies of a group. The kinds in `unjudged` are unknown now and become NaN."""
         counts = dict.fromkeys(unjudged, UNKNOWN) | {one.kind: one.count for one in found}
         for kind in AnomalyKind:
             self.anomalies.labels(group, kind.value).set(counts.get(kind, 0))
 
     def changed(self, group: str, why: Cause) -> None:
-        """Takes who came and went: the alert on a rebalance storm names whom to look at."""
+        """Counts the members that joined and left, so that the alert on a rebalance storm can name them."""
         label = self._clients.setdefault(group, SeriesLabels())
         for client in sorted(map(client_of, why.members)):
             self.member_changes.labels(group, label(client)).inc()
 
     def record(self, decision: Decision[GroupPlan]) -> None:
-        """Takes what one decision says of the group."""
+        """Records the figures of one decision."""
         group, plan = decision.raw.group_id, decision.plan
         placed = sum(len(owner.members) for owner in plan.owners)
         degraded = sum(owner.degraded is not None for owner in plan.owners)
@@ -250,9 +250,9 @@ class Metrics:
             gauge.labels(group).set(values[name])
 
     def on_led_seen(self, seen: Observation) -> None:
-        """Takes what brokers show of a group that is to be led, while no plan of this process is in force: the same
-        figures of what members have. What they do not show is NaN; where none answers, the last figures stay, and
-        `unknown` says so."""
+        """Records an observation of a group that is to be led, while no plan of this process is in force. The figures
+        are those of the observed assignment, NaN if brokers do not show them. If no broker answers, the last figures
+        remain and `unknown` is 1."""
         group, shadow = seen.group_id, seen.shadow
         self.unknown.labels(group).set(seen.unknown is not None)
         if seen.unknown is not None:
@@ -278,6 +278,6 @@ class Metrics:
             gauge.labels(group).set(values.get(name, UNKNOWN))
 
     def _forget_plan(self, group: str) -> None:
-        """What was known of the last plan is not of now: series do not vanish, and are not known."""
+        """Sets the gauges of the last plan, which is outdated, to NaN."""
         for gauge in self.of_plan.get(self._kinds.get(group, ""), {}).values():
             gauge.labels(group).set(UNKNOWN)

@@ -1,5 +1,5 @@
-"""Prometheus metrics of the control topic: orders in force, instances that live, and whether the heartbeats of this
-process come back."""
+"""Prometheus metrics of the control topic: orders in force, live instances, and the silence since this process's last
+own heartbeat was read back."""
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.control import ControlReport
 
 
 class ControlMetrics:
-    """Observes what the controller reports each second."""
+    """Records the reports that the controller makes each second."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.orders = Gauge("bellwether_orders", "Operators' orders in force.", ["group", "kind"], registry=registry)

@@ -1,5 +1,5 @@
-"""Prometheus metrics of what members read across racks, by rack pair: partitions; bytes per second once [weights] is
-set; money per hour once [cost] has a price too. Weights change between rebalances, so a timer computes them again."""
+"""Prometheus metrics of reads across racks, by pair of racks: partitions; bytes per second if [weights] is set; cost
+per hour if [cost] also has a price. A timer recomputes them, because weights change between rebalances."""
 
 import asyncio
 import time
@@ -20,14 +20,14 @@ from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
 
 INTERVAL_S = 30.0
 LIMIT_S = 10.0
-ASK_AGAIN_S = 600.0  # brokers about follower fetching
-PAIRS_MAX = 100  # of one group with series of their own; the others are summed up
+ASK_AGAIN_S = 600.0  # between two requests to brokers whether they allow follower fetching
+PAIRS_MAX = 100  # with series of their own in one group; the others are added up
 
 log = structlog.get_logger(__name__)
 
 
 class CostMetrics:
-    """All groups of a process; give its `on_*` methods and `beside` to the service as observers."""
+    """The metrics of all groups of a process. Register its `on_*` methods and `beside` with the service."""
 
     def __init__(self, common: Metrics, cost: CostSettings | None, weights: Callable[[], Weights] | None) -> None:
         gauge, pair = common.gauge, ("from_rack", "to_rack")
@@ -48,7 +48,7 @@ class CostMetrics:
         self._take(planned.chosen.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
-        """The same decision again costs the same."""
+        """Takes a shadow plan, unless its decision is the same object as before and hence has the same cost."""
         known = self._last.get(seen.group_id)
         if seen.shadow is not None and (known is None or known[0] is not seen.shadow.decision):
             self._take(seen.shadow.decision, present=True)
@@ -58,32 +58,32 @@ class CostMetrics:
             self.on_gone(group)
 
     def on_gone(self, group: str) -> None:
-        """Of a group that is no longer looked at."""
+        """Removes the series of a group that is no longer observed."""
         self._last.pop(group, None)
         self._show(group, {}, {})
 
     async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
-        """Until cancelled; errors of Bellwether's are log lines and not the end."""
+        """Updates the metrics until cancelled. Unexpected errors are logged and do not end it."""
         asked_at, near = float("-inf"), None
         while True:
             try:
                 if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
                     asked_at = time.monotonic()
                     message = await asyncio.to_thread(follower_fetching, admin, LIMIT_S)
-                    # a broker that is silent now changes nothing
+                    # if no broker answers, the last known value remains valid
                     self._near = self._near if message is None else message
                 due = await self._due()
                 if self._near != near:
                     due, near = (), self._near
                 elif not due and self._weights is None:
-                    continue  # a thousand groups cost the same as half a minute ago
+                    continue  # without weights and without a new decision no cost has changed
                 await self.refresh(due)
             except Exception:
                 log.exception("cost_not_worked_out")
                 await asyncio.sleep(INTERVAL_S)
 
     async def refresh(self, groups: Collection[str] = ()) -> None:
-        """These groups, or every one, by the weights of this moment."""
+        """Computes the metrics of these groups, or of all if there are none, with the present weights."""
         weights = self._weights() if self._weights is not None else Weights()
         for group in groups or list(self._last):
             known = self._last.get(group)
@@ -92,7 +92,8 @@ class CostMetrics:
                 self._record(group, found)
 
     async def _due(self) -> Collection[str]:
-        """The groups with something new as soon as there are any; after a while all of them, for weights change."""
+        """Waits for groups with a new decision and returns them. After INTERVAL_S without any it returns (), which
+        means all groups, because weights change."""
         try:
             async with asyncio.timeout(INTERVAL_S):
                 await self._news.wait()
@@ -103,7 +104,7 @@ class CostMetrics:
         return due
 
     def _take(self, decision: Decision[GroupPlan], *, present: bool) -> None:
-        """A rebalance must not wait for this: it is worked out beside."""
+        """Queues a decision for `beside`, so that a rebalance does not wait for the computation."""
         group = decision.raw.group_id
         self._last[group] = decision, present
         self._new.add(group)
@@ -126,7 +127,7 @@ class CostMetrics:
 
 
 def _bounded(between: Mapping[Pair, float]) -> dict[Pair, float]:
-    """The pairs with the most traffic; the rest as one."""
+    """Returns the PAIRS_MAX pairs with the most traffic, and the sum of the others as one pair."""
     ordered = sorted(between.items(), key=lambda item: (-item[1], item[0]))
     kept = dict(ordered[:PAIRS_MAX])
     rest = sum(value for _, value in ordered[PAIRS_MAX:])

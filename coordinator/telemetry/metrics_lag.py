@@ -1,4 +1,4 @@
-"""Prometheus metrics of how far groups are behind, of those that Bellwether leads and those that it only observes."""
+"""Prometheus metrics of the lag of groups, both led and only observed."""
 
 from prometheus_client import Gauge
 
@@ -9,7 +9,7 @@ UNKNOWN = float("nan")
 
 
 class LagMetrics:
-    """Give its `on_*` methods to the runtime as observers. What could not be read is NaN."""
+    """Lag metrics of all groups. Register its `on_*` methods with the runtime. Unknown values are NaN."""
 
     def __init__(self, common: Metrics) -> None:
         def gauge(name: str, text: str) -> Gauge:
@@ -35,7 +35,7 @@ class LagMetrics:
             self.on_lag(seen.group_id, seen.group_lag)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
-        """Takes one look at a group, None where its offsets could not be read."""
+        """Records the lag of a group, None if its offsets could not be read."""
         if found is None:
             for gauge in self._plain:
                 gauge.labels(group).set(UNKNOWN)
@@ -55,7 +55,7 @@ class LagMetrics:
             self.verdicts.labels(group, name).set(count)
 
     def on_gone(self, group: str) -> None:
-        """Ends the series of a group that this process looks at no more."""
+        """Removes the series of a group that this process no longer observes."""
         for gauge in (*self._plain, self.read_at, self.verdicts):
             gauge.remove_by_labels({"group": group})
 

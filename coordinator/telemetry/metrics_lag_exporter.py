@@ -1,8 +1,7 @@
-"""Lags under the names and labels of kafka-lag-exporter, for the dashboards and alerts that people have.
+"""Lag metrics with the names and labels of kafka-lag-exporter, for existing dashboards and alerts.
 
-Source: README and Metrics.scala of https://github.com/seglo/kafka-lag-exporter. Not here: the earliest offset, which
-Bellwether does not read, and what it says of its own polling. There is a series for each partition, so they are off by
-default.
+Source: README and Metrics.scala of https://github.com/seglo/kafka-lag-exporter. The earliest offset and the exporter's
+metrics of its own polling are missing. They are off by default, because each partition has its own series.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from prometheus_client.registry import Collector
 from bellwether_kafka.coordinator.observation import GroupLag, Observation, PartitionLag
 from bellwether_kafka.coordinator.telemetry.metrics import client_of
 
-PARTITIONS_MAX = 20_000  # of one group with series of their own; the group's series count all of them
+PARTITIONS_MAX = 20_000  # a group with more gets only the series of the whole group
 UNKNOWN = float("nan")
 NOT_KNOWN = -1  # among the offsets of a GroupLag
 GROUP = ("cluster_name", "group")
@@ -39,7 +38,8 @@ Members = Mapping[str, tuple[str, str]]  # member_host and client_id by member i
 
 
 class LagExporterMetrics(Collector):
-    """Made when Prometheus asks. Give its `on_*` methods to the runtime as observers and itself to the registry."""
+    """A collector that makes its metrics at each scrape. Register its `on_*` methods with the runtime and the collector
+    with the registry."""
 
     labelnames = {name: labels for name, (_, labels) in FAMILIES.items()}  # noqa: RUF012 - as mutable as FAMILIES
 
@@ -68,7 +68,7 @@ class LagExporterMetrics(Collector):
         self._take(seen.group_id, seen.group_lag, members)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
-        """Takes one look at a group that Bellwether leads, None where its offsets could not be read."""
+        """Records the lag of a group that Bellwether leads, None if its offsets could not be read."""
         named = filter(None, found.member) if found is not None else ()
         self._take(group, found, {member: ("", client_of(member)) for member in named})
 
@@ -78,7 +78,7 @@ class LagExporterMetrics(Collector):
     def _take(self, group: str, found: GroupLag | None, members: Members) -> None:
         if found is not None:
             self._known[group] = found, members
-        elif group in self._known:  # its series stay, and say that they are not known
+        elif group in self._known:  # its series remain, with NaN
             found, members = self._known[group]
             self._known[group] = _unread(found), members
 

@@ -1,5 +1,5 @@
-"""Prometheus metrics of groups that are only observed: what is, what Bellwether would assign, and whether it could
-lead."""
+"""Prometheus metrics of groups that are only observed: the present assignment, the shadow plan, and whether Bellwether
+could lead."""
 
 from prometheus_client import Gauge
 
@@ -12,7 +12,7 @@ UNKNOWN = float("nan")
 
 
 class ObservedMetrics:
-    """Takes observations: the runtime's observer of them."""
+    """Records observations. Register its `on_*` methods with the runtime."""
 
     def __init__(self, common: Metrics) -> None:
         self._common = common
@@ -30,8 +30,8 @@ class ObservedMetrics:
         self.moved = gauge("shadow_moves", "Partitions or tasks that Bellwether's plan would move.")
 
     def on_unknown(self, seen: Observation) -> None:
-        """Keeps what was known last: `timestamp_seconds` says how old it is."""
-        self._common.expect(seen.group_id, lead=False, ghosts=False)  # also of groups that only `match` names
+        """Sets `unknown` and keeps the last known values, whose time is `timestamp_seconds`."""
+        self._common.expect(seen.group_id, lead=False, ghosts=False)  # needed for groups found by `match`
         self.unknown.labels(seen.group_id).set(1)
 
     def on_observation(self, seen: Observation) -> None:

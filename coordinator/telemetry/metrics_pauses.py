@@ -1,4 +1,4 @@
-"""A Prometheus histogram of how long partitions or tasks had no owner, by group and by what took it."""
+"""A Prometheus histogram of how long partitions or tasks had no owner, by group and cause."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,13 @@ from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses,
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
-# Bounds that objectives are written with, and the usual session timeouts.
+# Bounds that are common in service level objectives, and the usual session timeouts.
 PAUSE_BUCKETS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 120.0, 300.0)
 
 
 class PauseMetrics:
-    """The runtime's observer of decisions, and of rebalances in groups that are only observed."""
+    """Records pauses of led groups from decisions, and of observed groups from rebalances. Register its `on_*` methods
+    with the runtime."""
 
     def __init__(self, common: Metrics) -> None:
         text = "Without an owner, as the leader or refreshes show it; a count for each moment that took some."
@@ -33,7 +34,7 @@ class PauseMetrics:
         self._count(seen.group_id, () if pause is None else (pause,))
 
     def on_note(self, group: str, note: Note) -> None:
-        """What happens while a member leads is not for Bellwether to know."""
+        """Forgets open pauses when Bellwether stops leading, since it cannot see when they end."""
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._led.pop(group, None)
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the plans that brokers have asked for."""
+"""Prometheus metrics of the plans that brokers have requested."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -9,7 +9,7 @@ PLANNED, REFUSED = "plan", "refused"
 
 
 class ServedMetrics:
-    """Takes what each request came to."""
+    """Counts the requests by outcome and records how long plans took."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         text = "Requests of brokers' assignors, by outcome: plan or refused."

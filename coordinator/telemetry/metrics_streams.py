@@ -1,4 +1,4 @@
-"""Prometheus metrics of Streams applications, beside those that every group has."""
+"""Prometheus metrics of Streams applications, in addition to those of every group."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -11,20 +11,20 @@ from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.triggers import ProbingFacts, Rates
 
 KINDS = ("active_stateful", "active_stateless", "standby", "warmup")
-PROCESSES_MAX = 500  # of one application with series of their own
-TASKS_MAX = 2_000  # copies of tasks of one application with series of their own
+PROCESSES_MAX = 500  # with series of their own in one application
+TASKS_MAX = 2_000  # copies of tasks with series of their own in one application
 UNKNOWN = float("nan")
 
 
 class Changing:
-    """A gauge of which each plan tells all series of its group: those that it does not name go."""
+    """A gauge whose series of a group are replaced as a whole, so that series missing in the next plan are removed."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
         self._shown: dict[str, set[tuple[str, ...]]] = defaultdict(set)
 
     def show(self, group: str, values: Mapping[tuple[str, ...], float]) -> None:
-        """`values` by the labels after the group."""
+        """Replaces the series of a group. `values` are by the labels after "group"."""
         for gone in self._shown[group] - values.keys():
             self._gauge.remove(group, *gone)
         self._shown[group] = set(values)
@@ -33,8 +33,8 @@ class Changing:
 
 
 class StreamsMetrics:
-    """The runtime's observer of decisions on applications, for what only they have. `by_task` adds the lag of every
-    copy of a task."""
+    """Metrics that only applications have. Register `on_decision` with the runtime. `by_task` adds the lag of each copy
+    of a task."""
 
     def __init__(self, common: Metrics, *, by_task: bool = False) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:

@@ -1,8 +1,8 @@
-"""Rebalances of groups that are only observed, as the events that a led group publishes.
+"""Publishes rebalances of groups that are only observed, with the same events as those of led groups.
 
-They follow from refreshes that have been made anyway. The assignment is what members have, and the snapshot is what
-Bellwether's own plan would be made from. What a refresh does not show is -1, null or empty: the generation, the policy
-and the times of the leader.
+They are derived from refreshes, without further requests. The assignment is the observed one, and the snapshot has the
+inputs of Bellwether's shadow plan. Values that a refresh does not show are -1, null or empty: the generation, the
+policy and the leader's durations.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +33,9 @@ UNKNOWN_COST = Cost(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 class ObservedRebalances:
-    """All observed groups. Give its `on_*` methods to the runtime as observers, which hears of a rebalance before it
-    hears of the refresh that showed its end. A group that another Bellwether process leads is left to that one."""
+    """Publishes the rebalances of all observed groups. Register its `on_*` methods with the runtime, which must call
+    `on_rebalance` before it calls `on_observation` with the refresh that showed the end. Groups that another Bellwether
+    process leads are skipped, since that process publishes them."""
 
     def __init__(self, offer_later: OfferLater) -> None:
         self._offer_later = offer_later
@@ -54,8 +55,8 @@ class ObservedRebalances:
 
 
 def rebalance_events(before: Observation | None, seen: Observation, ended: SeenRebalance) -> Iterator[EventRecord]:
-    """Everything to be published about one rebalance. `before` is the last refresh at rest before it, None where there
-    was none; `seen` the one that showed its end."""
+    """Yields all events about one rebalance. `before` is the last refresh at rest before it, None if there is none;
+    `seen` is the one that showed its end."""
     had, shadow = owners_of(before), seen.shadow
     head = {"group": seen.group_id, "generation": UNKNOWN, "decided_at_ms": seen.seen_at_ms}
     members_before = len(before.members) if before is not None else None
@@ -70,7 +71,7 @@ def rebalance_events(before: Observation | None, seen: Observation, ended: SeenR
 
 
 def owners_of(seen: Observation | None) -> Mapping[str, str] | None:
-    """The key of the owner by name of the partition or task, None where it is not known who has what."""
+    """Returns the key of the owner by name of the partition or task, or None if the assignment is unknown."""
     if seen is not None and not seen.members:
         return {}
     if seen is None or seen.shadow is None:
@@ -82,7 +83,8 @@ def owners_of(seen: Observation | None) -> Mapping[str, str] | None:
 
 
 def _seen_record(seen: Observation, ended: SeenRebalance, had: Mapping[str, str] | None) -> dict[str, Any]:
-    """Without a plan of its own Bellwether knows no cost, and of an application not even the tasks."""
+    """Returns the fields of the decision event. Without a shadow plan the cost is unknown, and so are `owned` and the
+    moves unless the group is empty."""
     shadow, has = seen.shadow, owners_of(seen)
     cost = shadow.current if shadow is not None else UNKNOWN_COST
     moves = moves_between(had, has) if had is not None and has is not None else UNKNOWN_MOVES
@@ -110,7 +112,7 @@ def _seen_record(seen: Observation, ended: SeenRebalance, had: Mapping[str, str]
 
 
 def _held_entries(seen: Observation, shadow: Shadow, had: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What members have. A warm-up looks like a standby from outside."""
+    """Yields the observed assignment. Warm-ups are listed as standbys, since brokers do not show the difference."""
     plan = shadow.decision.plan
     items = np.arange(len(shadow.held))
     yield from active_entries(plan, shadow.held, [had.get(n) for n in plan.names(items)], [False] * len(items))

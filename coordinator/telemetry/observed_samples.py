@@ -1,5 +1,5 @@
-"""Lag, traffic and changes of members of groups that are only observed, as events for the pipeline. They follow from
-looks that have been made anyway: brokers are asked nothing, so nobody knows bytes.
+"""Publishes lag, traffic and changes of members of observed groups as events for the pipeline. They are derived from
+refreshes without further requests, so the traffic in bytes is unknown.
 """
 
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from bellwether_kafka.coordinator.telemetry.samples import (
     flat,
 )
 
-SLACK_MS = 1_000  # looks are not on the millisecond
+SLACK_MS = 1_000  # refreshes are not exactly periodic
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What has been published of a group."""
+    """The last published decision of a group and its time."""
 
     at_ms: int
     decision: Decision[GroupPlan]
 
 
 class ObservedSamples:
-    """All observed groups. Give its `on_*` methods to the runtime as observers. A group that another process of ours
-    leads is left to that one."""
+    """Publishes samples of all observed groups. Register its `on_*` methods with the runtime. Groups that another
+    Bellwether process leads are skipped, since that process publishes them."""
 
     def __init__(self, publisher: Publishes, interval_ms: int) -> None:
         self._publisher = publisher
@@ -40,7 +40,7 @@ class ObservedSamples:
         self._published: dict[str, Published] = {}
 
     def on_observation(self, seen: Observation) -> None:
-        """One look. Without a shadow plan it does not tell who has what, so nothing is published."""
+        """Publishes one observation, unless it has no shadow plan and therefore no owners."""
         shadow, found = seen.shadow, seen.group_lag
         if shadow is None or found is None or seen.bellwether_members:
             return
@@ -60,7 +60,7 @@ class ObservedSamples:
 
 
 def sample_of(cluster: ClusterView, found: GroupLag, at_ms: int) -> TrafficSample:
-    """The offsets of a look in the coordinates of `cluster`. Pure."""
+    """Returns the offsets with the partition indices of `cluster`. Pure."""
     firsts = np.cumsum([0, *found.counts.values()]).tolist()
     places = {
         topic: (first, min(count, int(cluster.counts[cluster.index[topic]])))

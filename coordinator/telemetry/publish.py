@@ -1,9 +1,9 @@
 """Publishes events to Kafka: decisions, assignments, membership changes, samples. Owns one thread and one producer.
 
-Nothing here may delay a decision (P5 of docs/reference/reliability.md#promises): observers put a reference into a
-bounded queue and return; projection, encoding and producing happen in the thread. What does not fit is dropped and
-counted: a full queue, a full producer, an absent broker, an event larger than the topic takes. Each of these is logged
-once until it ends.
+Publishing must not delay a decision (P5 of docs/reference/reliability.md#promises): observers put a reference into a
+bounded queue and return; conversion, encoding and producing happen in the thread. Events are dropped and counted if the
+queue or the producer is full, no broker is available, or the event is too large for the topic. Each of these problems
+is logged once until it ends.
 """
 
 import queue
@@ -38,13 +38,13 @@ DELIVERY_TIMEOUT_MS = 30_000
 ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops
 REGISTRY_RETRY_S = 30.0
 ADMIN_TIMEOUT_S = 10.0
-REVIVAL_S = 5.0  # after the death of a producer, until the next one is tried
+REVIVAL_S = 5.0  # from a fatal error of the producer to the next attempt to create one
 FLUSH_S = 2.0
 TOPIC_PARTITIONS = 6
 TOPIC_CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": str(7 * 24 * 3_600_000),
-    "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
+    "message.timestamp.type": "LogAppendTime",  # reveals late events and skewed clocks
 }
 SENT, DELIVERED, FAILED, DROPPED, TOO_LARGE = "sent", "delivered", "failed", "dropped", "too large"
 
@@ -55,10 +55,10 @@ Counted = Callable[[str, str], None]
 
 
 class EventPublisher:
-    """Start it, give its `on_*` methods to the runtime as observers, close it.
+    """Publishes events in a thread. Start it, register its `on_*` methods with the runtime, and close it.
 
-    `counted` hears (event, outcome) in any thread. The outcomes: sent (given to the producer), then delivered or
-    failed; dropped; too large. Plans dropped from the queue count as the event "decision".
+    `counted` is called with (event, outcome) in any thread. The outcomes are: sent (given to the producer), then
+    delivered or failed; dropped; too large. A plan that does not fit into the queue counts as the event "decision".
     """
 
     def __init__(self, properties: Mapping[str, str], config: EventSettings, counted: Counted) -> None:
@@ -75,14 +75,14 @@ class EventPublisher:
 
     @property
     def waiting(self) -> int:
-        """What is queued for the thread."""
+        """The number of queued items."""
         return self._queue.qsize()
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self, limit_s: float = 5.0) -> None:
-        """Sends what waits, for at most this long."""
+        """Sends the queued events, for at most `limit_s`."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join(limit_s)
@@ -90,15 +90,15 @@ class EventPublisher:
     # ---- observers: any thread, at once ------------------------------------------------------------------------
 
     def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        """The runtime's observer of plans."""
+        """Publishes the events of a plan. An observer of decisions for the runtime."""
         self.offer_later("decision", lambda: decision_events(planned))
 
     def offer(self, event: str, record: Mapping[str, Any]) -> None:
-        """Publishes one record if there is room."""
+        """Queues one record, or drops it if the queue is full."""
         self.offer_later(event, lambda: iter([(event, dict(record))]))
 
     def offer_later(self, event: str, work: Work) -> None:
-        """Publishes what `work` makes, which the thread calls; without room it is one `event` that was dropped."""
+        """Queues `work`, which the thread calls to make events. If the queue is full, counts one dropped `event`."""
         try:
             self._queue.put_nowait((event, work))
         except queue.Full:
@@ -130,21 +130,21 @@ class EventPublisher:
         return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)
 
     def _produced(self, renewed: Renewed[Producer]) -> bool:
-        """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that
-        it may write nowhere, and the library raises that from whatever is called next."""
+        """Publishes until closed or until the producer has a fatal error; returns whether it was closed. An idempotent
+        producer fails for good if a broker refuses it all writes, and any later call raises that error."""
         producer = renewed.client
         try:
             while not (self._closing.is_set() and self._queue.empty()):
                 self._step(producer)
                 if renewed.refresh():
-                    producer.flush(FLUSH_S)  # while its connections last
+                    producer.flush(FLUSH_S)  # while its connections are still open
                     producer = renewed.client
             producer.flush(FLUSH_S)
         except KafkaException as died:
             self._trouble("the producer has died", with_remedy(died.args[0], "WRITE", self._config.topic))
             producer.purge()
             with suppress(KafkaException):
-                producer.flush(FLUSH_S)  # counts what it held
+                producer.flush(FLUSH_S)  # calls `_delivered` for the purged events
             return self._closing.is_set()
         return True
 
@@ -228,7 +228,7 @@ class EventPublisher:
 
 
 def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
-    """librdkafka's properties of a producer that loses nothing by itself and holds little."""
+    """Returns librdkafka's properties of an idempotent producer with small buffers."""
     return {
         "log_level": 2,
         **properties,
@@ -242,8 +242,7 @@ def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int) -> None:
-    """Creates the topic if it is not there and Bellwether may; the broker decides the replication factor. A refusal is
-    a log line."""
+    """Creates the topic unless it exists, with the broker's default replication factor. Failures are logged."""
     new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
         admin = librdkafka_client(AdminClient, {"log_level": 2, **properties})

@@ -1,8 +1,8 @@
-"""Samples lag and traffic of led groups between rebalances, for the pipeline. Reads only; nothing here decides
-anything.
+"""Samples lag and traffic of led groups between rebalances, for the pipeline. No decision depends on them directly.
 
-`lag_entries` and `traffic_entries` are pure. Bytes of a partition are how much its log grew; where retention cut it
-meanwhile, they are the records times the mean size of those on disk; where a topic was recreated they are unknown.
+`lag_entries` and `traffic_entries` are pure. The bytes of a partition are the growth of its log. If retention deleted
+segments meanwhile, they are the number of records times the mean size of records on disk; if the topic was recreated,
+they are unknown.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ Sizes = Mapping[tuple[str, int], int]
 
 
 class Publishes(Protocol):
-    """What `publish.EventPublisher` is here."""
+    """The part of `publish.EventPublisher` that is used here."""
 
     def offer(self, event: str, record: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:
-    """Who has what in a group, by its latest plan. `holder` names the member of each flat partition, None for
-    partitions that are not the group's; `task` the Streams task that reads it."""
+    """The assignment of a group. `holder` is the key of the owner of each flat partition, None if it has none; `rack`
+    is the owner's rack and `task` the Streams task that reads the partition."""
 
     group_id: str
     cluster: ClusterView
@@ -51,18 +51,18 @@ class Followed:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Topics with at least one partition that has an owner."""
+        """The partition counts of topics in which at least one partition has an owner."""
         held = np.array([name is not None for name in self.holder], dtype=np.bool_)
         topics = set(self.cluster.topic_of()[held].tolist())
         return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
 
     @classmethod
     def of(cls, decision: Decision[GroupPlan], owner: IntArray | None = None) -> "Followed":
-        """`owner` are the owners of all items where they are not those of the plan."""
+        """Makes a Followed of a decision. `owner` are the owners of all items if not those of the plan."""
         plan = decision.plan
         keys, racks = [*(o.key for o in plan.owners), None], [*(o.rack for o in plan.owners), None]
         items = plan.item_of.tolist()
-        target = [*(plan.owner if owner is None else owner).tolist(), NOBODY]  # the last entries answer for NOBODY
+        target = [*(plan.owner if owner is None else owner).tolist(), NOBODY]  # the last entries belong to NOBODY, -1
         return cls(
             decision.raw.group_id,
             plan.cluster,
@@ -74,8 +74,8 @@ class Followed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrafficSample:
-    """One look at a group's partitions: flat arrays, UNKNOWN where something could not be read. `ids` are what brokers
-    call the topics, as far as they say; a topic that was created again has another one."""
+    """Offsets and log sizes of a group's partitions as flat arrays, UNKNOWN if not read. `ids` are the known topic ids,
+    by which a recreated topic is recognised."""
 
     at_ms: int
     start: LongArray
@@ -86,7 +86,7 @@ class TrafficSample:
 
 
 def lag_entries(followed: Followed, sample: TrafficSample) -> list[dict[str, Any]]:
-    """One entry per partition that has an owner. A group that never committed has no known lag."""
+    """Returns one entry per partition with an owner. Where the group never committed, the lag is UNKNOWN."""
     places, found = Places(followed.cluster), []
     known = (sample.end >= 0) & (sample.committed >= 0)
     lag = np.where(known, np.maximum(sample.end - sample.committed, 0), UNKNOWN).tolist()
@@ -100,7 +100,7 @@ def lag_entries(followed: Followed, sample: TrafficSample) -> list[dict[str, Any
 
 
 def traffic_entries(followed: Followed, before: TrafficSample, now: TrafficSample) -> list[dict[str, Any]]:
-    """One entry per partition that has an owner; both looks are in the coordinates of `followed.cluster`."""
+    """Returns one entry per partition with an owner. Both samples have the indices of `followed.cluster`."""
     cluster, was, ids = followed.cluster, before.ids, now.ids
     other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
     recreated = np.repeat(other, cluster.counts)
@@ -114,7 +114,7 @@ def traffic_entries(followed: Followed, before: TrafficSample, now: TrafficSampl
 
 
 def traffic(before: TrafficSample, now: TrafficSample) -> tuple[LongArray, LongArray]:
-    """(records, bytes) written between two looks, UNKNOWN where that cannot be told."""
+    """Returns (records, bytes) written between two samples, UNKNOWN if they cannot be determined."""
     records = now.end - before.end
     unknown = (before.end < 0) | (now.end < 0) | (records < 0) | (now.start < before.start)
     grown = now.size - before.size
@@ -128,14 +128,14 @@ def traffic(before: TrafficSample, now: TrafficSample) -> tuple[LongArray, LongA
 
 
 class SampleEvents:
-    """Offers what looks say as events; traffic is what was written between two looks."""
+    """Publishes samples as events. Traffic is what was written between two samples."""
 
     def __init__(self, publisher: Publishes) -> None:
         self._publisher = publisher
         self._samples: dict[str, tuple[Followed, TrafficSample]] = {}
 
     def publish(self, followed: Followed, sample: TrafficSample) -> None:
-        """Offers the events of one look."""
+        """Publishes the lag, and the traffic since the last sample if the topics are the same."""
         head = {"group": followed.group_id, "sampled_at_ms": sample.at_ms}
         for record in chunks(head, lag_entries(followed, sample)):
             self._publisher.offer("lag", record)
@@ -152,7 +152,7 @@ class SampleEvents:
 
 
 class Sampler:
-    """All led groups. Give its `on_*` methods to the runtime as observers and `run` as what runs beside it."""
+    """Samples all led groups. Register its `on_*` methods with the runtime, which must also run `run`."""
 
     def __init__(
         self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = time.time
@@ -173,7 +173,7 @@ class Sampler:
             self._events.forget(group)
 
     async def run(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
-        """Until cancelled; silence of brokers, and errors of Bellwether's, are log lines and not the end."""
+        """Samples until cancelled. Unanswered requests and unexpected errors are logged and do not end it."""
         while True:
             await asyncio.sleep(self._interval_s)
             for followed in list(self._followed.values()):
@@ -188,7 +188,7 @@ class Sampler:
                 self.publish(followed, sample)
 
     def publish(self, followed: Followed, sample: TrafficSample) -> None:
-        """Offers the events of one look."""
+        """Publishes one sample."""
         self._events.publish(followed, sample)
 
     async def _sample(
@@ -208,7 +208,7 @@ class Sampler:
         return TrafficSample(at_ms, start, end, done, sized, ids)
 
     async def _ids(self, counts: Counts, admin: AdminClient) -> Mapping[str, str]:
-        """Brokers before Kafka 2.8 have none."""
+        """Returns the topic ids. Brokers before Kafka 2.8 have none."""
         if not counts:
             return {}
         asked = admin.describe_topics(TopicCollection(list(counts)), request_timeout=LIMIT_S)
@@ -220,7 +220,8 @@ class Sampler:
         return found
 
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
-        """The largest replica of each partition; nothing where that may not be asked."""
+        """Returns the size in bytes of each partition's largest replica. Brokers that do not answer or do not allow the
+        request are left out."""
         described = admin.describe_cluster(request_timeout=LIMIT_S)
         found: dict[tuple[str, int], int] = {}
         for node in (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes:
@@ -239,7 +240,7 @@ class Sampler:
 
 
 def flat(cluster: ClusterView, values: Offsets) -> LongArray:
-    """One entry for each flat partition, UNKNOWN where there is no value."""
+    """Returns an array with one entry per flat partition, UNKNOWN if it has no value."""
     found = np.full(cluster.partition_total, UNKNOWN, dtype=np.int64)
     for topic, column in values.items():
         first = int(cluster.first[cluster.index[topic]])

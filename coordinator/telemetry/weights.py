@@ -1,8 +1,8 @@
 """Reads the compacted topic of partition weights that the pipeline writes. Owns one thread and one consumer.
 
-Nothing waits for it (P5 of docs/reference/reliability.md#promises): a plan uses what is here at that moment. Old
-weights fall out, absurd ones are refused or clamped, records that are no weights are counted. Offsets are never
-committed and no group is joined: a restart reads the topic from its beginning, which compaction keeps short.
+No decision waits for it (P5 of docs/reference/reliability.md#promises): a plan uses the weights read so far. Old
+weights are ignored, implausible ones refused or clamped, and other records counted. The reader commits no offsets and
+joins no group: after a restart it reads the topic from its beginning, which compaction keeps short.
 """
 
 import json
@@ -26,14 +26,14 @@ from bellwether_kafka.protocol.primitives import whole_number
 POLL_S = 0.5
 RETRY_S = 5.0
 BATCH = 1_000
-WEIGHTS_MAX = 2_000_000  # more partitions than any cluster has; what comes beyond is counted and left out
+WEIGHTS_MAX = 2_000_000  # more partitions than any cluster has; further ones are counted and ignored
 METADATA_TIMEOUT_S = 10.0
 
 log = structlog.get_logger(__name__)
 
 
 class WeightReader:
-    """Start it, ask it with `usable`, close it. Any thread may ask."""
+    """Reads weights in a thread. Start it, call `usable` from any thread, and close it."""
 
     def __init__(
         self, properties: Mapping[str, str], config: WeightSettings, *, wall_clock: Callable[[], float] = time.time
@@ -59,7 +59,7 @@ class WeightReader:
             self._thread.join(limit_s)
 
     def usable(self) -> Weights:
-        """What may be used now; says in the log what had to be left out, when that changes."""
+        """Returns the weights that may be used now. Logs how many were refused when that changes."""
         with self._lock:
             estimates = dict(self._estimates)
         weights, refused = Weights.usable(estimates, int(self._wall_clock() * 1000), self.config.age_ms_max)
@@ -71,7 +71,7 @@ class WeightReader:
         return weights
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
-        """One record: a weight, or none any more (a tombstone)."""
+        """Takes one record: a weight, or a tombstone, which deletes it."""
         if value is None:
             self._drop(key or b"")
             return
@@ -94,8 +94,8 @@ class WeightReader:
             self._estimates[partition] = Weight(record["bytes_per_s"], record["estimated_at_ms"])
 
     def describe(self, most: int = 20, topics: Collection[str] | None = None) -> dict[str, Any]:
-        """What people are shown, of all partitions or of those of some topics: how many, how old, which are the
-        heaviest, how many count as more or less than estimated ("clamped"), what was refused."""
+        """Returns a description for display, of all partitions or those of some topics: number, ages, the heaviest
+        weights, how many were changed to fit the limits ("clamped"), and what was refused."""
         now_ms = int(self._wall_clock() * 1000)
         with self._lock:
             estimates = {p: w for p, w in self._estimates.items() if topics is None or p.topic in topics}
@@ -175,5 +175,5 @@ class WeightReader:
 
 
 def key_of(partition: Partition) -> bytes:
-    """The key of a partition's weight."""
+    """Returns the record key of a partition's weight."""
     return f"{partition.topic}-{partition.partition}".encode()
