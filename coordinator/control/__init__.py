@@ -1,4 +1,4 @@
-"""Orders of operators, through the control topic or on the same machine, and which of several instances is active."""
+"""Operators' orders, given through the control topic or on the same machine, and the choice of the active instance."""
 
 from typing import TYPE_CHECKING
 

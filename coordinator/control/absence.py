@@ -1,17 +1,18 @@
-"""Evacuations that are tied to one absence of a member: how far that has come, by what DescribeGroups shows of the
-group. Pure: `now_ms` is an argument.
+"""Follows the absence of a member with which an evacuation ends, from what DescribeGroups shows. Pure: `now_ms` is an
+argument.
 
     emptying -> empty -> away -> back, which ends the order
 
-A member that is back has another member id, whether it is static or not, so a new id under one of its names says so,
-also where the old one is still counted: static members and threads of Kafka Streams do not leave when they stop. That
-is believed of a member that was empty or away before, or has nothing under its new id. One that has work under it has
-lost its session meanwhile, and is emptied further.
+A member that returns gets a new member id, whether it is static or not. A new id with one of its names therefore shows
+that it is back, even if the old id is still a member: static members and threads of Kafka Streams do not leave when
+they stop. This counts only if the member was empty or away before, or has no work under the new id. If it has work
+under the new id, its session expired in between, and the evacuation continues.
 
-Threads of Kafka Streams, and cooperative consumers of librdkafka that have nothing, do not leave when they stop
-(docs/reference/client-quirks.md). The rebalance in which their successors join would wait for them until their sessions
-end, so one that was empty is removed then. The proof is the operator's word that it stops, and its successor under the
-same client id, which nobody else had. If it lives after all, it joins again and has lost nothing.
+Threads of Kafka Streams, and cooperative consumers of librdkafka without partitions, do not leave when they stop
+(docs/reference/client-quirks.md). The rebalance in which their successors join would wait until their sessions time
+out, so Bellwether removes those that were empty. This is justified because the operator announced the stop and a
+successor joined under the same client id, which no other member had. If such a member is alive after all, it rejoins
+and has lost nothing.
 """
 
 from collections import Counter
@@ -26,8 +27,8 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicParti
 
 @dataclass(frozen=True, slots=True)
 class AbsenceUpdate:
-    """What one look at the group makes of an absence. `ended`: why its order ends now, "" where it stands on. `remove`
-    are members that the order wants removed from the group."""
+    """The absence after one description of the group. `ended` is why its order ends now, "" if it does not. `remove`
+    are members to remove from the group for the order."""
 
     absence: Absence | None
     ended: str = ""
@@ -35,8 +36,8 @@ class AbsenceUpdate:
 
 
 def absence_update(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, now_ms: int) -> AbsenceUpdate:
-    """The absence of an order that ends with one, after this answer. While the group moves it does not show what its
-    members are and have; only a member that is back is seen then."""
+    """Returns the absence of such an order after this answer. During a rebalance DescribeGroups omits subscriptions and
+    assignments, so only a returned member can be recognised."""
     if answer.error or answer.state not in {GroupState.STABLE, *REBALANCING}:
         return AbsenceUpdate(before)
     at_rest = answer.state == GroupState.STABLE
@@ -50,7 +51,7 @@ def absence_update(order: PlacementOrder, before: Absence | None, answer: Descri
     if held is None:
         return AbsenceUpdate(before or (_seen(known, present, answer) if ids else None))
     if known.stage is Stage.EMPTYING and known.members and not held and ids and new == ids:
-        return AbsenceUpdate(known, "it is back")  # under new ids only, and nothing of it runs
+        return AbsenceUpdate(known, "it is back")  # it has only new ids, and no work
     found = _moved_on(known, present, answer, held, now_ms)
     if found.stage is Stage.AWAY and order.until is Until.REMOVED:
         return AbsenceUpdate(found, "it is removed")
@@ -66,8 +67,9 @@ def absence_update(order: PlacementOrder, before: Absence | None, answer: Descri
 
 
 def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
-    """The members for which a rebalance waits although their successors have joined it: each thread of a process has a
-    successor of its own, and they join one after another. A member of a finished generation is alive."""
+    """Returns the stopped members for which a rebalance waits although their successors have joined. Each thread of a
+    process has its own successor, and these join one after another. Empty unless the rebalance waits for members:
+    those of a completed generation have rejoined and are alive."""
     if answer.error or answer.state != GroupState.PREPARING or known.stage is not Stage.EMPTY:
         return ()
     present = _present(order, known, answer)
@@ -75,14 +77,14 @@ def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -
     new = {m.client_id for m in present if m.member_id not in known.members}
     if len(known.members) == 1:
         return tuple(m.member_id for m in old if new)
-    # Of several with one client id nobody knows which one has a successor.
+    # If several have the same client id, it is unknown which of them has a successor.
     called = Counter(m.client_id for m in old)
     return tuple(m.member_id for m in old if m.client_id in new.intersection(known.names) and called[m.client_id] == 1)
 
 
 def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicPartition] | None:
-    """The partitions of these members, of an application its active tasks' partitions; None while the group is not at
-    rest, or an assignment cannot be read."""
+    """Returns the partitions of these members, in an application those of active tasks. None if the group is not
+    stable or an assignment cannot be decoded."""
     if answer.error or answer.state != GroupState.STABLE:
         return None
     wanted = set(member_ids)
@@ -98,15 +100,15 @@ def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicP
 
 
 def handed_over(had: Iterable[TopicPartition], answer: DescribeAnswer, member_ids: Iterable[str]) -> bool:
-    """Whether these members have nothing, and others have all that they had: so they take part in no further rebalance
-    for it, which would wait for them if they stopped."""
+    """Returns whether these members have no partitions left and others have all of `had`. Then no further rebalance
+    follows, which would wait for them if they stopped."""
     wanted = set(member_ids)
     others = owned(answer, [m.member_id for m in answer.members if m.member_id not in wanted])
     return owned(answer, wanted) == frozenset() and others is not None and others.issuperset(had)
 
 
 def _begun(order: PlacementOrder, answer: DescribeAnswer, now_ms: int) -> Absence:
-    """Before the first look: one that is not there then is away already."""
+    """Returns the absence as it begins: AWAY if no such member is in a stable group, else EMPTYING."""
     begun = Absence(order.target, order.where, order.at_ms, order.expires_ms, Stage.EMPTYING, now_ms)
     there = answer.state != GroupState.STABLE or any(_is_meant(m, order, answer.protocol) for m in answer.members)
     return begun if there else replace(begun, stage=Stage.AWAY)
@@ -126,14 +128,15 @@ def _moved_on(
 
 
 def _seen(known: Absence, present: list[DescribedMember], answer: DescribeAnswer) -> Absence:
-    """With the members that are meant. Already while the group moves for the order: who comes later is new."""
+    """Returns the absence with the ids and names of these members. They are recorded even during the order's first
+    rebalance, so that members that join later count as new."""
     ids = frozenset(member.member_id for member in present)
     names = frozenset(name for member in present for name in _names(member, ids, answer))
     return replace(known, members=tuple(sorted(ids)), names=tuple(sorted(names | frozenset(known.names))))
 
 
 def _present(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> list[DescribedMember]:
-    """The members that are meant, or are known to be of the same process or client."""
+    """Returns the members named by the order, and those known to be of the same process or client."""
     protocol, names = answer.protocol, set(known.names)
     meant = [m for m in answer.members if _is_meant(m, order, protocol)]
     ids = frozenset(m.member_id for m in meant)
@@ -154,14 +157,14 @@ def _is_meant(member: DescribedMember, order: PlacementOrder, protocol: str) -> 
 
 
 def _called(member: DescribedMember, protocol: str) -> set[str]:
-    """Its names that outlive a restart. While the group moves the client id of a thread has the process id, unless
-    `client.id` is set."""
+    """Returns the member's names that survive a restart. During a rebalance, a Streams thread's process id is taken
+    from its client id, which contains it unless `client.id` is set."""
     process = reported_process(member.metadata, protocol) or process_in_client_id(member.client_id)
     return {name for name in (member.instance_id, process, member.client_id) if name}
 
 
 def _names(member: DescribedMember, own: frozenset[str], answer: DescribeAnswer) -> set[str]:
-    """The same without a client id that others have, too. What has a process id has it in every thread."""
+    """Returns the same as `_called`, without a client id that members outside of `own` also have."""
     called = _called(member, answer.protocol)
     shared = any(m.client_id == member.client_id for m in answer.members if m.member_id not in own)
     return called - {member.client_id} if shared else called

@@ -1,5 +1,4 @@
-"""Describes groups in which an evacuation ends with an absence, and ends the evacuation; `absence` judges what is
-seen."""
+"""Polls groups with an evacuation that ends with an absence, and ends the evacuation. `absence` has the rules."""
 
 import asyncio
 import time
@@ -15,41 +14,41 @@ from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 
-# While the group waits, it may wait for a member whose successor is here.
+# A rebalance is polled more often: it may wait for a stopped member whose successor has joined.
 POLL_S, MOVING_POLL_S = 1.0, 0.25
-# Answers of large groups are large; such groups are looked at less often.
+# Large groups, whose answers are large, are polled less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 
 log = structlog.get_logger(__name__)
 
 
 class Groups(Protocol):
-    """What is needed of `coordinator.kafka.Transport`."""
+    """The part of `coordinator.kafka.Transport` that is used here."""
 
     async def describe_group(self, group_id: str) -> DescribeAnswer: ...
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers: ...
 
 
 class AbsenceOrders(Protocol):
-    """What is needed of `Controller`."""
+    """The part of `Controller` that is used here."""
 
     def absences(self) -> Sequence[tuple[PlacementOrder, Absence | None]]: ...
     def absence_seen(self, order: PlacementOrder, found: AbsenceUpdate) -> None: ...
 
 
 class AbsenceWatch:
-    """All groups of a process; `run` until it is cancelled. Without such an order it asks for nothing."""
+    """Polls the groups of a process in `run`, until cancelled. Without such an order it sends no requests."""
 
     def __init__(self, orders: AbsenceOrders, groups: Groups, wall_clock: Callable[[], float] = time.time) -> None:
         self._orders = orders
         self._groups = groups
         self._wall_clock = wall_clock
         self._trouble: dict[str, str] = {}
-        self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: back in this rebalance
+        self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: ended in this rebalance
         self._stirring = asyncio.Event()
 
     def stir(self) -> None:
-        """A rebalance has begun, perhaps because a member is back."""
+        """Polls at once, because a rebalance has begun and a member may be back."""
         self._stirring.set()
 
     async def run(self) -> None:
@@ -64,8 +63,8 @@ class AbsenceWatch:
                 await asyncio.wait_for(self._stirring.wait(), pause_s)
 
     async def turn(self) -> float:
-        """One look at each group that has such an order, or in whose rebalance one has ended; returns the seconds until
-        the next."""
+        """Polls each group that has such an order, or is still in the rebalance in which one ended. Returns the seconds
+        until the next poll."""
         size, poll_s = 0, POLL_S
         for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.absences())):
             try:

@@ -1,12 +1,12 @@
-"""Which of several instances under one group.instance.id is the active one of a group: a pure fold of their heartbeats.
+"""Decides which of several instances with the same group.instance.id is active for a group. A pure fold of heartbeats.
 
-Time is counted in an instance's own regular heartbeats as they come back through the topic, never by a clock. An
-instance has fallen silent when the own heartbeat has come back `HEARTBEATS_MISSED` times since its last one. So a topic
-that nobody can reach raises no alarm, a paused process wakes up to the truth, and each reader of the same log comes to
-the same answer. The instance of rank r among the living, by id, waits r heartbeats longer, so that one goes first.
+An instance measures time by its own regular heartbeats read back from the topic, not by a clock. Another instance is
+silent once `HEARTBEATS_MISSED` own heartbeats were read since its last one. Hence an unreachable topic causes no
+take-over, a paused process first reads what it missed, and all readers of the log reach the same result. The instance
+of rank r among the living, by id, waits r heartbeats longer, so that one of them is first.
 
-A false alarm does no harm: joining under the same instance id only fences the older process, in the same generation
-and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
+A needless take-over is harmless: joining under the same instance id only fences the older process, in the same
+generation and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
 """
 
 from collections.abc import Iterator
@@ -15,27 +15,27 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
 
 HEARTBEATS_MISSED = 3
-# Before an instance takes a group of which no heartbeat speaks it waits for the heartbeats of those that start with it.
+# Before an instance takes a group that no heartbeat names, it waits for the heartbeats of instances that start with it.
 HEARTBEATS_TO_SETTLE = 2
-# A heartbeat of an instance that is gone is withdrawn from the topic after this many of Bellwether's.
+# The last heartbeat of a silent instance is removed from the topic after this many heartbeats of this instance.
 HEARTBEATS_TO_FORGET = 600
 
 
 @dataclass(slots=True)
 class _Heard:
-    """The last heartbeat of an instance; sets, because an instance may have thousands of groups."""
+    """The last heartbeat of an instance, with sets for fast look-up, since it may have thousands of groups."""
 
     instance: str
     leads: frozenset[str]
     claims: frozenset[str]
     standby_for: frozenset[str]
     hands_over: frozenset[str]
-    at: int  # how often the own heartbeat had come back then
+    at: int  # the number of own heartbeats read before it
     order: int
 
 
 class Instances:
-    """One instance's view of all. Feed it every heartbeat in the order of the topic."""
+    """One instance's view of all instances. It must get all heartbeats in the order of the topic."""
 
     def __init__(self, own_id: str) -> None:
         self.own_id = own_id
@@ -55,12 +55,12 @@ class Instances:
         )
 
     def gone(self, instance: str) -> None:
-        """Its heartbeat was withdrawn: it has stopped in good order."""
+        """Forgets an instance that stopped in an orderly way: its heartbeat was withdrawn."""
         self._heard.pop(instance, None)
 
     def started(self) -> None:
-        """All of the topic has been read: an older heartbeat under Bellwether's own id was an earlier process of
-        Bellwether's."""
+        """Starts to count, after the whole topic was read. Heartbeats read so far under the own id are of an earlier
+        process and are dropped."""
         self._heard.pop(self.own_id, None)
         self._own = 0
         self._free_since.clear()
@@ -68,31 +68,32 @@ class Instances:
             heard.at = 0
 
     def silence(self, instance: str) -> int:
-        """Beats of this process since the other one was last heard."""
+        """Returns the number of own heartbeats read since the last one of the other instance."""
         return self._own - self._heard[instance].at
 
     def holder(self, group: str) -> str | None:
-        """Another instance that leads or claims the group, the one that said so last; it may have fallen silent.
+        """Returns the other instance that leads or claims the group by the latest heartbeat. It may be silent.
 
-        One that hands the group over says so until it hears that it was fenced: the one that came since has the group.
+        One that hands the group over is chosen last: it reports this until it is fenced, while another may already have
+        the group.
         """
         found = [h for h in self._others() if group in h.leads or group in h.claims]
         return max(found, key=lambda h: (group not in h.hands_over, h.order)).instance if found else None
 
     def leader(self, group: str) -> str | None:
-        """Another living instance that says it leads the group."""
+        """Returns another living instance that leads the group, if there is one."""
         return next((h.instance for h in self._others() if group in h.leads and self._lives(h.instance)), None)
 
     def successors(self, group: str) -> list[str]:
-        """Living instances that stand by for the group, by rank; this one not counted."""
+        """Returns the other living standbys of the group, by rank."""
         return sorted(h.instance for h in self._others() if group in h.standby_for and self._lives(h.instance))
 
     def living(self) -> list[str]:
-        """Other instances that have been heard lately."""
+        """Returns the other living instances."""
         return sorted(h.instance for h in self._others() if self._lives(h.instance))
 
     def reason_to_take_over(self, group: str) -> str:
-        """Why this standby should take the group over now; "" when it should not."""
+        """Returns why this standby should take the group over now, "" if it should not."""
         rank = sum(instance < self.own_id for instance in self.successors(group))
         holder = self.holder(group)
         if holder is None:
@@ -106,7 +107,8 @@ class Instances:
         return f"the heartbeat of {holder} has stopped"
 
     def must_yield(self, group: str, *, leading: bool, fenced: bool = False) -> str:
-        """Which other living instance this active one must make way for; "" for none. A leader waits to be fenced."""
+        """Returns the other living instance to which this active one must yield, "" if none. A leader never yields; it
+        is fenced instead."""
         if leading:
             return ""
         for heard in self._others():
@@ -118,7 +120,7 @@ class Instances:
         return ""
 
     def forgotten(self) -> list[str]:
-        """Instances so long silent that their heartbeats may be withdrawn."""
+        """Returns the instances whose heartbeats may be withdrawn because they have been silent for long."""
         return [h.instance for h in self._others() if self._own - h.at >= HEARTBEATS_TO_FORGET]
 
     def _lives(self, instance: str) -> bool:

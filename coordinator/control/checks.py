@@ -1,5 +1,5 @@
-"""Whether an order can be carried out, by the heartbeats in the control topic. Pure: records are the topic's by key,
-`now_ms` is the wall clock."""
+"""Checks by the heartbeats in the control topic whether an order can be carried out. Pure: `records` are the records of
+the topic by key, `now_ms` is the wall clock."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,7 @@ HEARD = f"within {HEARD_MS // 1000} s"
 
 
 def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]:
-    """The heartbeats of processes that live."""
+    """Returns the heartbeats of live processes."""
     return [
         heartbeat
         for heartbeat in records.values()
@@ -30,20 +30,20 @@ def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]
 
 
 def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
-    """How far the absence has come that the order is tied to; None where no leader has said so yet."""
+    """Returns the absence with which the order ends, None if no leader has reported it yet."""
     found = records.get(absence_key(order.target, order.where))
     return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
 
 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:
-    """The policy by which the group is planned, None where nobody says."""
+    """Returns the policy of the group's plans, None if no live process reports it."""
     return next(
         (heartbeat.policies[group] for heartbeat in heard(records, now_ms) if group in heartbeat.policies), None
     )
 
 
 def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_ms: int) -> str:
-    """Why the order would change nothing, as sentences with the remedy; "" if it would."""
+    """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
     living = heard(records, now_ms)
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)

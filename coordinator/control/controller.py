@@ -1,8 +1,9 @@
-"""Between the control topic and the groups of this process: keeps operators' orders, sends the heartbeat of this
-process, and decides by the heartbeats which instance is active. It holds no rules of its own: `records` reads orders,
-`active_role` judges heartbeats, and memberships follow events.
+"""Connects the control topic with the groups of this process: passes operators' orders on, sends the heartbeat of this
+process, and makes groups active or standby. The rules are elsewhere: `records` decodes orders, `active_role` evaluates
+heartbeats, and memberships follow the events that they get.
 
-Events to memberships are levels, not edges: the same one may come twice, and one that was lost is sent again.
+Events to memberships state the present situation, not a change: repeating one is harmless, and a lost one is sent
+again.
 """
 
 import asyncio
@@ -34,17 +35,17 @@ from bellwether_kafka.coordinator.membership import (
 HEARTBEAT_S = 1.0
 HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
-RELEASE_MS_MIN = 30_000  # members that are seen earlier may be those that have just stopped
+RELEASE_MS_MIN = 30_000  # members seen earlier may be the ones that have just stopped
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlReport:
-    """For metrics: `silence_s` is how long Bellwether's own heartbeat has not come back through the topic."""
+    """A report for metrics. `silence_s` is the time since this process last read its own heartbeat from the topic."""
 
     orders: tuple[records.Order | records.PlacementOrder, ...]
-    living: int  # instances heard lately, this one not counted
+    living: int  # other live instances
     silence_s: float
 
 
@@ -53,11 +54,11 @@ OnStopped = Callable[[records.Stopped], None]
 
 
 def ignore(_: records.Stopped) -> None:
-    """Where no group is watched for members whose process has ended."""
+    """Does nothing: the default for a process that removes no stopped members."""
 
 
 class OrderSource(Protocol):
-    """Where records come from and go to: `ControlTopic`, or `LocalOrders` where there is none."""
+    """The source and destination of records: `ControlTopic`, or `LocalOrders` if there is no topic."""
 
     topic: str
 
@@ -68,7 +69,7 @@ class OrderSource(Protocol):
 
 
 class Runner(Protocol):
-    """What `runtime.GroupRunner` is here."""
+    """The part of `runtime.GroupRunner` that is used here."""
 
     fatal: Fatal | None
 
@@ -87,7 +88,7 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class _GroupState:
-    """What Bellwether knows of one group."""
+    """The state of one group of this process."""
 
     runner: Runner
     active: bool  # Bellwether leads it or tries to
@@ -99,7 +100,8 @@ class _GroupState:
 
 
 class Controller:
-    """One per process, for its event loop. `standby`: the process shares its instance id with other instances."""
+    """The controller of a process, to be used in its event loop. With the setting `standby`, the process shares its
+    instance id with other instances."""
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class Controller:
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Reports, sends heartbeats and reviews all groups once per interval, until cancelled."""
         self._topic.start(self._heard, self._all_read)
         while not self._caught_up.is_set():
             self._report()
@@ -147,7 +149,7 @@ class Controller:
             await asyncio.sleep(self._heartbeat_s)
 
     async def hand_all_over(self) -> None:
-        """Before an orderly end: returns when standbys have taken Bellwether's groups, or nobody has for
+        """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
         `HAND_OVER_S`."""
         self._stopping = True
         if not self._standby or not self._caught_up.is_set():
@@ -158,7 +160,7 @@ class Controller:
             self.review()
 
     async def relieve(self, group: str, reason: str) -> bool:
-        """Hands over a group whose membership can do nothing any more; whether a standby has taken it."""
+        """Hands over a group whose membership has failed. Returns whether a standby has taken it."""
         state = self._groups[group]
         if not self._standby or not self._caught_up.is_set() or not leads(state.runner):
             return False
@@ -176,8 +178,8 @@ class Controller:
     # ---- evacuations that end with an absence --------------------------------------------------------------------
 
     def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Orders that end with an absence, and how far each has come. Of groups that a member leads, only those whose
-        member was emptied before: its return shows under any leader."""
+        """Returns the orders that end with an absence, and the absence of each. If an application's member leads the
+        group, only orders whose member was already evacuated are included: its return is visible under any leader."""
         if not self._caught_up.is_set():
             return ()
         now_ms = int(self._wall_clock() * 1000)
@@ -191,14 +193,14 @@ class Controller:
         return leads(state.runner) or (evacuated and state.active and not given_up(state.runner))
 
     def emptying(self, group: str) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """The evacuations that stand in the group, and how far those that end with an absence have come."""
+        """Returns the group's evacuations in force, with the absence of each that ends with one."""
         now_ms = int(self._wall_clock() * 1000)
         in_force = self._orders.placements(group, now_ms)
         found = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
         return tuple((order, self._orders.absence(order)) for order in found)
 
     def absence_seen(self, order: records.PlacementOrder, found: AbsenceUpdate) -> None:
-        """What a look at the group has shown; a look that came too late for the order changes nothing."""
+        """Takes the update of an absence. It is ignored if the order is no longer in force."""
         state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
         if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
             return
@@ -207,10 +209,10 @@ class Controller:
             self._withdraw(order.key)
             self._withdraw(records.absence_key(order.target, order.where))
             self.review()
-        # Work that another leader gives the member is no step of its absence.
+        # If another leader assigns work to the member, the absence does not go back to an earlier stage.
         elif leads(state.runner) and found.absence is not None and found.absence != self._orders.absence(order):
             if found.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
-                return  # it takes part in one more rebalance, which would wait for it if it stopped now
+                return  # one more rebalance follows, which would wait for the member if it stopped now
             log.info("absence", group=order.target, where=order.where, stage=found.absence.stage.value)
             self._orders.apply(found.absence.key, found.absence)
             self._topic.write(found.absence)
@@ -242,7 +244,7 @@ class Controller:
             self.review()
 
     def _members_stopped(self, record: records.Stopped) -> None:
-        """It is for the active instance alone, and only while it is new: what is old has been acted upon."""
+        """Acts on stopped members if this instance is active and the record is new; an old one was handled before."""
         state, now_ms = self._groups.get(record.target), int(self._wall_clock() * 1000)
         if state is not None and state.active and self._caught_up.is_set() and now_ms < record.expires_ms:
             self._on_stopped(record)
@@ -256,12 +258,12 @@ class Controller:
     # ---- what follows from it ------------------------------------------------------------------------------------
 
     def on_note(self, _group: str, _note: Note) -> None:
-        """A membership has changed: the runtime's observer of notes."""
+        """Reviews all groups after a membership has changed. An observer of notes for the runtime."""
         if self._caught_up.is_set():
             self.review()
 
     def review(self) -> None:
-        """Brings every group up to date. Cheap, and safe at any time."""
+        """Applies orders, rules, hand-backs and roles to every group. Cheap, and may be called at any time."""
         now_ms = int(self._wall_clock() * 1000)
         for group, state in self._groups.items():
             self._update_orders(group, state, now_ms)
@@ -286,7 +288,7 @@ class Controller:
             state.runner.begin_rebalance(again.sentence)
 
     def _release(self, group: str, state: _GroupState, now_ms: int) -> records.Order | None:
-        """The order that is in force; it ends when members have joined."""
+        """Returns the release in force. Withdraws it once members have joined."""
         order = self._orders.in_force(records.OrderKind.RELEASE, group, now_ms)
         if order is None or not (state.active and state.runner.membership.has_members):
             return order
@@ -297,7 +299,7 @@ class Controller:
         return None
 
     def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
-        """A leader plans by them from now on."""
+        """Passes changed pins, bans and evacuations to the group, whose plans follow them from now on."""
         in_force, before = self._orders.placements(group, now_ms), state.placed
         rules = tuple(order.rule for order in in_force)
         if rules == tuple(order.rule for order in before):
@@ -317,8 +319,8 @@ class Controller:
         state.runner.post(HandBackRemembered((now_ms - found.at_ms) / 1000, found.reason, waits))
 
     def hand_back(self, group: str, *, waits: bool) -> None:
-        """The group has been handed back, or Bellwether leads it again: kept over restarts. A lead that was taken
-        before all hand-backs were read proves nothing."""
+        """Records for later restarts that the group was handed back (`waits`), or that Bellwether leads it again. The
+        latter is ignored if an unprocessed hand-back was read, since the lead may be older than it."""
         state, now_ms = self._groups[group], int(self._wall_clock() * 1000)
         found = self._orders.handed_back(group, now_ms)
         if not waits and found != state.handed_back:
@@ -331,7 +333,7 @@ class Controller:
             self._topic.write(record)
 
     def _done(self, order: records.Order) -> None:
-        """Orders that are carried out once are withdrawn by the one that did it, so that no successor does it again."""
+        """Withdraws an order that has been carried out, so that no successor carries it out again."""
         self._withdraw(order.key)
 
     def _withdraw(self, key: str) -> None:
@@ -350,7 +352,7 @@ class Controller:
             better = self._instances.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
                 self._deactivate(group, state, f"{better} leads it")
-            # fenced, and no instance that Bellwether knows of says that it was the one
+            # this member was fenced, but no known instance claims the group
             elif not member.has_active_role:
                 state.runner.post(ActiveRoleChanged(active=True, reason="no other instance of Bellwether leads it"))
         if leading != state.leads:
@@ -360,7 +362,7 @@ class Controller:
     def _activate(self, group: str, state: _GroupState, reason: str) -> None:
         log.info("standby_takes_over", group=group, reason=reason, instance=self.instance_name)
         state.active = True
-        self._heartbeat()  # before Bellwether joins: the one that is fenced then knows by whom
+        self._heartbeat()  # before joining, so that the fenced instance knows its successor
         state.runner.post(ActiveRoleChanged(active=True, reason=reason))
 
     def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
@@ -409,7 +411,7 @@ class Controller:
     def _heartbeat(self, *, between: bool = True) -> None:
         if not self._caught_up.is_set():
             return
-        # Of a group that Bellwether has given up no member shall wait for it.
+        # Groups that this instance has given up are left out, so that standbys do not wait for it.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
         self._topic.write(
             records.InstanceHeartbeat(
@@ -440,8 +442,8 @@ def _news(
     now_ms: int,
     why: Mapping[str, str],
 ) -> list[str]:
-    """What is ordered anew, and what has ended and how; `why` has the reason by key, of orders that Bellwether has
-    ended."""
+    """Returns the sentences of new orders, and of ended ones with the reason. `why` has the reasons, by key, of orders
+    that this instance ended."""
     known, kept = {order.rule for order in before}, {order.key for order in in_force}
     message = [order.sentence for order in in_force if order.rule not in known]
     ended = [order for order in before if order.key not in kept]
@@ -458,7 +460,7 @@ def given_up(runner: Runner) -> bool:
 
 
 def leads(runner: Runner) -> bool:
-    """It is a member of its group, which it stays only while it leads."""
+    """Returns whether Bellwether leads the group: it is a member, which it stays only while it leads."""
     member = runner.membership
     joined = bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
     return joined and not given_up(runner)

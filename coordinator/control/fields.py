@@ -1,5 +1,5 @@
-"""The fields of a record of the control topic, each checked when it is read. Whatever the bytes are, a record costs
-bounded memory and time, and ends in values of these types or in a RecordError.
+"""Reads and checks the fields of a record of the control topic. For any bytes, memory and time are bounded, and the
+result is either values of these types or a RecordError.
 """
 
 from collections.abc import Mapping
@@ -7,18 +7,18 @@ from typing import Any
 
 from bellwether_kafka.bounded import OutsideTextError, json_of
 
-VALUE_BYTES_MAX = 1_000_000  # Kafka's limit of a record, unless a topic's is raised
+VALUE_BYTES_MAX = 1_000_000  # Kafka's default limit of a record
 TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
-MS_MAX = 253_402_300_799_999  # the end of the year 9999, the last one that a date can have
+MS_MAX = 253_402_300_799_999  # the end of the year 9999, the last one that Python's dates support
 
 
 class RecordError(ValueError):
-    """A record that cannot be used; the message says why. The previous value of its key stays in force."""
+    """A record that cannot be used. The message is the reason. The previous value of its key stays in force."""
 
 
 def fields_of(value: bytes) -> dict[str, Any]:
-    """The JSON object of a record. Raises RecordError whatever the bytes are, and never more than that."""
+    """Returns the JSON object of a record. Raises RecordError, and no other error for any bytes."""
     if len(value) > VALUE_BYTES_MAX:
         raise RecordError(f"its value has {len(value)} bytes, more than {VALUE_BYTES_MAX}")
     try:
@@ -40,7 +40,8 @@ def text(fields: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 
 def _is_unicode(text: str) -> bool:
-    """Half a surrogate pair, which JSON can spell, goes into no key, no log and no metric."""
+    """Returns whether the text can be encoded. JSON can contain half a surrogate pair, which is not possible in keys,
+    logs and metrics."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,5 @@
-"""The memory of a hand-back: that a group's lead was given to a member because members could not work by Bellwether's
-plan. It limits the next one, and keeps Bellwether out until members have shown that they work by the same topology.
+"""The record of a hand-back: Bellwether gave a group's lead to a member because members could not use its plan. It
+limits further hand-backs, and keeps Bellwether from leading until the members are seen to use the same topology.
 Pure."""
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ _TEXT_LENGTH_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class HandedBack:
-    """Of the group `target`; it limits the next one until `expires_ms`. `waits`: nothing has shown since that members
-    work by `topology`, the digest of the one in use, "" where no file gives one."""
+    """A hand-back of the group `target`. It limits the next one until `expires_ms`. `waits` is true until members are
+    seen to use `topology`, which is the digest of Bellwether's topology, "" if it is not from a file."""
 
     target: str
     at_ms: int
@@ -39,8 +39,8 @@ def handed_back_key(group: str) -> str:
 def renewed(
     found: HandedBack | None, group: str, reason: str, topology: str, now_ms: int, *, waits: bool
 ) -> HandedBack | None:
-    """What is to be remembered now that the group has been handed back, or (`waits` False) is led again; None where
-    that is remembered already, or nothing is to be."""
+    """Returns the record to write now that the group has been handed back (`waits`) or is led again (not `waits`). None
+    if that is recorded already, or there is no hand-back to update."""
     if found is not None and found.waits == waits:
         return None
     if waits:

@@ -1,13 +1,14 @@
-"""Orders without a control topic: a process that leads alone keeps them in memory, and commands on its machine hand
-them over through a socket.
+"""Orders without a control topic: a process that leads alone keeps them in memory, and commands on the same machine
+send them through a socket.
 
-The socket is a Unix one with an abstract name (Linux): it needs no folder, which a container with a read-only root does
-not have, and it ends with its process. Both sides let the kernel say who is at the other end, and talk to nobody but
-the same user in the same process namespace. A request is one line of JSON: {} to read, {"key": ..., "value": ...} to
-give an order, with the value null to withdraw it. The answer is one, too, with "bootstrap", "records" and "error".
+The socket is a Unix socket with an abstract name (Linux): it needs no folder, so it works in a container with a
+read-only root, and it disappears with its process. Both sides check the peer's credentials in the kernel and accept
+only the same user in the same process namespace. A request is one line of JSON: {} to read, {"key": ..., "value": ...}
+to give an order, with the value null to withdraw it. The answer is also one line, with "bootstrap", "records" and
+"error".
 
-That a group was handed back must outlast the process: it is kept in a small file (`HandBackFile`), where there is a
-folder for it. A container that keeps no folder needs a control topic for that.
+Hand-backs must survive a restart, so they are also kept in a small file (`HandBackFile`). A container without a
+persistent folder needs a control topic instead.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ KINDS = (
     OrderKind.RELEASE,
     OrderKind.PAUSE,
     OrderKind.REBALANCE,
-)  # a restart may forget these; DRAIN needs a standby
+)  # these may be lost in a restart; DRAIN is missing because it needs a standby
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: process, user, group
 
@@ -57,14 +58,14 @@ log = structlog.get_logger(__name__)
 
 
 class HandBackFile:
-    """The records of hand-backs, by key, as JSON: in $XDG_STATE_HOME/bellwether, or ~/.local/state/bellwether. A file
-    for each set of brokers, since two clusters may have groups of one name."""
+    """A JSON file of hand-backs by key, in $XDG_STATE_HOME/bellwether or ~/.local/state/bellwether. There is one file
+    per set of brokers, since two clusters may have groups of the same name."""
 
     def __init__(self, bootstrap: str, folder: Path | None = None) -> None:
         self._path = state_file("handed-back", bootstrap, folder)
 
     def read(self) -> dict[str, HandedBack]:
-        """What was kept; nothing where there is no such file. One that cannot be read is logged."""
+        """Returns the hand-backs by key, empty if there is no file. A file that cannot be read is logged."""
         try:
             return self._kept()
         except OSError as error:
@@ -72,8 +73,8 @@ class HandBackFile:
             return {}
 
     def write(self, record: HandedBack) -> None:
-        """Beside those of other groups, which other processes may have kept. Where that fails a restart forgets it,
-        which the log says."""
+        """Adds a record to the file, which may have others of other processes. A failure is logged: the record is then
+        lost in a restart."""
         try:
             kept = {**self._kept(), record.key: record}
             write_state(self._path, json.dumps({key: each.to_json() for key, each in kept.items()}))
@@ -81,7 +82,7 @@ class HandBackFile:
             log.warning("hand_back_not_kept", reason=str(error), remedy="set control_topic, or XDG_STATE_HOME")
 
     def _kept(self) -> dict[str, HandedBack]:
-        """Raises OSError where a file is there and cannot be read: it may have records, which must not be lost."""
+        """Reads the file. Raises OSError if it exists and cannot be read: it must not be overwritten then."""
         with suppress(FileNotFoundError, ValueError, AttributeError):
             kept = _records(json_of(read_small(self._path, FILE_BYTES_MAX)[0]))
             return {record.key: record for _, record in kept if isinstance(record, HandedBack)}
@@ -89,13 +90,13 @@ class HandBackFile:
 
 
 def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
-    """Where what concerns one set of brokers is kept."""
+    """Returns the path of a state file for one set of brokers."""
     name = blake2b(",".join(sorted(_brokers(bootstrap))).encode(), digest_size=8).hexdigest()
     return (folder or state_folder()) / f"{kind}-{name}.json"
 
 
 def write_state(path: Path, text: str) -> None:
-    """Writes a state file whole or not at all: another process may read it meanwhile. Raises OSError."""
+    """Writes a state file atomically, since another process may read it meanwhile. Raises OSError."""
     aside = path.with_suffix(f".{os.getpid()}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside.write_text(text, encoding="utf-8")
@@ -103,16 +104,16 @@ def write_state(path: Path, text: str) -> None:
 
 
 def state_folder() -> Path:
-    """Where a process of this user keeps what outlasts it."""
+    """Returns the folder for state files of this user."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    if not base:  # a user without a home has "~", which is a folder like any other
+    if not base:  # for a user without a home this stays "~", a relative folder
         base = os.path.expanduser("~/.local/state")  # noqa: PTH111 - Path.expanduser raises where there is no home
     return Path(base) / "bellwether"
 
 
 class LocalOrders:
-    """The process's side: what the controller asks of a control topic. Belongs to the event loop in which `start` was
-    called. `bootstrap` is bootstrap.servers, by which commands tell clusters apart."""
+    """The process's side, with the methods of a control topic that the controller uses. To be used in the event loop in
+    which `start` was called. `bootstrap` is bootstrap.servers, by which commands distinguish clusters."""
 
     topic = ""
 
@@ -125,7 +126,7 @@ class LocalOrders:
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        # Later, as from a topic: the controller writes while it carries out what it has heard.
+        # Called later, as with a topic, because the controller also writes while it handles a record.
         self._on_record = lambda key, record: discard(loop.call_soon(on_record, key, record))
         for key, record in self._file.read().items():
             self._set(key, record)
@@ -170,7 +171,7 @@ class LocalOrders:
                     writer.write(json.dumps(answer).encode() + b"\n")
                     await writer.drain()
         except (OSError, TimeoutError, ValueError):
-            pass  # it has gone, says nothing, or says more than an order needs
+            pass  # the client has gone, sent nothing, or sent too much
         finally:
             writer.close()
 
@@ -199,12 +200,12 @@ class LocalOrders:
 
 
 def discard(_: object) -> None:
-    """For a callback whose result nobody wants."""
+    """Ignores the result of a callback."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalProcess:
-    """A running process of Bellwether's on this machine, as it was when it was asked."""
+    """A running process of Bellwether on this machine, with its state when it answered."""
 
     name: str
     bootstrap: str
@@ -214,18 +215,18 @@ class LocalProcess:
         return any(isinstance(record, InstanceHeartbeat) and group in record.groups for record in self.records.values())
 
     def is_on(self, bootstrap: str) -> bool:
-        """Whether it has a broker in common with these bootstrap.servers."""
+        """Returns whether it has a broker in common with these bootstrap.servers."""
         return not _brokers(self.bootstrap).isdisjoint(_brokers(bootstrap))
 
 
 def local_processes(bootstrap: str) -> list[LocalProcess]:
-    """Those of this user, on this machine, that are on the same cluster and have no control topic."""
+    """Returns this user's processes on this machine that use the same cluster and have no control topic."""
     found = (_asked(name, {}) for name in _names())
     return [process for process in found if process is not None and process.is_on(bootstrap)]
 
 
 class LocalChannel:
-    """A command's side: what these processes have been ordered."""
+    """The command's side: reads and writes the orders of these processes."""
 
     def __init__(self, processes: Iterable[LocalProcess]) -> None:
         self._names = [process.name for process in processes]
@@ -234,7 +235,7 @@ class LocalChannel:
         return {key: record for name in self._names for key, record in self._ask(name, {}).items()}
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Gives an order, or withdraws it. Raises ControlTopicError where a process has gone or refuses it."""
+        """Gives an order, or withdraws it. Raises ControlTopicError if a process has gone or refuses it."""
         order = {"key": key.decode(), "value": None if value is None else json.loads(value)}
         for name in self._names:
             self._ask(name, order)
@@ -249,8 +250,8 @@ class LocalChannel:
 
 
 def _names() -> list[str]:
-    """Bellwether's abstract names. A connection bears the name that it was made to, so each is there once or
-    more."""
+    """Returns the names of Bellwether's sockets. Connections are listed under the same name, so duplicates are
+    removed."""
     try:
         lines = SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -260,7 +261,8 @@ def _names() -> list[str]:
 
 
 def _asked(name: str, request: Mapping[str, Any]) -> LocalProcess | None:
-    """None where it has gone or is not to be trusted. Raises ControlTopicError where it refuses the request."""
+    """Sends a request to a process and returns its answer. None if the process has gone or belongs to another user.
+    Raises ControlTopicError if it refuses the request."""
     with suppress(OSError, ValueError, KeyError, AttributeError), socket.socket(socket.AF_UNIX) as line:
         line.settimeout(ANSWER_TIMEOUT_S)
         line.connect(f"\0{name}")
@@ -283,8 +285,8 @@ def _records(answer: Mapping[str, Any]) -> Iterable[tuple[str, Record]]:
 
 
 def is_same_user(line: socket.socket) -> bool:
-    """Whether Bellwether's own user is at the other end, in a process that Bellwether can see: one of another
-    container, which may have the same user number and the same network, has the process id 0 here."""
+    """Returns whether the peer is of the same user, in a visible process. A process in another container, which may
+    have the same user number and network, has the process id 0 here."""
     credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(credentials)
     return bool(process > 0 and user == os.geteuid())

@@ -1,11 +1,12 @@
-"""Records of the control topic, operators' orders and instances' heartbeats: bytes to frozen values and back, and the
-fold of the topic into what is in force. Pure: `now_ms` is an argument.
+"""Records of the control topic, such as operators' orders and instances' heartbeats: decoding, encoding, and the fold
+of the topic into the orders in force. Pure: `now_ms` is an argument.
 
-The topic is compacted: a key's last value is the truth, and a record without a value withdraws it. A key is the kind,
-a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
-"at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Who may WRITE the topic may order.
+The topic is compacted: the last value of a key is in force, and a record without a value withdraws it. A key is the
+kind, a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
+"at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Any principal with WRITE on the topic can
+give orders.
 
-A further kind of order is a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+A new kind of order needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
 """
 
 import json
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
 
 VERSION = 1
-EVERYBODY = "*"  # a drain's target: the one that leads
+EVERYBODY = "*"  # the target of a drain of any instance that leads
 HEARTBEAT = "beat"
 ABSENCE = "absence"
 STOPPED = "stopped"
-NO_END_MS = 253_402_300_799_000  # the last second of the year 9999: an order that something else than time ends
-HEARD_MS = 10_000  # an instance whose last heartbeat is older has ended, or cannot be heard
+NO_END_MS = 253_402_300_799_000  # the last second of the year 9999, for an order without an end
+HEARD_MS = 10_000  # an instance whose last heartbeat is older has ended or cannot reach the topic
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """The control topic, "" where orders come from this machine only; who Bellwether is in it; whether others share
-    Bellwether's instance id, which takes a topic."""
+    """`topic` is the control topic, "" if orders come from this machine only. `instance_name` is this instance's name
+    in it. `standby` is true if other instances share its instance id, which requires a topic."""
 
     topic: str
     instance_name: str
@@ -40,7 +41,7 @@ class ControlSettings:
 
 
 class Record(Protocol):
-    """Any value of the topic."""
+    """Any record of the topic."""
 
     @property
     def key(self) -> str: ...
@@ -50,18 +51,18 @@ class Record(Protocol):
 
 
 class OrderKind(Enum):
-    """What operators can order of a group (of an instance: DRAIN)."""
+    """The kinds of orders. The target is a group, for DRAIN an instance."""
 
     LEAVE = "leave"  # leave the group and stay out of it
     RELEASE = "release"  # stay out of the group while it has no member; withdrawn when members have joined
     PAUSE = "pause"  # lead, but begin no rebalance
-    REBALANCE = "rebalance"  # begin one now; withdrawn by the one that has begun it
+    REBALANCE = "rebalance"  # begin one now; withdrawn by the instance that began it
     DRAIN = "drain"  # hand every group that the target leads over to a standby; withdrawn likewise
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order. `target` is a group; of a drain the id of an instance, or "*". It stands until `expires_ms`."""
+    """An order, in force until `expires_ms`. `target` is a group, for a drain an instance's name or "*"."""
 
     kind: OrderKind
     target: str
@@ -76,7 +77,7 @@ class Order:
 
     @property
     def sentence(self) -> str:
-        """For logs: who ordered what, and why."""
+        """The owner, the order and the reason, for logs."""
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.owner} has ordered {self.kind.value} of '{self.target}'{why}"
 
@@ -85,7 +86,7 @@ class Order:
 
 
 class PlacementKind(Enum):
-    """What operators can order of placement in a group (`assignors.shared.rules` says what it means)."""
+    """The kinds of orders on placement in a group, which `assignors.shared.rules` defines."""
 
     PIN = "pin"
     BAN = "ban"
@@ -93,7 +94,7 @@ class PlacementKind(Enum):
 
 
 class Until(Enum):
-    """What ends an order on placement before it expires (`absence` says how that is seen)."""
+    """The event that ends an order on placement before it expires, detected by `absence`."""
 
     EXPIRY = "expiry"  # nothing
     BACK = "back"  # the member was emptied, went away and is back
@@ -101,7 +102,7 @@ class Until(Enum):
 
 
 class Stage(Enum):
-    """How far an absence has come."""
+    """The stage of an absence."""
 
     EMPTYING = "emptying"
     EMPTY = "empty"  # in the group, without work
@@ -110,8 +111,8 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOrder:
-    """One order on placement. `item` and `where` are written as in `assignors.shared.rules`; an item has one pin.
-    `until` is EXPIRY but for evacuations of members."""
+    """An order on placement. `item` and `where` have the syntax of `assignors.shared.rules`. An item has at most one
+    pin. `until` is EXPIRY, except for evacuations of members."""
 
     kind: PlacementKind
     target: str
@@ -125,7 +126,7 @@ class PlacementOrder:
 
     @property
     def key(self) -> str:
-        """A later pin of the same item takes the place of an earlier one; bans stand side by side."""
+        """The record key: a later pin of an item replaces an earlier one, while it can have several bans."""
         item = f"{self.kind.value}/{self.target}/{self.item}"
         return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
 
@@ -137,7 +138,7 @@ class PlacementOrder:
 
     @property
     def sentence(self) -> str:
-        """For logs: who ordered what, and why."""
+        """The owner, the order and the reason, for logs."""
         why = f" ({self.reason})" if self.reason else ""
         what = self.where if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
         return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
@@ -148,9 +149,9 @@ class PlacementOrder:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """How far the leader has seen the absence of `where` in the group `target` come, for the order that was given at
-    `order_ms`, and since when. `members` are the ids under which it was in the group before it went away, `names` what
-    tells it when it is back: instance ids, process ids, client ids that nobody else has."""
+    """The absence of `where` from the group `target`, as the leader observed it for the order given at `order_ms`. It
+    has been in `stage` since `since_ms`. `members` are its ids in the group before it went away; `names` identify it
+    when it is back: instance ids, process ids, and client ids that no other member has."""
 
     target: str
     where: str
@@ -171,9 +172,9 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The process of these members of the group `target` has ended: a guard has seen it, or an operator states it. An
-    instance that is to lead the group and does not comes into it first, then removes them. Of `static` members, which
-    replace themselves, it removes those of a leader that may be among them."""
+    """A statement by a guard or an operator that the process of these members of the group `target` has ended. An
+    instance that is to lead the group but does not joins first and then removes them. `static` members replace
+    themselves, so they are removed only if the leader may be among them."""
 
     target: str
     members: tuple[str, ...]
@@ -189,7 +190,7 @@ class Stopped:
 
     @property
     def sentence(self) -> str:
-        """For the broker's log and for people."""
+        """The reason for the removal, for the broker's log and for display."""
         why = f" ({self.reason})" if self.reason else ""
         return f"its process has ended, says {self.owner}{why}"
 
@@ -199,11 +200,13 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class InstanceHeartbeat:
-    """An instance is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
+    """The heartbeat of an instance, with the groups that it leads, claims (it is about to lead), is a standby for, and
+    hands over.
 
-    `hands_over` is part of `leads`: it leads them until another has taken them. `between`: sent because something has
-    changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
-    (empty: a version that does not say). `orders_for` has the groups whose plans carry out pins, bans and evacuations.
+    `hands_over` is a part of `leads`: it leads these until another instance has taken them. `between` is true if the
+    heartbeat was sent because of a change, between two regular ones, so that it does not count as elapsed time.
+    `policies` are those of all its groups, empty from older versions. `orders_for` are the groups whose plans carry out
+    pins, bans and evacuations.
     """
 
     instance: str
@@ -212,7 +215,7 @@ class InstanceHeartbeat:
     standby_for: tuple[str, ...] = ()
     hands_over: tuple[str, ...] = ()
     at_ms: int = 0
-    expires_ms: int = 0  # a heartbeat ends by silence, not by a clock
+    expires_ms: int = 0  # unused: silence ends a heartbeat, not a clock
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
     orders_for: tuple[str, ...] = ()
@@ -223,7 +226,7 @@ class InstanceHeartbeat:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """All that it looks after."""
+        """All groups of the instance."""
         return (*self.leads, *self.claims, *self.standby_for)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -243,7 +246,7 @@ class InstanceHeartbeat:
 
 
 def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bool:
-    """Whether an instance that has reported lately is to lead the group, and none leads it."""
+    """Returns whether a live instance claims the group and none leads it."""
     heartbeats = [r for r in records.values() if isinstance(r, InstanceHeartbeat) and r.at_ms >= now_ms - HEARD_MS]
     claimed = any(group in heartbeat.claims for heartbeat in heartbeats)
     return claimed and not any(group in heartbeat.leads for heartbeat in heartbeats)
@@ -262,13 +265,13 @@ def absence_key(group: str, where: str) -> str:
 
 
 def encode(record: Record) -> tuple[bytes, bytes]:
-    """(key, value) as they go to the topic."""
+    """Returns (key, value) for the topic."""
     return record.key.encode(), json.dumps(record.to_json(), separators=(",", ":")).encode()
 
 
 def decode(key: bytes | None, value: bytes) -> Record | None:
-    """The record, or None when it is of a kind that only a newer Bellwether knows. Raises RecordError, and nothing else
-    whatever the bytes are; memory and time are bounded by VALUE_BYTES_MAX."""
+    """Returns the record, or None if only a newer version knows its kind. Raises RecordError, and no other error for
+    any bytes; memory and time are bounded by VALUE_BYTES_MAX."""
     fields = fields_of(value)
     version, kind = fields.get("v"), fields.get("kind")
     if not isinstance(version, int) or isinstance(version, bool) or not isinstance(kind, str):
@@ -295,7 +298,7 @@ def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
 
 
 def _until(fields: Mapping[str, Any]) -> Until:
-    """Older versions do not say; what only a newer one knows ends when the order expires."""
+    """Returns the event that ends the order, EXPIRY if it is missing (older versions) or unknown (newer ones)."""
     known = [until for until in Until if until.value == fields.get("until")]
     return known[0] if known else Until.EXPIRY
 
@@ -329,7 +332,7 @@ def _handed_back(fields: Mapping[str, Any]) -> HandedBack:
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Who gave the order, when, for how long and why."""
+    """Returns the fields that all orders have."""
     owner = text(fields, "owner")
     at_ms, expires_ms = number(fields, "at_ms"), number(fields, "expires_ms")
     return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": text(fields, "reason", "")}
@@ -360,40 +363,40 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
 
 
 class OrderState:
-    """The fold: the last readable order or absence of every key. Beats are not kept (`active_role` follows them)."""
+    """The last readable record of each key, except heartbeats, which `active_role` keeps."""
 
     def __init__(self) -> None:
         self._orders: dict[str, Record] = {}
 
     def apply(self, key: str, record: Record | None) -> None:
-        """Takes one record in the order of the topic; None withdraws the key."""
+        """Takes one record, in the order of the topic. None withdraws the key."""
         if record is None:
             self._orders.pop(key, None)
         else:
             self._orders[key] = record
 
     def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
-        """This order if it has been given and has not expired."""
+        """Returns the order if it was given and has not expired."""
         order = self._orders.get(order_key(kind, target))
         return order if isinstance(order, Order) and now_ms < order.expires_ms else None
 
     def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
-        """Every pin, ban and evacuation of a group that has not expired, in the order of their keys."""
+        """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
         in_force = self.all_in_force(now_ms)
         return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
 
     def absence(self, order: PlacementOrder) -> Absence | None:
-        """How far the absence has come that this order is tied to; None where no leader has said so yet."""
+        """Returns the absence with which this order ends, None if no leader has reported it yet."""
         found = self._orders.get(absence_key(order.target, order.where))
         return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
 
     def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
-        """The last hand-back of a group, while it limits the next."""
+        """Returns the last hand-back of a group, while it limits the next one."""
         found = self._orders.get(handed_back_key(group))
         return found if isinstance(found, HandedBack) and now_ms < found.expires_ms else None
 
     def left_over(self, now_ms: int) -> list[Absence]:
-        """Absences whose order has expired or is gone."""
+        """Returns the absences whose order has expired or was withdrawn."""
         absences = [record for record in self._orders.values() if isinstance(record, Absence)]
         tied = {(o.target, o.where, o.at_ms) for o in self.all_in_force(now_ms) if isinstance(o, PlacementOrder)}
         return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]

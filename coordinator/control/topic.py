@@ -1,8 +1,7 @@
-"""The control topic itself: created where rights allow it, read from its beginning by one thread, written without
-waiting.
+"""Creates the control topic if permitted, reads it from its beginning in a thread, and writes to it without waiting.
 
-Without the topic nothing else stops: what was read last still stands, and the thread goes on trying. It is read over
-connections of its own, in bounded memory whatever a record holds (`kafka.TopicLog`).
+If the topic is unavailable, Bellwether keeps working with the last records, and the thread retries. It reads over its
+own connections, in bounded memory for any record (`kafka.TopicLog`).
 """
 
 import asyncio
@@ -33,40 +32,40 @@ from bellwether_kafka.coordinator.kafka import (
     with_remedy,
 )
 
-WAIT_MS = 200  # of a broker that has nothing new
+WAIT_MS = 200  # how long a broker waits for new records
 RETRY_S = 1.0
 METADATA_TIMEOUT_S = 5.0
 REPLICAS_MAX = 3
-# A heartbeat that could not be delivered at once would be a lie later.
+# Short, because a heartbeat that arrives late would be false.
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
 NAMED_MAX = 100  # characters of a key
-READ_S = WRITE_S = 10.0  # of a command, which reads all of it and writes one record
+READ_S = WRITE_S = 10.0  # time limits of a command, which reads the whole topic and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
 
-# To ask whether a topic is there must not make it: clients of this kind do, where brokers let them.
+# Checking whether a topic exists must not create it, as librdkafka does by default if brokers allow it.
 QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
 
 OnRecord = Callable[[str, Record | None], None]
 
 
 class ControlTopicError(Exception):
-    """The control topic cannot be used; one sentence that names it and the remedy."""
+    """The control topic cannot be used. The message is a sentence with its name and the remedy."""
 
 
 class NoControlTopicError(ControlTopicError):
-    """There is no such topic on the cluster."""
+    """The control topic does not exist on the cluster."""
 
 
 class SilentTopicError(ControlTopicError):
-    """No broker has answered; one may later."""
+    """No broker has answered, which may be temporary."""
 
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
-    """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
+    """Creates the topic, compacted and with one partition, unless it exists. Raises ControlTopicError."""
     try:
         admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if not _exists(admin, topic):
@@ -84,7 +83,7 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
 
 
 def require_topic(properties: Mapping[str, str], topic: str) -> None:
-    """For commands, which create nothing. Raises ControlTopicError where it is not there."""
+    """Checks for commands, which do not create the topic, that it exists. Raises ControlTopicError if not."""
     try:
         admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if _exists(admin, topic):
@@ -120,7 +119,7 @@ def _create(admin: AdminClient, topic: str) -> None:
 
 
 def _forbidden(topic: str) -> str:
-    """Nobody who may not describe a topic learns whether it exists, so all that may be missing is named."""
+    """Returns a sentence with all rights that may be missing. Without DESCRIBE, a topic may exist or not."""
     return (
         f"Bellwether's principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on"
         f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist."
@@ -128,8 +127,8 @@ def _forbidden(topic: str) -> str:
 
 
 class ControlTopic:
-    """Reader and writer. Callbacks run on the event loop in which `start` was called; `write` is for that loop too.
-    `properties` are those of the settings."""
+    """Reads and writes the topic. Callbacks run in the event loop in which `start` was called; `write` must be called
+    there, too. `properties` are those of the settings."""
 
     def __init__(self, properties: Mapping[str, str], topic: str) -> None:
         self.topic = topic
@@ -139,13 +138,13 @@ class ControlTopic:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._trouble = ""
-        # Of the thread:
+        # Used in the thread only:
         self._at = 0
         self._caught_up = False
         self._failed = False
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
-        """`on_caught_up` is called once, when all that was in the topic has been handed over."""
+        """Starts the thread. `on_caught_up` is called once, after the callbacks for all records found at the start."""
         loop = asyncio.get_running_loop()
 
         def call_back(callback: Callable[..., None], *values: object) -> None:
@@ -158,15 +157,15 @@ class ControlTopic:
         self._thread.start()
 
     def write(self, record: Record) -> None:
-        """Without waiting; what cannot be delivered is logged."""
+        """Writes a record without waiting. A failed delivery is logged."""
         self._produce(*encode(record))
 
     def withdraw(self, key: str) -> None:
-        """Removes a key's value from the topic."""
+        """Writes a tombstone, which removes the key's value."""
         self._produce(key.encode(), None)
 
     async def close(self) -> None:
-        """Sends what is under way, then ends the thread."""
+        """Sends pending records, then ends the thread."""
         self._stopping.set()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.client.flush, FLUSH_S)
@@ -186,7 +185,7 @@ class ControlTopic:
             self._troubled(f"cannot be written: {with_remedy(error, 'WRITE', self.topic)}")
 
     def _troubled(self, reason: str) -> None:
-        """Says each trouble once, until something else happens."""
+        """Logs a problem, unless it is the same as the last one. A record read in between resets this."""
         if reason != self._trouble:
             self._trouble = reason
             log.warning("control_topic", topic=self.topic, reason=reason)
@@ -206,7 +205,7 @@ class ControlTopic:
     async def _follow(
         self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
     ) -> None:
-        """Reads on, over new connections where the old ones fail; a failure that passes at once is not reported."""
+        """Reads until stopped, with new connections after a failure. Only a repeated failure is reported."""
         while not self._stopping.is_set():
             try:
                 await self._read_on(Transport(self._given), call_back, on_record, on_caught_up)
@@ -240,7 +239,7 @@ class ControlTopic:
             await transport.close()
 
     def _tend_writer(self) -> None:
-        """Takes renewed certificates, and hears what became of records."""
+        """Renews the producer if its certificates changed, and handles delivery reports."""
         if self._writer is not None:
             self._writer.refresh()
             self._writer.client.poll(0)
@@ -268,14 +267,14 @@ def _why(trouble: Exception, topic: str) -> str:
 
 
 def silent(_sentence: str) -> None:
-    """For a reader that says nothing of what it skips."""
+    """Ignores sentences on skipped records."""
 
 
 def read_all(
     properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object] = silent
 ) -> dict[str, Record]:
-    """What is in the topic now, by key: for commands. `echo` is given a sentence for each record that cannot be read.
-    Raises ControlTopicError, also where there is no topic."""
+    """Reads all records of the topic by key, for commands. Calls `echo` with a sentence for each unreadable record.
+    Raises ControlTopicError, also if the topic does not exist."""
     require_topic(librdkafka_properties(properties), topic)
     try:
         return asyncio.run(_read_all(properties, topic, limit_s, echo))
@@ -290,7 +289,7 @@ def read_all(
 async def _read_all(
     properties: Mapping[str, str], topic: str, limit_s: float, echo: Callable[[str], object]
 ) -> dict[str, Record]:
-    """Asks again until the time is over where brokers do not answer. Raises TimeoutError, and for what does not pass
+    """Reads the topic and retries temporary errors within `limit_s`. Raises TimeoutError, or for permanent errors
     UnreachableError and TopicLogError."""
     found: dict[str, Record] = {}
     transport = Transport(properties)
@@ -316,12 +315,12 @@ async def _read_all(
 
 @dataclass(frozen=True, slots=True)
 class TopicChannel:
-    """A command's side of a control topic. `properties` are those of the settings. All methods raise
+    """The command's side of a control topic. `properties` are those of the settings. All methods raise
     ControlTopicError."""
 
     properties: Mapping[str, str]
     topic: str
-    echo: Callable[[str], object] = silent  # what cannot be read
+    echo: Callable[[str], object] = silent  # called for unreadable records
 
     def read(self) -> dict[str, Record]:
         return read_all(self.properties, self.topic, READ_S, self.echo)
@@ -346,13 +345,13 @@ def _keep(found: dict[str, Record], part: ReadRecords, topic: str, echo: Callabl
 
 
 def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
-    """Writes one record and waits until the brokers have it: for commands. Raises ControlTopicError."""
+    """Writes one record and waits for its delivery, for commands. Raises ControlTopicError."""
     outcome: list[KafkaError | None] = []
     producer = _producer(librdkafka_properties(properties), int(WRITE_S * 1000))
     producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
     producer.flush(WRITE_S + METADATA_TIMEOUT_S)
     refusal = outcome[0] if outcome else None
-    if outcome and refusal is None:  # by identity: a KafkaError that is compared with None leaves an exception behind
+    if outcome and refusal is None:  # not ==: comparing a KafkaError with None sets an exception
         return
     if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         remedy = grant("WRITE", "Topic", topic)
