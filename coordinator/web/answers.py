@@ -1,5 +1,5 @@
-"""Which work answers may cause: one is made at a time, in a thread of its own, and a dear one serves all who ask for a
-while. Probes wait for none of it.
+"""Limits the work for HTTP answers: one at a time is made, in a separate thread, and an expensive one is cached for a
+while. Probes do not wait for this.
 """
 
 import asyncio
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-DEAR_S = 0.005  # what takes less is made for each request
-REST = 9  # a dear answer serves for so many times as long as it took: at most a tenth of a core makes it
+DEAR_S = 0.005  # an answer that takes less is not cached
+REST = 9  # an answer is cached for this multiple of the time it took, so that it uses at most a tenth of a core
 REST_S_MAX = 2.0
-SENT_MAX = 4  # answers that are sent at a time
-WAITING_MAX = 384  # fewer than connections: the idle ones among these make way for new ones
+SENT_MAX = 4  # answers sent at a time
+WAITING_MAX = 384  # fewer than connections, so that some of these are idle and can be closed for new ones
 READ_MAX = 3
 
 
 class BusyError(Exception):
-    """Too many requests wait already."""
+    """Too many requests are waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class _Kept:
 
 
 class Answers:
-    """For the event loop of the HTTP server. `make` runs in another thread, never twice at a time, and gives bytes that
-    all who ask for the same share."""
+    """Makes and caches answers, in the event loop of the HTTP server. `make` runs in another thread, one call at a
+    time, and concurrent requests for the same key share its result."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class Answers:
         self._waiting = 0
 
     async def __aenter__(self) -> None:
-        """A turn to make and send an answer. Raises BusyError."""
+        """Waits for a turn to make and send an answer. Raises BusyError."""
         if self._waiting >= WAITING_MAX:
             raise BusyError
         self._waiting += 1
@@ -53,7 +53,7 @@ class Answers:
         self._turns.release()
 
     async def of(self, key: object, make: Callable[[], object]) -> object:
-        """The answer for this key, made now unless one serves still."""
+        """Returns the answer for this key, from the cache or made now."""
         kept = self._kept.get(key)
         if kept is not None and self._clock() < kept.until:
             return kept.answer
@@ -74,7 +74,7 @@ class Answers:
 
 def _timed(make: Callable[[], object]) -> tuple[object, float]:
     began, collecting = time.thread_time(), gc.isenabled()
-    # What a page is made of would be taken for long-lived, and a collection of all that is stops every thread.
+    # A collection now would promote the page's temporary objects, and later a full collection stops all threads.
     gc.disable()
     try:
         answer = _read(make)
@@ -85,7 +85,7 @@ def _timed(make: Callable[[], object]) -> tuple[object, float]:
 
 
 def _read(make: Callable[[], object]) -> object:
-    """What is shown belongs to another thread: a container that changed while it was read is read again."""
+    """Calls `make`, and again if a container of another thread changed while it was read."""
     for _ in range(READ_MAX - 1):
         try:
             return make()

@@ -1,7 +1,7 @@
-"""What HTTP answers, as an ASGI application: metrics, probes, decisions and a read-only page. GET and HEAD only.
+"""The ASGI application: metrics, probes, decisions and a read-only page. It accepts GET and HEAD only.
 
-Anybody who can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes
-with its own script and style and asks nobody else for anything.
+A client that can reach the port can read the names of groups, topics and clients, and can change nothing. The page has
+its own scripts and styles and loads nothing from other servers.
 """
 
 import asyncio
@@ -60,18 +60,18 @@ class HttpAnswer:
 READS = ("GET", "HEAD")
 METRICS_PATH = "/metrics"
 PROBES = ("/livez", "/readyz")
-CHUNK_BYTES = 262_144  # of a body at a time: the next one waits until the reader has taken this one
-SENT_BYTES_PER_S = 40_000_000  # to all readers together; sending costs a core as well
+CHUNK_BYTES = 262_144  # of a body; the next chunk is sent when the client has taken this one
+SENT_BYTES_PER_S = 40_000_000  # to all clients together, because sending also uses the processor
 BUSY = HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"Too many requests wait; ask again.\n")
 
 
 class Web:
-    """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
-    `pictures` are those of `rebalances` unless given; `observed` has what groups show that are only looked at;
-    `overview` has one group, or for "" all of them, the most painful first.
+    """The read-only application. `ready` returns why the service is not ready, None if it is; `ready` and `groups` must
+    return at once. `pictures` returns the picture of a led group, by default that of `rebalances`; `observed` returns
+    what an observed group has; `overview` returns the row of one group, or for "" those of all, the worst first.
 
-    `stuck` says why the process is not alive, None if it is: a leader that waits in JoinGroup is alive, and may be not
-    ready. The server's thread answers probes at once; all else is made in another thread, a little at a time.
+    `stuck` returns why the process is not alive, None if it is. A leader that waits in JoinGroup is alive, but may not
+    be ready. The server's thread answers probes at once; all other answers are made in another thread.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Web:
             await _send(scope, send, BUSY)
 
     def answer(self, method: str, path: str, accept: str = "") -> HttpAnswer:
-        """What a request gets. Reasons hold errors of libraries, and these may hold a secret."""
+        """Returns the answer to a request. Secrets are removed: reasons may contain them in errors of libraries."""
         answer = self._answer(method, path, accept)
         return replace(answer, body=without_kept_secrets(answer.body))
 
@@ -144,7 +144,7 @@ class Web:
     def _metrics(self, accept: str) -> HttpAnswer:
         try:
             encode, kind = choose_encoder(accept)
-        except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
+        except (TypeError, ValueError):  # the header has an invalid version: the default format is sent
             encode, kind = choose_encoder("")
         return HttpAnswer(HTTPStatus.OK, kind, encode(self._registry))
 
@@ -173,11 +173,12 @@ async def _send(scope: Scope, send: Send, answer: HttpAnswer) -> None:
     body = b"" if scope["method"] == "HEAD" else answer.body
     for at in range(0, len(body) - CHUNK_BYTES, CHUNK_BYTES):
         await send({"type": "http.response.body", "body": body[at : at + CHUNK_BYTES], "more_body": True})
-        await asyncio.sleep(0)  # others have their turn, and a reader that has gone is noticed
+        await asyncio.sleep(0)  # lets other connections run, and notices a closed one
     rest = max(0, (len(body) - 1) // CHUNK_BYTES * CHUNK_BYTES)
     await send({"type": "http.response.body", "body": body[rest:]})
 
 
 def _json(value: object) -> HttpAnswer:
-    """Of JSON's values and frozen dataclasses. `asdict` would take longer than all else: it copies what is within."""
+    """Returns JSON values and frozen dataclasses as an answer. `asdict` is not used, because its copies of nested
+    values would take most of the time."""
     return HttpAnswer(HTTPStatus.OK, JSON, json.dumps(value, default=values_of, separators=(",", ":")).encode())

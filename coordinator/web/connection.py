@@ -1,9 +1,9 @@
-"""One HTTP/1.1 connection with a deadline, on uvicorn's protocol. Imported late: importing uvicorn takes as long as
-joining a group does.
+"""An HTTP/1.1 connection with a deadline, based on uvicorn's protocol. Imported late, because importing uvicorn takes
+as long as joining a group.
 
-uvicorn waits for ever for the rest of a request and for a reader of its answer; here a connection that has had no
-answer for `timeout_s` since it was made or last answered is cut, whatever it is doing. Where there are too many, the
-one that has waited longest for a request makes way: connections that say nothing shut no probe out.
+uvicorn waits without limit for the rest of a request and for a client to read its answer. Here a connection is aborted
+`timeout_s` after its start or its last complete answer. If there are too many connections, the one that has been idle
+longest is aborted, so that silent connections cannot block probes.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ HEAD_BYTES_MAX = 8_192
 
 
 class HttpConnections:
-    """Makes a protocol for each connection and knows those that are open, `most` at a time."""
+    """Makes a protocol for each connection and keeps at most `most` of them open."""
 
     def __init__(self, web: Web, timeout_s: float, most: int) -> None:
         self.timeout_s = timeout_s
         self.most = most
         self.state = ServerState()
-        # No log at all: strangers would write into it. No other protocols, and no header of a proxy is believed.
+        # Logs are off, since clients could fill them. Other protocols are off, and headers of proxies are ignored.
         self.config = Config(
             web,
             lifespan="off",
@@ -43,7 +43,7 @@ class HttpConnections:
         return _Connection(self)
 
     def each(self, act: Callable[[asyncio.Transport], None]) -> None:
-        """Does something to the transport of every open connection."""
+        """Calls `act` with the transport of each open connection."""
         for connection in list(self.state.connections):
             act(connection.transport)
 
@@ -66,7 +66,7 @@ class _Connection(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of it is being answered."""
+        """Whether the connection is open and no request is being answered."""
         if self.transport.is_closing():
             return False
         answering = cast("RequestResponseCycle | None", self.cycle)  # none yet before the first request
@@ -77,7 +77,7 @@ class _Connection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn hangs up on who has only stopped asking
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes half-closed connections
         self._ended = True
         answering = cast("RequestResponseCycle | None", self.cycle)  # none yet before the first request
         return answering is not None and not answering.response_complete

@@ -1,4 +1,4 @@
-"""How far led groups are behind: read now and then, and more often while the page is open. Nothing depends on it."""
+"""Reads the lags of led groups for the page, more often while it is open. No decision depends on them."""
 
 import asyncio
 import time
@@ -18,11 +18,11 @@ from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture, PictureItem
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-INTERVAL_S = 30.0  # while nobody looks
+INTERVAL_S = 30.0  # while the page is closed
 LIMIT_S = 10.0
-AGAIN_S = 3.0  # a page that is left open asks as often
-OLD_S = 60.0  # what is older says nothing of now
-LISTED_MAX = 2_000  # partitions with all that is known of their lag
+AGAIN_S = 3.0  # the interval at which an open page sends requests
+OLD_S = 60.0  # older lags are not shown
+LISTED_MAX = 2_000  # partitions with details of their lag
 
 OnLag = Callable[[str, GroupLag | None], None]  # None: the offsets could not be read
 
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """Records that are not consumed yet, by the name of the item in a picture; of a task those of all it reads."""
+    """Lags in records by the name of the item in a picture. The lag of a task is the sum over its partitions."""
 
     at_s: float
     of: Mapping[str, int]
@@ -39,7 +39,7 @@ class Lags:
 
 
 def lags_of_items(followed: Followed, found: GroupLag) -> dict[str, int]:
-    """Of partitions that have an owner, or of active tasks. Pure."""
+    """Returns the lags of partitions with an owner, or of active tasks. Pure."""
     held = zip(followed.holder, followed.task, strict=True)
     tasks = [None if holder is None else task or "" for holder, task in held]
     return lags_by_name(followed.cluster, tasks, found.by_topic())
@@ -48,10 +48,10 @@ def lags_of_items(followed: Followed, found: GroupLag) -> dict[str, int]:
 def lags_by_name(
     cluster: ClusterView, tasks: Sequence[str | None], lags: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int]:
-    """Known lags of tasks, and of partitions that are no task's, by the names that pictures give them. Pure.
+    """Returns the known lags of tasks, and of partitions without a task, by their names in pictures. Pure.
 
-    `tasks` has the task of each flat partition, "" for none, and None for a partition that does not count. What never
-    committed has no lag that anybody knows, nor has a task that reads it.
+    `tasks` has the task of each flat partition, "" for none, and None for a partition to skip. A partition without a
+    committed offset has no known lag, and neither has a task that reads it.
     """
     found, unknown = dict[str, int](), set[str]()
     for topic, known in lags.items():
@@ -70,7 +70,7 @@ def lags_by_name(
 
 
 def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
-    """Copies of tasks have lags of their own, told by their threads. Pure."""
+    """Returns the picture with lags. Standbys and warm-ups keep the lags that their threads reported. Pure."""
     age_ms = max(0, int((now_s - lags.at_s) * 1000))
 
     def with_lag(item: PictureItem) -> PictureItem:
@@ -84,7 +84,7 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
 
 
 def owners_of(followed: Followed) -> dict[TopicPartition, str]:
-    """Who has which partition. Pure."""
+    """Returns the owners by partition. Pure."""
     cluster = followed.cluster
     topics = zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False)
     held = ((topic, p, followed.holder[first + p]) for topic, first, count in topics for p in range(count))
@@ -92,8 +92,9 @@ def owners_of(followed: Followed) -> dict[TopicPartition, str]:
 
 
 class LagWatch:
-    """Gives pictures out with the lags that are known; each request has lags read for the next one. Give its `on_*`
-    methods and `beside` to the service; `on_lag` hears of each look at a group that Bellwether leads."""
+    """Adds known lags to pictures. Each request triggers a refresh of the lags for the next request. Register its
+    `on_*` methods and `beside` with the service. `on_lag` is called after each refresh of a group that Bellwether
+    leads."""
 
     def __init__(
         self,
@@ -122,11 +123,11 @@ class LagWatch:
             self._led.discard(group)
 
     def lags_of(self, group: str) -> LagRefreshes:
-        """What is remembered of its offsets, also of what was read while no plan of this process was in force."""
+        """Returns the group's offset history, which may include times at which no plan of this process was in force."""
         return self._refreshes.setdefault(group, LagRefreshes(group, rhythms=self._rhythms))
 
     def picture(self, group: str) -> Picture | None:
-        """The newest rebalance of this group, None where Bellwether has led none."""
+        """Returns the picture of the group's newest rebalance, None if Bellwether has led none."""
         found, now_s = self._rebalances.picture(group), self._clock()
         if found is None:
             return None
@@ -143,8 +144,8 @@ class LagWatch:
         self._asked.set()
 
     async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
-        """Until cancelled; errors of Bellwether's are log lines and not the end. It has a reader of its own: plans wait
-        for the other one."""
+        """Reads lags until cancelled; unexpected errors are logged. It uses its own reader, because plans wait for the
+        other one."""
         reader = OffsetReader(admin, groups)
         self._loop = asyncio.get_running_loop()
         try:
@@ -156,7 +157,7 @@ class LagWatch:
             reader.close()
 
     async def _due(self) -> list[str]:
-        """The groups whose page is open, as soon as there are any; after a while all that Bellwether leads."""
+        """Waits for a request from a page. Returns the groups whose page is open, and the led groups that are due."""
         try:
             async with asyncio.timeout(INTERVAL_S):
                 await self._asked.wait()
@@ -169,8 +170,7 @@ class LagWatch:
         return sorted(wanted | late)
 
     async def refresh(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
-        """Reads the lags of a group; `on_lag` hears of them while Bellwether leads it. What goes wrong is a log
-        line."""
+        """Reads the lags of a group and calls `on_lag` if Bellwether leads it. Errors are logged."""
         try:
             known = await self.read(group, reader, admin)
         except OffsetsError as error:
@@ -185,10 +185,10 @@ class LagWatch:
                 notify(observer, group, known.found)
 
     async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
-        """One look at a group. Raises OffsetsError."""
+        """Reads the lags of a group. Raises OffsetsError."""
         followed, at_s = await asyncio.to_thread(self._rebalances.followed, group), self._clock()
         refreshes = self.lags_of(group)
-        # also of a group that all have left
+        # if all members have left, the topics of the last refresh
         counts = (followed.counts or refreshes.counts) if followed is not None else {}
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})

@@ -1,5 +1,4 @@
-"""What the process remembers of rebalances for people: the newest one of each group in full, those before as one
-line."""
+"""Keeps rebalances for display: the newest one of each group in full, earlier ones as one line."""
 
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ LINES_MAX = 200  # of all groups together
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One rebalance in short. Counts are of partitions or tasks."""
+    """The summary of one rebalance. Counts are of partitions or tasks."""
 
     group: str
     generation: int
@@ -30,7 +29,7 @@ class Line:
 
 
 class LedRebalances:
-    """An observer of decisions. Pictures are drawn on request: a rebalance must not wait for them."""
+    """Keeps the rebalances of all led groups. Pictures are made on request, so that rebalances do not wait for them."""
 
     def __init__(self) -> None:
         self._newest: dict[str, PlannedRebalance[GroupPlan]] = {}
@@ -44,19 +43,19 @@ class LedRebalances:
         self._lines.appendleft(_line(planned))
 
     def lines(self) -> tuple[Line, ...]:
-        """The newest first."""
+        """Returns the summaries, the newest first."""
         return tuple(self._lines)
 
     def picture(self, group: str) -> Picture | None:
-        """The newest rebalance of this group, None where Bellwether has led none."""
+        """Returns the picture of the group's newest rebalance, None if Bellwether has led none."""
         return rebalance_picture(self._newest[group]) if group in self._newest else None
 
     def decision(self, group: str) -> Decision[GroupPlan] | None:
-        """Of that rebalance."""
+        """Returns the decision of the newest rebalance, None if Bellwether has led none."""
         return self._newest[group].chosen.decision if group in self._newest else None
 
     def anomalies(self, group: str) -> tuple[Anomaly, ...]:
-        """What is wrong with who is in the group and what members have by that rebalance."""
+        """Returns the anomalies of the plan of the newest rebalance."""
         decision = self.decision(group)
         if decision is None:
             return ()
@@ -65,7 +64,7 @@ class LedRebalances:
         return self._anomalies[group]
 
     def followed(self, group: str) -> Followed | None:
-        """Who has what by that rebalance."""
+        """Returns the assignment of the newest rebalance, None if Bellwether has led none."""
         decision = self.decision(group)
         return Followed.of(decision) if decision is not None else None
 

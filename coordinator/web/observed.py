@@ -1,5 +1,5 @@
-"""What an observed group has now, in the form of a picture, with what Bellwether's plan would move. Plain values
-that become JSON as they are; the status page draws them like a rebalance. Pure."""
+"""The present assignment of an observed group in the form of a picture, with the moves of the shadow plan. It consists
+of plain values for JSON, which the status page draws like a rebalance. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,11 +33,11 @@ SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "ra
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The names are those of `Picture` and mean the same, except that `holders` have what they have now and `moves` are
-    what Bellwether's plan would do. Without a plan nobody knows what is read from another rack, and all items are
-    neutral.
+    """The fields are as in `Picture`, except that `holders` have their present items and `moves` are those of the
+    shadow plan. Without a plan it is unknown which items are read from another rack, so all of them are neutral.
 
-    `observed` is the observation as JSON's values without what `holders` have, with `rebalances`, the newest first.
+    `observed` is the observation as values for JSON, without the items of `holders`, and with `rebalances`, the newest
+    first.
     """
 
     group: str
@@ -72,7 +72,7 @@ def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Pres
 
 
 def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[Holder]:
-    """The members or processes that the plan knows, with what they have now."""
+    """Returns the members or processes of the plan with their present items."""
     plan, members = shadow.decision.plan, {member.member_id: member for member in seen.members}
     items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_), lags)
     return [
@@ -82,7 +82,7 @@ def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[
 
 
 def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPlan) -> list[PictureItem]:
-    """With what their process has reported, where Bellwether's plan would keep them and so knows it."""
+    """Returns the standbys of an owner. Those that the shadow plan keeps have the lag that the process reported."""
     copies = {
         str(copy.task): copy for copy in plan.state.copies if str(copy.process_id) == owner.name and copy.lag >= 0
     }
@@ -95,7 +95,7 @@ def _standbys(members: Mapping[str, ObservedMember], owner: Owner, plan: GroupPl
 
 
 def _alone(member: ObservedMember, lags: Mapping[str, int]) -> Holder:
-    """A member that no plan places, with what it was given as far as its bytes tell."""
+    """Returns a member that is not in the plan, with its assignment as far as it could be decoded."""
     active = member.active or [f"{topic}-{partition}" for topic, partition in member.owned]
     items = (
         *(PictureItem(name, NEUTRAL, lag=lags.get(name)) for name in active),
@@ -105,7 +105,7 @@ def _alone(member: ObservedMember, lags: Mapping[str, int]) -> Holder:
 
 
 def _listed(holders: Iterable[Holder]) -> tuple[Holder, ...]:
-    """With no more items than a picture shows."""
+    """Returns the holders with at most ITEMS_MAX items in total."""
     left, listed = ITEMS_MAX, []
     for holder in holders:
         listed.append(holder if len(holder.items) <= left else replace(holder, items=holder.items[:left]))

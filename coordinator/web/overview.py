@@ -1,4 +1,4 @@
-"""All groups, those that need attention first: what is wrong with each, from a table of reasons. Pure."""
+"""All groups, those that need attention first, with the problems of each from a table of rules. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Level = Literal["bad", "warn", "info"]
 OFTEN_MS = 600_000
 OFTEN = 3  # rebalances within OFTEN_MS
 EMPTY_STATES = ("empty", "dead")
-# Reasons not to lead in which nothing is wrong, and those that pass by themselves; all others need work.
+# Reasons for not leading that are no problem, and temporary ones; all others need an operator.
 AT_PEACE = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
 PASSING = frozenset(
     {NotLeading.STARTING, NotLeading.JOINING, NotLeading.TAKING_OVER, NotLeading.REBALANCING, NotLeading.LEAVING}
@@ -33,7 +33,7 @@ PASSING = frozenset(
 
 
 class OverviewReason(StrEnum):
-    """What may be wrong with a group, the most painful first."""
+    """The problems that a group may have, the worst first."""
 
     NOT_LED = "not_led"
     NOBODY_READS = "nobody_reads"
@@ -51,7 +51,7 @@ class OverviewReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pain:
-    """`words` is short, for a badge; `detail` is a sentence."""
+    """A problem of a group. `words` is a short text for a badge; `detail` is a sentence."""
 
     reason: OverviewReason
     level: Level
@@ -61,10 +61,10 @@ class Pain:
 
 @dataclass(frozen=True, slots=True)
 class GroupNow:
-    """What is known of one group. `type` is as Kafka has it, `assigned_by` for people. `lag` is None where offsets
-    could not be read. Counts are of partitions or tasks and None where there is no plan: `cross_rack` and `unowned`
-    now, `cross_rack_planned` and `moves` by Bellwether's plan. `rebalances` are those within OFTEN_MS. `trouble`: why
-    the group cannot be seen, "" where it can."""
+    """The present state of one group. `type` is Kafka's group type, `assigned_by` the assignor for display. `lag` is
+    None if offsets could not be read. Counts are of partitions or tasks, and None without a plan: `items`, `unowned`
+    and `cross_rack` are those of the present assignment, `cross_rack_planned` and `moves` those of Bellwether's plan.
+    `rebalances` is the number within OFTEN_MS. `trouble` is why the group cannot be observed, "" if it can."""
 
     status: GroupStatus
     type: str
@@ -82,13 +82,13 @@ class GroupNow:
     anomalies: tuple[Anomaly, ...] = ()
 
     def judged(self, verdict: LagVerdict) -> int:
-        """How many partitions are judged so."""
+        """Returns the number of partitions with this verdict."""
         return self.lag.verdicts.get(verdict.value, 0) if self.lag is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group in the overview; `pains` are what is wrong with it, the worst first."""
+    """One group in the overview. `pains` are its problems, the worst first."""
 
     now: GroupNow
     pains: tuple[Pain, ...]
@@ -96,7 +96,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class OverviewRule:
-    """When a reason holds, and what is said of it then."""
+    """A rule: the condition under which a problem exists, and its texts."""
 
     reason: OverviewReason
     level: Level
@@ -125,7 +125,7 @@ def _self_assigned(now: GroupNow) -> bool:
 
 
 def _progress(now: GroupNow) -> str:
-    """Of consumers that assign themselves."""
+    """Describes the lag and the rate of consumers that assign themselves partitions."""
     lag = now.lag
     if lag is None or lag.lag is None:
         return ""
@@ -231,20 +231,20 @@ PLACE: Mapping[OverviewReason, int] = {reason: place for place, reason in enumer
 
 
 def pains_of(now: GroupNow) -> tuple[Pain, ...]:
-    """The worst first."""
+    """Returns the problems of a group, the worst first."""
     held = (rule for rule in RULES if rule.holds(now))
     return tuple(Pain(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in held)
 
 
 def overview(groups: Iterable[GroupNow]) -> list[Row]:
-    """The most painful first: by the worst reason, then by the lag in time, then by the lag in records, then by name.
-    What is not known comes behind what is."""
+    """Returns the rows sorted by the worst problem, then by lag in time, lag in records and name. Unknown lags come
+    after known ones."""
     return sorted((Row(now, pains_of(now)) for now in groups), key=_rank)
 
 
 def values_of_row(row: Row) -> dict[str, Any]:
-    """As JSON's values, but for dataclasses within. `lag_at_least`: some lag in time is older than Bellwether's
-    looks."""
+    """Returns a row as values for JSON, with nested dataclasses. `lag_at_least` is true if `lag_ms` is only a lower
+    bound: some lag is older than the first refresh."""
     now, lag = row.now, row.now.lag
     own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag", "unknown")}
     known = {

@@ -1,5 +1,5 @@
-"""A decision as a picture of its group: who holds what, in which rack, local or not, what moves and why. Plain values
-that become JSON as they are; the status page, `/decisions` and the command line draw them. Pure.
+"""A decision as a picture of its group: owners with their items and racks, and moves with their reasons. It consists of
+plain values for JSON, which the status page, `/decisions` and the command line draw. Pure.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, Group
 from bellwether_kafka.coordinator.observation import LagReport, known_cross_rack
 from bellwether_kafka.coordinator.planning import PlannedRebalance, cause
 
-ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
+ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture lists
 MOVES_MAX = 500
 DRY_CAUSE = "if a rebalance began now"
 LOCAL, CROSS_RACK, NEUTRAL, STANDBY, WARMUP = "local", "cross-rack", "neutral", "standby", "warm-up"
@@ -20,8 +20,8 @@ LOCAL, CROSS_RACK, NEUTRAL, STANDBY, WARMUP = "local", "cross-rack", "neutral", 
 
 @dataclass(frozen=True, slots=True)
 class PictureItem:
-    """A partition ("orders-3") or a copy of a task ("1_5"). `state` is one of the five words of this module; withheld
-    ones are handed out one rebalance later. `lag` is in records, with the age of its report; None where it is unknown.
+    """A partition ("orders-3") or a copy of a task ("1_5"). `state` is one of this module's five states. A `pending`
+    item is assigned one rebalance later. `lag` is in records, None if unknown; `lag_age_ms` is the age of its report.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """`source` is None for what nobody held before, `target` for what nobody holds now. `gain`: what the move changes
-    in racks and balance, in words."""
+    """A move of an item. `source` is None if it had no owner before, `target` if it has none now. `gain` describes the
+    effect on racks and balance."""
 
     item: str
     source: str | None
@@ -63,9 +63,9 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One rebalance of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed.
-    `cross_rack` is None where no rack is known. Only a rebalance that was carried out has a `generation`; `lag_report`
-    is there once the page was open."""
+    """One rebalance of one group. Counts are of partitions or tasks. `truncated` is true if not every item or move is
+    listed. `cross_rack` is None if no rack is known. `generation` is None for a dry run. `lag_report` is set once the
+    page was open."""
 
     group: str
     kind: str
@@ -96,7 +96,7 @@ class Picture:
 
 
 def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | None = None) -> Picture:
-    """Of a decision that nobody carries out; `previous` is the one before it, None: the group is as it is now."""
+    """Returns the picture of a dry run. `previous` is the decision before it, None for a plan of the present group."""
     plan, cost = decision.plan, decision.cost
     placed = int(np.count_nonzero(plan.owner != NOBODY))
     holders = tuple(
@@ -133,7 +133,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
 
 
 def rebalance_picture(planned: PlannedRebalance[GroupPlan]) -> Picture:
-    """Of a decision that was carried out."""
+    """Returns the picture of a decision that was carried out."""
     chosen, timings = planned.chosen, planned.timings
     seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
     return replace(
@@ -147,7 +147,7 @@ def rebalance_picture(planned: PlannedRebalance[GroupPlan]) -> Picture:
 
 
 def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray) -> tuple[Move, ...]:
-    """What the plan does with these items, all of which have an owner in `before`."""
+    """Returns the moves of these items, all of which have an owner in `before`."""
     plan, moves = decision.plan, []
     for item, name, gain in zip(items.tolist(), plan.names(items), gains(plan, before, items), strict=True):
         target = None if plan.owner[item] == NOBODY else plan.owners[plan.owner[item]].name
@@ -159,8 +159,8 @@ def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray
 def items_of(
     plan: GroupPlan, owner: IntArray, pending: BoolArray, lags: Mapping[str, int] | None = None
 ) -> list[list[PictureItem]]:
-    """Partitions or active tasks of each owner of the plan, where these are the owners of all items. `lags` are those
-    that are known, by name."""
+    """Returns the partitions or active tasks of each owner of the plan, given `owner`, the owners of all items. `lags`
+    are known lags by name."""
     known_lags = lags or {}
     found: list[list[PictureItem]] = [[] for _ in plan.owners]
     listed = np.flatnonzero(owner != NOBODY)[:ITEMS_MAX]
@@ -172,7 +172,7 @@ def items_of(
 
 
 def _items(plan: GroupPlan) -> list[list[PictureItem]]:
-    """What each owner has by the target: partitions or active tasks, then copies of tasks."""
+    """Returns the planned items of each owner: partitions or active tasks, then copies of tasks."""
     found = items_of(plan, plan.owner, plan.pending)
     index = {owner.name: i for i, owner in enumerate(plan.owners)}
     for copy in plan.state.copies[:ITEMS_MAX]:

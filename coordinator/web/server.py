@@ -1,9 +1,9 @@
 """The HTTP server: uvicorn's HTTP/1.1 around the ASGI application of `web`, on loopback unless configured otherwise.
 
-It has a thread and an event loop of its own, so that no page delays a heartbeat and no rebalance a probe. Nobody who
-can reach the port can use the process up: connections are bounded, a new one takes the place of the one that has been
-idle for longest, and each has a few seconds from its start or its last answer to have an answer. No other protocol is
-spoken, and nothing that strangers send is logged.
+It has its own thread and event loop, so that pages do not delay heartbeats and rebalances do not delay probes. Clients
+cannot exhaust the process: the number of connections is limited, a new one replaces the one that has been idle longest,
+and each must complete an answer within ANSWER_TIMEOUT_S of its start or its last answer. No other protocol is served,
+and nothing that clients send is logged.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ STOP_TIMEOUT_S = 1
 
 
 class HttpAddressError(Exception):
-    """The address cannot be used; the message is a sentence that names http_address."""
+    """The address cannot be used. The message is a sentence that names http_address."""
 
 
 class HttpServer:
-    """Serves one application in a thread of its own. Start and stop once."""
+    """Serves one application in its own thread. It can be started and stopped once."""
 
     def __init__(self, web: Web) -> None:
         self._web = web

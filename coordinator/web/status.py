@@ -1,4 +1,4 @@
-"""A configured group in short: whether it is led, and if it should be and is not, why."""
+"""The status of a configured group: whether it is led, and if it should be but is not, the reason."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from bellwether_kafka.coordinator.membership import Role
 
 @dataclass(frozen=True, slots=True)
 class RoleStatus:
-    """Why this process does not lead a group that it is to lead; the texts are empty while it leads. `since_ms` is when
-    that began, in milliseconds since 1970; `next_attempt_ms` is None where no attempt is due."""
+    """The reason why this process does not lead a group that it is to lead. The texts are empty while it leads.
+    `since_ms` is when this began, in milliseconds since 1970; `next_attempt_ms` is None if no attempt is due."""
 
     reason: str
     detail: str
@@ -18,7 +18,7 @@ class RoleStatus:
 
 
 def role_status(role: Role, epoch_s: float) -> RoleStatus:
-    """`epoch_s` is when the role's clock stood at 0, in seconds since 1970."""
+    """Converts a role to a status. `epoch_s` is the time at which the role's clock was 0, in seconds since 1970."""
     due = role.next_attempt
     return RoleStatus(
         role.reason.value if role.reason is not None else "",
@@ -31,9 +31,9 @@ def role_status(role: Role, epoch_s: float) -> RoleStatus:
 
 @dataclass(frozen=True, slots=True)
 class Emptying:
-    """A member or a rack that is being emptied: `order` says who has ordered that and why. `stage` is "emptying",
-    "empty" or "away" as of the last look, since `since_ms` (1970); "" and None where nobody has looked yet, or the
-    order does not end with an absence."""
+    """A member or a rack that is being evacuated. `order` is a sentence on who ordered it and why. `stage` is
+    "emptying", "empty" or "away" at the last poll, since `since_ms` (epoch). They are "" and None before the first
+    poll, or if the order does not end with an absence."""
 
     where: str
     order: str
@@ -43,8 +43,8 @@ class Emptying:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One configured group, as the page lists it. `role` is None for groups that are only observed, `members` where it
-    is not known who is in the group."""
+    """One configured group, as the page lists it. `role` is None for groups that are only observed. `members` is None
+    if the group's members are unknown."""
 
     group: str
     mode: str

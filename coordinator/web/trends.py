@@ -1,4 +1,4 @@
-"""How far each group was behind over the last hours, in memory and of a fixed size: the curves of the overview."""
+"""The lag of each group over the last hours, for the curves of the overview. Kept in memory of a fixed size."""
 
 import time
 from array import array
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.observation import GroupLag, LagSummary, Observation
 
-POINTS = 68  # even, so that two may become one
-STEP_MS_MIN = 10_000  # as often as observed groups are looked at
+POINTS = 68  # even, so that values can be merged in pairs
+STEP_MS_MIN = 10_000  # the interval at which observed groups are refreshed
 STEP_MS_MAX = 320_000  # 68 of these are a little more than six hours
-BRIDGED_MS = 150_000  # between two looks; the longest interval is two minutes
+BRIDGED_MS = 150_000  # the longest gap between two refreshes that is filled; their longest interval is two minutes
 UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`values` are records, one for each `step_ms` from `from_ms` on (epoch); None where nobody knew."""
+    """`values` are lags in records, one for each `step_ms` from `from_ms` (epoch) on; None where unknown."""
 
     from_ms: int
     step_ms: int
@@ -24,8 +24,9 @@ class Curve:
 
 
 class Trend:
-    """The total lag of one group, POINTS values at most. Each is the largest of its step, so that no peak is lost. A
-    step begins with STEP_MS_MIN and doubles whenever there are too many; beyond STEP_MS_MAX the oldest value goes.
+    """The total lag of one group over time, at most POINTS values. Each is the largest of its step, so that no peak is
+    lost. The step is STEP_MS_MIN at first and doubles when there are too many values. At STEP_MS_MAX the oldest value
+    is dropped instead.
     """
 
     __slots__ = ("_first", "_step_ms", "_values")
@@ -36,7 +37,7 @@ class Trend:
         self._values = array("q")
 
     def add(self, at_ms: int, lag: int | None) -> None:
-        """One look. What came before is forgotten where the clock went back by more than a step."""
+        """Adds the lag of one refresh. If the clock went back by more than a step, earlier values are dropped."""
         if self._values and at_ms // self._step_ms < self._first + len(self._values) - 1:
             self._values, self._step_ms = array("q"), STEP_MS_MIN
         if not self._values:
@@ -51,7 +52,8 @@ class Trend:
         return Curve(self._first * self._step_ms, self._step_ms, values)
 
     def _reach(self, number: int) -> None:
-        """Makes this step the last one. Steps in which nobody looked are as the one before them, if they are few."""
+        """Extends the values up to this step. Steps without a refresh repeat the value before if the gap is at most
+        BRIDGED_MS, else they are UNKNOWN."""
         values = self._values
         missing = number - (self._first + len(values))
         if missing >= POINTS:
@@ -75,14 +77,14 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class LagNow:
-    """What the last look at a group said, None where its offsets could not be read, and how it came to that."""
+    """The lag of a group at the last refresh, None if its offsets could not be read, and its curve."""
 
     summary: LagSummary | None
     curve: Curve
 
 
 class LagTrends:
-    """Of all groups. Give its `on_*` methods to the runtime as observers. `clock` is in seconds, epoch."""
+    """The lags of all groups over time. Register its `on_*` methods with the runtime. `clock` is in epoch seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -90,7 +92,7 @@ class LagTrends:
         self._newest: dict[str, LagSummary | None] = {}
 
     def of(self, group: str) -> LagNow | None:
-        """None for a group that nobody has looked at."""
+        """Returns the lag and the curve of a group, None if it was never refreshed."""
         trend = self._trends.get(group)
         return LagNow(self._newest[group], trend.curve()) if trend is not None else None
 
@@ -101,7 +103,7 @@ class LagTrends:
             self._take(seen.group_id, seen.seen_at_ms, seen.group_lag)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
-        """One look at a group that Bellwether leads, None where its offsets could not be read."""
+        """Takes the lag of a group that Bellwether leads, None if its offsets could not be read."""
         self._take(group, found.at_ms if found is not None else int(self._clock() * 1000), found)
 
     def on_gone(self, group: str) -> None:
