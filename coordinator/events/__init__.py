@@ -1,4 +1,5 @@
-"""Bellwether's Avro events: schemas, bytes, a schema registry's ids, and the entries of a plan. Needs no Spark."""
+"""Bellwether's Avro events: schemas, encoding, registration in a schema registry, and the entries of a plan. Does not
+need Spark."""
 
 from bellwether_kafka.coordinator.events.codec import (
     CONFLUENT_BYTES,

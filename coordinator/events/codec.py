@@ -1,9 +1,9 @@
-"""Events as bytes: Avro schemas from `schemas/`, single-object encoding, and Confluent's framing as an alternative.
+"""Encodes and decodes events: Avro schemas from `schemas/`, single-object encoding, and Confluent's framing.
 
-A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics; tests check
-what a new version may change. Single-object encoding (Avro specification) is C3 01, the 8 bytes
-of the schema's CRC-64-AVRO fingerprint, little endian, and the body, so that a reader finds the writer's schema by
-itself; Confluent's framing is 00, a 4 byte id of a registry, big endian, and the body.
+A schema is a file `<event>.v<n>.avsc`. Old versions are kept, because topics still have records written with them;
+tests check that a new version is compatible. Single-object encoding (Avro specification) consists of C3 01, the 8 bytes
+of the schema's CRC-64-AVRO fingerprint, little endian, and the body, so that a reader finds the writer's schema without
+a registry. Confluent's framing consists of 00, a 4 byte id of a registry, big endian, and the body.
 """
 
 import io
@@ -22,7 +22,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from bellwether_kafka.bounded import VALUES_MAX, OutsideTextError
 
-SCHEMAS = resources.files("bellwether_kafka.coordinator.events") / "schemas"  # also where --py-files brought a zip
+SCHEMAS = resources.files("bellwether_kafka.coordinator.events") / "schemas"  # works in a zip from --py-files, too
 MARKER = b"\xc3\x01"
 CONFLUENT_MARKER = b"\x00"
 CONFLUENT_BYTES = 5
@@ -33,15 +33,15 @@ Record = Mapping[str, Any]
 
 
 class EventError(ValueError):
-    """Bytes that are no event of Bellwether's. `kind` is one of few words, for counting; the message names what is
-    wrong."""
+    """Bytes that are not a valid event of Bellwether. `kind` is one of a few values, for counting; the message is the
+    reason."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
 
-@dataclass(frozen=True)  # no slots: it caches what it derives
+@dataclass(frozen=True)  # no slots, which cached properties exclude
 class EventSchema:
     """One version of one event. `text` is the schema as JSON."""
 
@@ -55,7 +55,7 @@ class EventSchema:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """The 8 bytes that stand in a record: CRC-64-AVRO of the canonical form, little endian."""
+        """The 8 bytes in the header of a record: CRC-64-AVRO of the canonical form, little endian."""
         return bytes.fromhex(fingerprint(to_parsing_canonical_form(json.loads(self.text)), "CRC-64-AVRO"))
 
     @property
@@ -98,7 +98,7 @@ class SchemaSet:
         return {event: tuple(s for (e, _), s in ordered if e == event) for event, _ in sorted(self.schemas)}
 
     def versions(self, event: str) -> tuple[EventSchema, ...]:
-        """Every version, oldest first. Raises KeyError for an unknown event."""
+        """Returns all versions, the oldest first. Raises KeyError for an unknown event."""
         return self._by_event[event]
 
     def latest(self, event: str) -> EventSchema:
@@ -113,12 +113,13 @@ class SchemaSet:
         return {schema.header: schema for schema in self.schemas.values()}
 
     def encode(self, event: str, record: Record) -> bytes:
-        """Single-object bytes under the latest version. Raises what fastavro raises for a record that does not fit."""
+        """Returns a record in single-object encoding with the latest version. Raises fastavro's errors if it does not
+        match the schema."""
         schema = self.latest(event)
         return schema.header + schema.body(record)
 
     def decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
-        """(event, record), the record as the latest version has it. Raises EventError."""
+        """Returns (event, record), with the record converted to the latest version. Raises EventError."""
         if data[:2] != MARKER:
             raise EventError("not an event", f"{len(data)} bytes that do not begin with C3 01")
         schema = self._by_header.get(data[:HEADER_BYTES])
@@ -137,8 +138,9 @@ class SchemaSet:
 
 
 class _Counted(io.BytesIO):
-    """Ends the reading of a record with too many values: an empty list is one byte of it, and 60 of memory. Each value
-    is one `read` or more, so shorter records need no counting. Schemas of Bellwether's bound the depth."""
+    """Limits the number of values in a record by counting calls of `read`, of which each value needs at least one. An
+    empty list is one byte in a record, but 60 bytes in memory. Records of at most VALUES_MAX bytes need no counting.
+    Bellwether's schemas limit the depth."""
 
     left = VALUES_MAX
 
@@ -150,14 +152,14 @@ class _Counted(io.BytesIO):
 
 
 def confluent(schema_id: int, body: bytes) -> bytes:
-    """A body in the framing of Confluent's Schema Registry."""
+    """Returns a body in the framing of Confluent's Schema Registry."""
     return CONFLUENT_MARKER + schema_id.to_bytes(4, "big") + body
 
 
 def single_object(value: bytes, ids: Mapping[int, EventSchema]) -> bytes:
-    """A record in Confluent's framing as a single object; other bytes as they are.
+    """Converts a record in Confluent's framing to single-object encoding. Returns other bytes unchanged.
 
-    An id that is none of `ids` becomes a fingerprint that no schema has, so that the record is of an unknown schema.
+    An id that is not in `ids` becomes a fingerprint that no schema has, so that decoding finds an unknown schema.
     """
     if value[:1] != CONFLUENT_MARKER or len(value) < CONFLUENT_BYTES:
         return value

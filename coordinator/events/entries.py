@@ -1,6 +1,7 @@
-"""A plan as entries of the event `assignment`. Pure.
+"""Converts a plan to entries of the event `assignment`. Pure.
 
-A member is named by what survives a restart: its instance id, else its member id; a Streams process by its process id.
+A member is identified by its instance id, which survives a restart, else by its member id; a Streams process by its
+process id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 
 
 def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
-    """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
+    """Yields one entry per partition with an owner in the plan, and one per standby or warm-up copy of a task."""
     keys = [owner.key for owner in plan.owners]
     previous = [keys[owner] if owner != NOBODY else None for owner in plan.before.tolist()]
     yield from active_entries(plan, plan.owner, previous, plan.pending.tolist())
@@ -28,7 +29,7 @@ def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
 def active_entries(
     plan: GroupPlan, owner: IntArray, previous: Sequence[str | None], pending: Sequence[bool]
 ) -> Iterator[dict[str, Any]]:
-    """One entry per partition whose item has an owner in `owner`; the other columns have an entry per item, too."""
+    """Yields one entry per partition whose item has an owner in `owner`. All three columns have one value per item."""
     places, target = Places(plan.cluster), owner.tolist()
     keys, racks = [one.key for one in plan.owners], [one.rack for one in plan.owners]
     for flat, item in enumerate(plan.item_of.tolist()):
@@ -46,7 +47,7 @@ def active_entries(
 
 
 def copy_entry(task: str, role: str, member: str, rack: str | None) -> dict[str, Any]:
-    """A standby or warm-up copy; `task` is a task's name, which ends with its partition."""
+    """Returns the entry of a standby or warm-up copy. `task` is a task's name, which ends with its partition."""
     return {
         "topic": "",
         "partition": int(task.rpartition("_")[2]),
@@ -62,7 +63,7 @@ def copy_entry(task: str, role: str, member: str, rack: str | None) -> dict[str,
 
 
 class Places:
-    """Names and racks of flat partitions, as entries of events have them."""
+    """Returns names and racks of flat partitions, for entries of events."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Ids of Bellwether's schemas in a Confluent Schema Registry: one call of its REST interface, so no client library.
+"""Registers Bellwether's schemas in a Confluent Schema Registry, with one REST call and without a client library.
 
 Subjects are named `<topic>-<record name>` (the registry's TopicRecordNameStrategy), because one topic has all events.
 """
@@ -18,7 +18,7 @@ _CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryError(Exception):
-    """The registry did not give an id; the message names it and what it said."""
+    """The registry did not return an id. The message has its address and its answer."""
 
 
 def subject(topic: str, schema: EventSchema) -> str:
@@ -27,7 +27,7 @@ def subject(topic: str, schema: EventSchema) -> str:
 
 
 def register(url: str, topic: str, schema: EventSchema) -> int:
-    """The id of a schema, registered where it is new. Raises RegistryError."""
+    """Returns the id of a schema, which is registered if it is new. Raises RegistryError."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https"):
         host = parts.hostname or url
@@ -51,5 +51,5 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
 
 
 def registered(url: str, topic: str, schemas: SchemaSet) -> dict[int, EventSchema]:
-    """Every version of every event by its id, for readers; registered where new. Raises RegistryError."""
+    """Returns all versions of all events by id, for readers. New ones are registered. Raises RegistryError."""
     return {register(url, topic, schema): schema for event in schemas.events for schema in schemas.versions(event)}

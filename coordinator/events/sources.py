@@ -1,4 +1,4 @@
-"""Which answer a rebalance got, as `source` of a decision names it; other names are of answers after a late plan."""
+"""Values of `source` in a decision event. Other values are those of fallbacks after a late plan."""
 
 PLANNED = "plan"
-OBSERVED = "observed"  # another leader's: the snapshot is what Bellwether's own plan was made from
+OBSERVED = "observed"  # made by another leader; the snapshot has the inputs of Bellwether's shadow plan

@@ -1,4 +1,4 @@
-"""Recorded rebalances planned again: each as its leader had it, or all of them under policies of choice."""
+"""Plans recorded rebalances again: each with its leader's inputs, or all of them in sequence under chosen policies."""
 
 from bellwether_kafka.coordinator.replay.history import (
     History,

@@ -1,8 +1,8 @@
-"""Recorded rebalances of consumer groups, planned again: what both ways through a recording share. Pure.
+"""Plans recorded rebalances of consumer groups again: the part that both kinds of replay share. Pure.
 
-A snapshot has what `decide` was given but for its memory: the members' bytes, the cluster, the seed and the orders on
-placement in force. `replay_rebalances` takes the memory from the plan that was recorded before, `replay_policies` from
-what a policy gave itself. Weights are estimated from recorded traffic. Capacities are not recorded, nor is userData
+A snapshot has the inputs of `decide` except its memory: the members' bytes, the cluster, the seed and the orders on
+placement in force. `replay_rebalances` takes the memory from the plan recorded before, `replay_policies` from the same
+policy's plan before. Weights are estimated from recorded traffic. Two things are not recorded: capacities, and userData
 that is echoed to old clients, on which no plan depends.
 """
 
@@ -16,14 +16,14 @@ Record = Mapping[str, Any]
 
 
 def cluster_of(snapshot: Record) -> shared.ClusterView:
-    """The cluster as the recorded decision saw it."""
+    """Returns the cluster of the recorded decision."""
     placements = [tuple(row) for row in snapshot["placements"]]
     layout = {topic["name"]: [placements[row] for row in topic["placements"]] for topic in snapshot["topics"]}
     return shared.ClusterView.of(layout, unreadable=frozenset(snapshot["unreadable"]))
 
 
 def raw_of(snapshot: Record) -> shared.RawGroup:
-    """The members as they joined."""
+    """Returns the members of the recorded rebalance."""
     listed = snapshot["members"]
     members = tuple(shared.RawMember(m["member_id"], m["instance_id"], bytes(m["metadata"])) for m in listed)
     own = frozenset(m["member_id"] for m in listed if m["own"])
@@ -37,8 +37,8 @@ def planned_again(
     memory: shared.Memory,
     policy: consumer.Policy,
 ) -> shared.Decision[consumer.PartitionPlan] | shared.Refusal:
-    """The plan of a policy for a recorded rebalance, in which `raw` may claim other partitions than were recorded. A
-    broker's own assignor knows no orders on placement."""
+    """Returns a policy's plan for a recorded rebalance. The owned partitions in `raw` may differ from the recorded
+    ones. The snapshot's orders on placement are applied, except with a broker's own assignor."""
     rules = tuple(shared.Rule(**rule) for rule in snapshot.get("rules", ()))  # the first versions recorded none
     if rules and policy.name not in consumer.BROKER_SIDE:
         policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))

@@ -1,8 +1,8 @@
-"""Recordings: what `bellwether history` has copied from the events topic into a file.
+"""Reads and writes history files, to which `bellwether history` copies the events topic.
 
-A history file is Avro single objects, each behind its length as 4 bytes, big endian: what a topic holds, in a file.
-Or it is JSON, an event per line with its name as "event" and bytes as hexadecimal, for people and other tools. What is
-no event is counted and left out.
+A history file consists of Avro events in single-object encoding, each preceded by its length as 4 bytes, big endian. Or
+it is JSON for other tools, with one event per line, its name as "event", and bytes as hexadecimal. Records that are not
+events are counted and skipped.
 """
 
 import json
@@ -19,18 +19,18 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 LENGTH_BYTES = 4
 RECORD_BYTES_MAX = 64 << 20
-LINE_BYTES_MAX = 2 * RECORD_BYTES_MAX  # bytes are hexadecimal there
+LINE_BYTES_MAX = 2 * RECORD_BYTES_MAX  # bytes are hexadecimal in JSON
 
 
 class HistoryError(Exception):
-    """A history that cannot be used; one sentence."""
+    """A history cannot be used. The message is one sentence."""
 
 
 @dataclass(slots=True)
 class History:
-    """Snapshots of consumer groups, rebalances of applications, parts of plans and decisions, each by group; which
-    answer was sent, by group, generation and time; mean traffic per partition, and how many records were left out and
-    why."""
+    """The events of a history file. `snapshots` (of consumer groups), `rebalances` (of applications), `assignments`
+    (parts of plans) and `decisions` are by group. `sources` are those of decisions by group, generation and time.
+    `refused` counts skipped records by reason. The traffic of partitions is summed up for `weights`."""
 
     snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     rebalances: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -77,12 +77,12 @@ class History:
                     self._ms[partition] += record["sampled_at_ms"] - record["since_ms"]
 
     def weights(self) -> Weights:
-        """Mean bytes per second over all that was recorded."""
+        """Returns the mean bytes per second of each partition over all its recorded traffic."""
         return Weights({p: 1000.0 * total / self._ms[p] for p, total in self._bytes.items()})
 
 
 def read_history(path: Path) -> History:
-    """Raises HistoryError for a file that cannot be read or that ends within a record."""
+    """Reads a history file. Raises HistoryError if it cannot be read, ends within a record or has no snapshot."""
     history, schemas = History(), SchemaSet.load()
     try:
         if _is_json(path):
@@ -101,7 +101,7 @@ def read_history(path: Path) -> History:
 
 
 def write_history(path: Path, values: Iterable[bytes]) -> int:
-    """Returns how many records it wrote."""
+    """Writes records to a history file. Returns their number."""
     count = 0
     with path.open("wb") as out:
         for value in values:
@@ -111,7 +111,7 @@ def write_history(path: Path, values: Iterable[bytes]) -> int:
 
 
 def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
-    """The same as JSON. Returns how many records it wrote."""
+    """Writes records as JSON lines. Returns their number."""
     count, schemas = 0, SchemaSet.load()
     with path.open("w", encoding="utf-8") as out:
         for value in values:
@@ -122,5 +122,6 @@ def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
 
 
 def _is_json(path: Path) -> bool:
-    """A length in front of an Avro record never begins so: it would be beyond every limit."""
+    """Returns whether the file is JSON. A binary file never begins with "{", since its first length would exceed the
+    limit."""
     return read_small(path, 1)[0] == b"{"

@@ -1,4 +1,4 @@
-"""What came out of a recorded rebalance that was planned again, of a consumer group or an application."""
+"""The result of planning a recorded rebalance again, for a consumer group or an application."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ ANOTHERS = "the group was only observed"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A partition or task with another owner (instance id, else member id; None for nobody)."""
+    """A partition or task whose owner differs. Owners are instance ids, else member ids; None means no owner."""
 
     item: str
     recorded: str | None
@@ -25,8 +25,9 @@ class PlanCost:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One rebalance. `differs` counts partitions or tasks, of which `differences` lists the first. `failed`: why there
-    is no plan now, "" if there is one. `caveat`: why a difference need not mean anything, "" if it does."""
+    """One rebalance planned again. `differs` counts partitions or tasks, of which `differences` lists the first.
+    `failed` is why there is no plan now, "" if there is one. `caveat` is why differences may be insignificant, else
+    ""."""
 
     group: str
     generation: int

@@ -1,9 +1,9 @@
-"""Recorded groups under other policies: what would they have cost? Pure.
+"""Replays recorded consumer groups under other policies, to compare their costs. Pure.
 
-A recording is a group's snapshots in order. Each policy plans all of them with a memory of its own: what
-members own in a rebalance is what that policy gave them in the rebalance before, not what the recorded leader gave
-them. Rebalances that only hand out what was withheld are not replayed; each policy has as many of its own as it needs.
-For consumer groups.
+A recording consists of a group's snapshots in order. Each policy plans all of them with its own memory: the partitions
+that members own in a rebalance are those that this policy assigned in the rebalance before, not those that the recorded
+leader assigned. Recorded follow-up rebalances, which only assign pending partitions, are skipped; each policy makes as
+many follow-ups as it needs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,13 +30,13 @@ FOLLOWUPS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
-    """One policy in one recorded rebalance, its follow-up rebalances included.
+    """The result of one policy in one recorded rebalance, with its follow-up rebalances.
 
-    `moved` partitions changed owner; `paused` were without an owner for a rebalance or more (all that a range or sticky
-    group has, what was withheld from a cooperative one). `imbalance` is the fullest member over the mean, by weight if
-    weights are known, else by count; `cross_rack` counts partitions, `cross_share` is their share of the load and
-    `cross_bytes_per_s` that load in bytes, as far as it was measured.
-    `failed` says why there is no plan, "" if there is one.
+    `moved` partitions changed owner. `paused` ones had no owner for a rebalance or longer: all partitions of an eager
+    group, the pending ones of a cooperative group. `imbalance` is the load of the fullest member over the mean, by
+    weight if weights are known, else by count. `cross_rack` counts partitions read across racks, `cross_share` is their
+    share of the load and `cross_bytes_per_s` their measured traffic. `failed` is why there is no plan, "" if there is
+    one.
     """
 
     group: str
@@ -65,13 +65,13 @@ class _PolicyReplay:
         self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}
 
     def step(self, snapshot: Record) -> PolicyOutcome:
-        """One recorded rebalance and the follow-up rebalances that this policy needs."""
+        """Plans one recorded rebalance and the follow-up rebalances that this policy needs."""
         cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
         had = self._memory
         rebalances, pending = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
         while True:
-            # The members as they would have joined under this policy. Bytes that cannot be read stay as they are.
+            # The members with the owned partitions that this policy gave them. Unreadable ones are unchanged.
             members = tuple(self._member(m, recorded) for m in recorded.members)
             raw = replace(recorded, generation=generation + rebalances, members=members)
             decision = planned_again(snapshot, raw, cluster, self._memory, self._policy)
@@ -141,7 +141,7 @@ class _PolicyReplay:
 def replay_policies(
     snapshots: Iterable[Record], policies: Sequence[str], weights: shared.Weights
 ) -> Iterator[PolicyOutcome]:
-    """Every policy over the snapshots of one group, which are taken in the order of their generations."""
+    """Yields the results of each policy for the snapshots of one group, in the order of time and generation."""
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
     asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
     for name in policies:
@@ -151,7 +151,8 @@ def replay_policies(
 
 
 def _world(snapshot: Record) -> tuple[Any, ...]:
-    """Everything but claims: where it is the same as before, the rebalance is a follow-up or a repetition."""
+    """Returns the snapshot without owned partitions. If it equals the one before, the rebalance is a follow-up or a
+    repetition."""
     return (snapshot["protocol"], snapshot["topics"], snapshot["placements"], _subscriptions(snapshot["members"]))
 
 

@@ -1,6 +1,6 @@
-"""Recorded rebalances of consumer groups one by one: would today's code, or another policy, have planned the same?
+"""Replays recorded rebalances of consumer groups to see whether the present code, or another policy, plans the same.
 
-Pure. Each rebalance is planned on its own, and its memory is the plan that was recorded before it.
+Pure. Each rebalance is planned separately, with the plan recorded before it as its memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MA
 
 @dataclass(slots=True)
 class RecordedRebalance:
-    """A snapshot and the plan that was made from it: (owner, previous owner, withheld) by (topic, partition). `source`:
-    which answer that was."""
+    """A snapshot and the plan made from it: (owner, previous owner, pending) by (topic, partition). `source` is that of
+    the decision."""
 
     snapshot: Record
     source: str
@@ -27,8 +27,8 @@ class RecordedRebalance:
 def rebalances_of(
     snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str]
 ) -> list[RecordedRebalance]:
-    """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
-    generation and time which answer was sent, the plan where nothing is said."""
+    """Returns snapshots with their plans, in order, without those whose plan was not recorded. `sources` are those of
+    decisions by group, generation and time; PLANNED if missing."""
     found = {_key(one): RecordedRebalance(one, sources.get(_key(one), PLANNED)) for one in snapshots}
     for part in assignments:
         if one := found.get(_key(part)):
@@ -43,7 +43,8 @@ def rebalances_of(
 def replay_rebalances(
     rebalances: Sequence[RecordedRebalance], policies: Mapping[str, consumer.Policy], weights: shared.Weights
 ) -> Iterator[Replayed]:
-    """Every recorded rebalance of one group under each of these policies; none: under the one that it was made by."""
+    """Yields the results of each recorded rebalance of one group, under each of these policies, or without any under
+    the recorded one."""
     for number, one in enumerate(rebalances):
         before = rebalances[number - 1] if number and _follows(one, rebalances[number - 1]) else None
         name = one.snapshot["policy"]
@@ -52,8 +53,8 @@ def replay_rebalances(
 
 
 def _follows(one: RecordedRebalance, before: RecordedRebalance) -> bool:
-    """Whether this leader remembered that rebalance: between rebalances that are apart, others led or the record has a
-    gap."""
+    """Returns whether the leader remembered the rebalance before. If generations are missing in between, another member
+    led or the recording has a gap."""
     former, generation = int(before.snapshot["generation"]), int(one.snapshot["generation"])
     return generation == former + 1
 
@@ -104,8 +105,8 @@ def _caveat(one: RecordedRebalance, policy: consumer.Policy) -> str:
 
 
 def _memory(one: RecordedRebalance, before: RecordedRebalance | None) -> shared.Memory:
-    """What the leader remembered: the plan that it had sent in the rebalance before; where that was not its own or is
-    not recorded, what the recorded plan names as previous."""
+    """Returns the leader's memory: the plan that it sent in the rebalance before. If `before` is None, it is made of
+    the previous owners in the recorded plan."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
     group = consumer.group_view(
@@ -123,7 +124,7 @@ def _memory(one: RecordedRebalance, before: RecordedRebalance | None) -> shared.
 def _owner(
     group: shared.GroupView, cluster: shared.ClusterView, names: Mapping[tuple[str, int], str | None]
 ) -> shared.IntArray:
-    """An owner array from member keys; a member that is gone owns nothing."""
+    """Returns an array of owners from member keys. Partitions of members that are not in the group have no owner."""
     position = {member.key: i for i, member in enumerate(group.members)}
     owner = np.full(cluster.partition_total, shared.NOBODY, dtype=np.int32)
     for (topic, partition), name in names.items():

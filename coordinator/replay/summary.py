@@ -1,4 +1,4 @@
-"""What policies would have cost over a recording, in figures and in words. Pure."""
+"""Summarises the costs of policies over a recording, as figures and as text. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +8,11 @@ import numpy as np
 from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
 
 DAY_S = 86_400
-PRICE_PER_GB = 0.01  # what clouds take for a gigabyte between zones, each way
+PRICE_PER_GB = 0.01  # a usual price of clouds for a gigabyte between zones, in each direction
 
 
 def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> str:
-    """In words: which policy, and what the others would have cost. Ranks by load beyond a tenth over the mean, then by
-    load across racks, then by moves."""
+    """Returns a text with the recommended policy and the costs of the others, ranked by `rank`."""
     table = summary(outcomes, price_per_gb)
     if not table:
         return "Nothing was recorded, so nothing can be recommended."
@@ -41,8 +40,8 @@ def _money(row: Mapping[str, Any]) -> str:
 
 
 def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
-    """One row per policy, best first, by name where two are as good. Traffic and money of a day are of all groups
-    together, on average over time."""
+    """Returns one row per policy, the best first, and equally good ones by name. Traffic and cost per day are sums over
+    all groups of their means over time."""
     rows = []
     for name in dict.fromkeys(o.policy for o in outcomes):
         mine = [o for o in outcomes if o.policy == name]
@@ -69,8 +68,8 @@ def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_G
 
 
 def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
-    """Lower is better: rebalances without a plan, overload beyond a tenth together with load across racks, then
-    moves."""
+    """Returns a key by which lower is better: rebalances without a plan; then overload beyond a tenth plus the share of
+    load across racks; then moves."""
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
 
 

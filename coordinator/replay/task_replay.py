@@ -1,6 +1,6 @@
-"""Recorded rebalances of applications, planned again from exactly what their leader had, memory included. Pure.
+"""Plans recorded rebalances of applications again, from all inputs that their leader had, including its memory. Pure.
 
-What a custom assignor keeps to itself is not recorded.
+The internal state of a custom assignor is not recorded.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,8 @@ from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MA
 
 @dataclass(slots=True)
 class PlacedTasks:
-    """A plan as its events have it, by task: who runs it, and who has which kind of copy."""
+    """A plan from its events. `active` has the owner of each task, `copies` (role, member) of its standbys and
+    warm-ups, and `moved` the tasks that changed owner."""
 
     active: dict[str, str] = field(default_factory=dict)
     copies: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
@@ -40,7 +41,7 @@ class PlacedTasks:
         return found
 
     def of_task(self, task: str) -> str | None:
-        """In words: `a, standby b`."""
+        """Describes the placement of a task, such as `a, standby b`; None if it has none."""
         words = [self.active[task]] if task in self.active else []
         words += [f"{role} {member}" for role, member in sorted(self.copies.get(task, ()))]
         return ", ".join(words) or None
@@ -58,10 +59,9 @@ def replay_tasks(
     weights: shared.Weights,
     sources: Mapping[tuple[str, int, int], str],
 ) -> Iterator[Replayed]:
-    """Every recorded rebalance of one application under each of these policies; none: under the one that it was made
-    by. `sources`: as in `rebalances_of`.
-
-    Raises ApplicationError for a policy that cannot be used. A rebalance without its plan is left out.
+    """Yields the results of each recorded rebalance of one application, under each of these policies, or without any
+    under the recorded one. `sources` is as in `rebalances_of`. Rebalances whose plan was not recorded are skipped. A
+    policy that cannot be used gives a result with `failed`.
     """
     parts: dict[tuple[int, int], list[Record]] = defaultdict(list)
     for part in assignments:
