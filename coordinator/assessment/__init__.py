@@ -1,4 +1,4 @@
-"""What groups cost, now and in a past period, and what Bellwether would avoid of it: assessments and their page."""
+"""Assessments: the costs of groups, now and in a past period, and which of these Bellwether would avoid."""
 
 from bellwether_kafka.coordinator.assessment.assess import assess_refreshes, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes

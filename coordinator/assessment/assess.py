@@ -1,4 +1,4 @@
-"""An assessment of a group, from looks at it and from what was recorded. Pure."""
+"""Assesses a group from refreshes and from recorded periods. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,8 @@ LEADERS = "whether consumers may fetch from followers is not known: bytes are co
 def assess_refreshes(
     refreshes: Sequence[Observation], prices: Prices, ghosts: GhostRefreshes, recorded: Sequence[Period] = ()
 ) -> Assessment:
-    """`refreshes` in their order, one at least. What the group costs is that of the last look that had a plan."""
+    """Returns the assessment of a group. `refreshes` are at least one, in order. The costs are those of the last one
+    with a plan."""
     last = refreshes[-1]
     shown = next((refresh for refresh in reversed(refreshes) if refresh.shadow is not None), last)
     rows = rows_of(shown, prices)
@@ -47,7 +48,7 @@ def assess_refreshes(
 
 
 def configuration_to_lead(seen: Observation, prices: Prices) -> str:
-    """The lines of bellwether.toml for a group that its operator wants to lead, with the policy that costs least."""
+    """Returns the lines of bellwether.toml for leading a group, with the policy that costs least."""
     rows = rows_of(seen, prices)
     return to_lead(AssessedFacts.of(seen, rows[0].measures if rows else None, rows, (), prices.currency))
 
@@ -57,7 +58,7 @@ def _without_members(last: Observation) -> str:
 
 
 def _unknown(last: Observation, rows: Sequence[PolicyRow], now: Measures | None, prices: Prices) -> tuple[str, ...]:
-    """Why there is a dash, a sentence for each."""
+    """Returns the reasons for unknown values, which are displayed as dashes."""
     reasons = [last.trouble or f"{_without_members(last)}: there is no assignment"] if now is None else []
     if now is not None and now.cross_rack is None:
         reasons.append(NO_RACKS)

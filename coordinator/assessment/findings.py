@@ -1,4 +1,4 @@
-"""What costs in a group: what Bellwether would avoid of it, what it cannot and why, and what to begin with. Pure."""
+"""Finds the problems of a group, with what Bellwether would avoid and what it cannot, and a configuration. Pure."""
 
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,7 +23,8 @@ ONE_OWNER = "Each partition that exists has one owner, which subscribes to its t
 
 @dataclass(frozen=True, slots=True)
 class AssessedFacts:
-    """`rows` as in an assessment; `best` is the policy to lead by, None where no plan is known."""
+    """The facts for findings. `rows` are as in an assessment. `best` is the row of the policy to lead with, None if no
+    plan is known."""
 
     seen: Observation
     now: Measures | None
@@ -50,7 +51,7 @@ class AssessedFacts:
 
 
 def findings(facts: AssessedFacts) -> tuple[Finding, ...]:
-    """The worst kinds first; nothing for a group that nothing can be said against."""
+    """Returns the findings, the worst kinds first. Empty for a group without problems."""
     return tuple(found for find in _FINDERS for found in find(facts))
 
 
@@ -185,7 +186,7 @@ def _imbalance(row: PolicyRow) -> float:
 
 
 def _crossing(found: Measures, facts: AssessedFacts) -> str:
-    """`3 partitions, 2.00 MB/s, 0.1440 EUR per hour`, as far as known."""
+    """Describes the reads across racks as far as known, such as `3 partitions, 2.00 MB/s, 0.1440 EUR per hour`."""
     parts = [f"{found.cross_rack} {facts.item}{'' if found.cross_rack == 1 else 's'}"]
     if found.bytes_per_s is not None:
         parts.append(f"{found.bytes_per_s / 1e6:,.2f} MB/s")
@@ -208,7 +209,7 @@ _FINDERS: tuple[Callable[[AssessedFacts], Iterator[Finding]], ...] = (
 
 
 def configuration(facts: AssessedFacts, found: Sequence[Finding]) -> str:
-    """The lines of bellwether.toml to begin with: what to do about the findings, with the reason beside each line."""
+    """Returns the lines of bellwether.toml to begin with, which address the findings, each with its reason."""
     seen, lines = facts.seen, ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}"]
     settings = {one.setting for one in found}
     if not seen.can_be_led:
@@ -227,20 +228,20 @@ def configuration(facts: AssessedFacts, found: Sequence[Finding]) -> str:
 
 
 def to_lead(facts: AssessedFacts) -> str:
-    """The same for a group that its operator wants to lead, whatever was found. What only the operator knows of an
-    application is commented out, so that the lines can be loaded as they are."""
+    """Returns the lines for leading the group, regardless of findings. Settings of an application that only its
+    operator knows are commented out, so that the lines can be loaded as they are."""
     lines = ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}", LEAD, *_undeclared(facts)]
     return _text(lines + _by(facts))
 
 
 def _how(facts: AssessedFacts, found: Collection[str]) -> list[str]:
-    """The lines behind `mode = "lead"`."""
+    """Returns the lines after `mode = "lead"`."""
     return [*_kind(facts), *_by(facts, found)]
 
 
 def _by(facts: AssessedFacts, found: Collection[str] = ()) -> list[str]:
-    """The policy that costs least; of those that do, the one that findings ask for: the one that moves least during
-    storms, the one that spreads topics where these have drifted apart."""
+    """Returns the line with the policy that costs least. Among equally good ones it is the one that findings suggest:
+    the one with fewest moves if there are storms, or the one that spreads topics if these are uneven."""
     if facts.best is None:
         return []
     good = {_policy(row) for row in facts.rows if _as_good(row, facts.best)}
@@ -249,7 +250,7 @@ def _by(facts: AssessedFacts, found: Collection[str] = ()) -> list[str]:
 
 
 def _as_good(row: PolicyRow, other: PolicyRow) -> bool:
-    """Apart from moves."""
+    """Returns whether a policy is as good as the other, apart from its moves."""
     return row.measures is not None and row.measures == other.measures
 
 
@@ -264,7 +265,7 @@ def _kind(facts: AssessedFacts) -> list[str]:
 
 
 def _undeclared(facts: AssessedFacts) -> list[str]:
-    """What an application's members do not send, as comments, with what leading waits for."""
+    """Returns the settings that an application's members do not send, as comments, and why leading waits for them."""
     if not facts.seen.protocol:
         return ['# No member shows what kind of group it is. If it is a Streams application, write kind = "streams".']
     if facts.seen.protocol != STREAMS_PROTOCOL:
@@ -285,7 +286,7 @@ def _undeclared(facts: AssessedFacts) -> list[str]:
 
 
 def _learn(group_id: str) -> str:
-    """How to write the topology file, for a comment, which ends with its line."""
+    """Returns how to write the topology file, as the end of a comment line."""
     return f"write it with: bellwether topology learn {for_shell(group_id)} > {for_shell(f'{group_id}.yaml')}"
 
 

@@ -1,4 +1,4 @@
-"""How long members were seen that were proven dead. Pure; the proof is that of `ghosts/proof.py`."""
+"""Measures for how long members that were proven dead remained in a group. Pure. `ghosts/proof.py` has the proof."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 
 class GhostRefreshes:
-    """Of one group. `saw` takes what DescribeGroups answers, in the order of the looks. `blind`: there are members
-    whose death nothing could prove, so that none found does not mean none."""
+    """The ghosts of one group. `saw` must get the answers of DescribeGroups in order. `blind` is true if some members'
+    death could not be proven, so that there may be ghosts although none is found."""
 
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
         self._group_id, self._attested = group_id, client_ids_unique

@@ -1,4 +1,4 @@
-"""What an assessment of a group says. Numbers are None where nobody knows, and `unknown` has the reasons."""
+"""The parts of an assessment. Unknown numbers are None, and `unknown` has the reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ NOW, AS_RECORDED = "now", "as recorded"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What plans are weighed by. Without `weights` bytes are not known, without `per_gb` money is not. `near`: whether
-    consumers may fetch from followers in their rack, None where nobody knows, so that leaders serve."""
+    """The inputs for costs of plans. Without `weights` bytes are unknown, without `per_gb` costs are. `near` is whether
+    consumers may fetch from followers in their rack; None if unknown, and then all reads count as from leaders."""
 
     weights: Weights = field(default_factory=Weights)
     per_gb: float | None = None
@@ -22,9 +22,9 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Of one assignment. Counts are of partitions or tasks. `imbalance` is the fullest member over the mean, by load
-    where `by_load`, else by count; `bytes_per_s` cross racks, of the partitions that have a weight. Without racks of
-    members and replicas neither that nor `cross_rack` is known."""
+    """The costs of one assignment. Counts are of partitions or tasks. `imbalance` is the fullest member over the mean,
+    by load if `by_load`, else by count. `bytes_per_s` is the traffic across racks of partitions with a weight. It and
+    `cross_rack` are None if the racks of members or replicas are unknown."""
 
     unowned: int
     cross_rack: int | None
@@ -37,9 +37,9 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """What the group would settle on under a policy. `leads`: Bellwether can lead by it; a broker's assignors are only
-    compared with. `moves` are from what members have now, over all `rebalances`. `why`: why nothing is known, else
-    ""."""
+    """The final assignment of the group under a policy. `leads` is true if Bellwether can lead with it; a broker's
+    assignors are only for comparison. `moves` are from the present assignment over all `rebalances`. `why` is the
+    reason if there are no measures, else ""."""
 
     policy: str
     leads: bool
@@ -51,7 +51,7 @@ class PolicyRow:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """Rebalances that came thick and fast. `behind` is what most of them had in common, "" for nothing known."""
+    """Many rebalances within a short time. `behind` is their most frequent cause, "" if unknown."""
 
     from_ms: int
     to_ms: int
@@ -61,7 +61,7 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class SeenGhost:
-    """A dead member, from the look that proved it to the last that showed it."""
+    """A dead member. `from_ms` is the refresh that proved its death, `to_ms` the last one in which it was a member."""
 
     member_id: str
     client_id: str
@@ -72,7 +72,8 @@ class SeenGhost:
 
 @dataclass(frozen=True, slots=True)
 class PastRow:
-    """What a policy would have cost over the recorded rounds; traffic is of a day. `rebalances` were decided."""
+    """The costs of a policy over the recorded rebalances. `rebalances` are those that it planned. Traffic and cost are
+    per day."""
 
     policy: str
     rebalances: int
@@ -85,10 +86,11 @@ class PastRow:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What happened between two moments, by looks at the group or by recorded events. Member-seconds are those in which
-    members of an eager group consumed nothing: at least, and at most. `waited_member_s` is the part in which the group
-    waited for members that never came back; `ghost_s` is how long dead members were seen to keep their place.
-    `stuck_ms`: how long it had been rebalancing without an end when it was last seen, 0 where it was at rest."""
+    """The rebalances and ghosts between two moments, from refreshes or recorded events. `member_s_min` and
+    `member_s_max` are bounds for the member-seconds in which members of an eager group consumed nothing.
+    `waited_member_s` is the part in which the group waited for members that never returned. `ghost_s` is how long dead
+    members remained in the group. `stuck_ms` is how long the last rebalance had lasted at the last refresh, 0 if it had
+    ended."""
 
     source: Literal["refreshes", "records"]
     from_ms: int
@@ -109,8 +111,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that costs. Either Bellwether would avoid it, or it `cannot`, and says why; `setting` is the line that
-    does it."""
+    """A problem of a group. `avoided` is what Bellwether would do about it, `cannot` what it cannot and why. `setting`
+    is the configuration line that does it."""
 
     about: str
     message: str
@@ -121,7 +123,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """Of one group. `rows` begin with what is `NOW`; `obstacle` says why no client can lead it, "" where one can."""
+    """The assessment of one group. `rows` begin with the present assignment, `NOW`."""
 
     group: str
     kind: str

@@ -1,4 +1,4 @@
-"""Assessments as one page to share: a single file without scripts and without anything to fetch. Pure."""
+"""Assessments as one HTML page to share: a single file without scripts and external resources. Pure."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ pre{background:var(--soft);padding:.7rem;overflow-x:auto;font-size:.85rem;border
 
 
 def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
-    """The whole document. `found` in the order in which it is to be shown."""
+    """Returns the whole document, with the assessments in the order of `found`."""
     index = "".join(f"<li>{for_html(headline(one))}: {len(one.findings)} found</li>" for one in found)
     parts = "".join(_section(one) for one in found)
     return (

@@ -1,4 +1,4 @@
-"""What happened in a period: from looks at a group, or from events that its leader recorded. Pure."""
+"""The rebalances and ghosts of a period, from refreshes of a group or from recorded events. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.replay import History, replay_policies, summar
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 STORM_MS, STORM_MIN = 600_000, 5
-WAIT_MS_MIN = 5_000  # longer than members that live need to come back to a group, usually
+WAIT_MS_MIN = 5_000  # live members usually rejoin faster
 CAME, GONE = "joined", "left or died"
 DAY_S = 86_400
 ONE_REFRESH = (
@@ -32,7 +32,8 @@ Happened = tuple[int, str]  # epoch ms and cause
 
 
 def period_of_refreshes(refreshes: Sequence[Observation], ghosts: GhostRefreshes) -> Period:
-    """`refreshes` at one group in their order, one at least, and what they have shown of ghosts."""
+    """Returns the period of these refreshes of one group, which are at least one and in order. `ghosts` are the ghosts
+    that they showed."""
     from_ms, to_ms = refreshes[0].seen_at_ms, refreshes[-1].seen_at_ms
     if len(refreshes) < 2:
         return Period("refreshes", from_ms, to_ms, unknown=(ONE_REFRESH,))
@@ -75,7 +76,8 @@ def _kept_s(ghosts: GhostRefreshes) -> float | None:
 
 
 def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, int]]:
-    """In their order, each with the members that it held up: the most of the looks around it."""
+    """Yields the rebalances in order, each with the number of members that waited in it: the largest of the refreshes
+    around it."""
     rebalances = Rebalances()
     newest: SeenRebalance | None = None
     size = 0
@@ -90,7 +92,7 @@ def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalanc
 
 
 def period_of_records(group: str, history: History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
-    """What `history` has of the group between these moments."""
+    """Returns the period of the group's events in `history` between these moments."""
     snapshots = [s for s in history.snapshots.get(group, ()) if from_ms <= s["decided_at_ms"] <= to_ms]
     plans = [p for p in history.assignments.get(group, ()) if from_ms <= p["decided_at_ms"] <= to_ms]
     made = [d for d in history.decisions.get(group, ()) if from_ms <= d["decided_at_ms"] <= to_ms]
@@ -130,7 +132,8 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
 
 
 def _spent(made: Sequence[Record], led: Sequence[Record]) -> tuple[float, float | None]:
-    """Member-seconds at least and at most: the leader's part where it led, else between two refreshes."""
+    """Returns a lower and an upper bound of the member-seconds. For led rebalances only the leader's own part is known,
+    so there is no upper bound."""
     by_leader = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in led)
     seen = [one for one in made if one["source"] == OBSERVED]
     least = sum(one["lasted_ms_min"] * _held_up(one) for one in seen)
@@ -145,12 +148,13 @@ def _waited(seen: Sequence[Record]) -> float:
 
 
 def _held_up(seen: Record) -> int:
-    """The most members of the refreshes around it."""
+    """Returns the number of members that waited in a rebalance: the largest of the refreshes around it."""
     return max(int(seen["members"]), int(seen["members_before"] or 0))
 
 
 def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
-    """`STORM_MIN` rebalances and more within `STORM_MS` of one another; `happened` is in the order of time."""
+    """Returns the storms, each of at least `STORM_MIN` rebalances, of which any `STORM_MIN` in a row are within
+    `STORM_MS`. `happened` is in the order of time."""
     found: list[list[Happened]] = []
     for last in range(STORM_MIN - 1, len(happened)):
         first = last - STORM_MIN + 1
@@ -164,7 +168,7 @@ def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
 
 
 def _behind(happened: Sequence[Happened]) -> str:
-    """The cause that came most often; where each names other members, how often members came and went."""
+    """Returns the most frequent cause. If all causes differ, returns how often members joined and left."""
     ((cause, times),) = Counter(cause for _, cause in happened).most_common(1)
     if times > 1 or not cause:
         return f"{cause} ({times} times)" if cause else ""
@@ -175,7 +179,7 @@ def _behind(happened: Sequence[Happened]) -> str:
 def _past(
     snapshots: Sequence[Record], plans: Sequence[Record], weights: Weights, per_gb: float | None
 ) -> tuple[PastRow, ...]:
-    """The recorded plans, then what each policy would have cost in the same rounds."""
+    """Returns the costs of the recorded plans, then those of each policy in the same rebalances."""
     rows = [_recorded(plans, weights, per_gb)] if plans else []
     names = tuple(name for name in (*POLICIES, *BROKER_SIDE) if weights.of or name != "load-aware")
     by_name = {one["policy"]: one for one in summary([*replay_policies(snapshots, names, weights)], per_gb or 0.0)}
@@ -191,7 +195,7 @@ def _past(
 
 
 def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -> PastRow:
-    """What was carried out, on average over the plans."""
+    """Returns the costs of the recorded plans, as means over the plans."""
     rebalances = len({(one["generation"], one["decided_at_ms"]) for one in plans})
     active = [e for part in plans for e in part["entries"] if e["role"] == "active"]
     across = [e for e in active if e["rack"] and e["replica_racks"] and e["rack"] not in e["replica_racks"]]
@@ -205,6 +209,6 @@ def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -
 
 
 def _cooperative(protocol: str) -> bool:
-    """Whether members go on consuming while they rebalance."""
+    """Returns whether members continue to consume during a rebalance."""
     known = BUILT_IN.get(protocol)
     return protocol == UNIFORM or (known is not None and known.cooperative)

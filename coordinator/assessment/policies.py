@@ -1,4 +1,4 @@
-"""What each policy would settle on in a group that is as it was seen. Pure."""
+"""Computes the final assignment of an observed group under each policy, with its costs. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,8 @@ from bellwether_kafka.protocol.primitives import TaskId
 
 
 def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
-    """The present first, then what Bellwether can lead by, then what a broker would do; nothing without a plan."""
+    """Returns rows for the present assignment, then for Bellwether's policies, then for a broker's assignors. Empty
+    without a plan."""
     shadow = seen.shadow
     if shadow is None:
         return ()
@@ -31,7 +32,7 @@ def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
 
 
 def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
-    """What it costs that these own the items of a plan; `owner` is in its coordinates."""
+    """Returns the costs of an assignment. `owner` are the owners of all items, with the indices of `plan`."""
     cost = plan.cost(owner)
     flats = shared.lookup(owner, plan.item_of, NOBODY)
     found = flows(plan.cluster, flats, [one.rack for one in plan.owners], prices.weights, bool(prices.near))
@@ -43,7 +44,8 @@ def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
 
 
 def _imbalance(plan: GroupPlan, owner: IntArray, flats: IntArray, weights: shared.Weights) -> tuple[float, bool]:
-    """The fullest over the mean, and whether that is by load. Of consumers among those that could exchange work."""
+    """Returns the fullest owner over the mean, and whether that is by load. Consumers are compared with those with
+    which they could exchange partitions."""
     if isinstance(plan, consumer.PartitionPlan):
         load = consumer.Load.of(plan.group, plan.cluster, consumer.LoadAware(weights))
         return load.imbalance(owner), not load.reason
@@ -87,7 +89,7 @@ def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[Pol
         if name == consumer.LOAD_AWARE:
             yield PolicyRow(name, leads, why="of applications it is not compared: use bellwether simulate --policy")
             continue
-        decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has looked
+        decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has checked
         try:
             made = [one.decision for one in rebalances_of_tasks(decision, held, shared.Change(), name, by)]
         except shared.WhatIfError as error:
@@ -108,14 +110,15 @@ def _tasks(names: Sequence[str]) -> tuple[TaskId, ...]:
 
 
 def best(rows: Sequence[PolicyRow]) -> PolicyRow | None:
-    """The policy to lead by that costs least: nothing without an owner, then what crosses racks in bytes, else in
-    partitions, then imbalance beyond a tenth, then moves; the first of the list where two are as good."""
+    """Returns the policy to lead with that costs least, None if there is none. Compares in this order: items without an
+    owner; reads across racks, in bytes or else in partitions; imbalance beyond a tenth; moves. Among equal ones, the
+    first is chosen."""
     known = [row for row in rows if row.leads and row.measures is not None]
     return min(known, key=_cost, default=None)
 
 
 def _cost(row: PolicyRow) -> tuple[float, ...]:
     found = row.measures
-    assert found is not None  # noqa: S101 - asked for rows with measures only
+    assert found is not None  # noqa: S101 - called for rows with measures only
     crossing = found.bytes_per_s if found.bytes_per_s is not None else found.cross_rack or 0
     return found.unowned, crossing, max(0.0, round(found.imbalance - 1.1, 3)), row.moves or 0

@@ -1,4 +1,4 @@
-"""An assessment as rows of text, from which the terminal and the page are drawn, and as JSON's values. Pure."""
+"""Converts an assessment to tables of text, for the terminal and the page, and to values for JSON. Pure."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -19,19 +19,19 @@ class Grid:
 
 
 def document(one: Assessment) -> dict[str, Any]:
-    """As JSON's values; what is not known is null."""
+    """Returns an assessment as values for JSON, null if unknown."""
     return asdict(one)
 
 
 def headline(one: Assessment) -> str:
-    """`orders: classic, Stable, range, 4 members; can be led`."""
+    """Returns a headline such as `orders: classic, Stable, range, 4 members; can be led`."""
     parts = [part for part in (one.kind, one.state, one.protocol) if part]
     members = f"{one.members} member{'' if one.members == 1 else 's'}"
     return f"{one.group}: {', '.join([*parts, members])}; {one.verdict}"
 
 
 def grids(one: Assessment) -> tuple[Grid, ...]:
-    """What is drawn as tables: policies now, what happened, policies in the past."""
+    """Returns the tables: policies now, rebalances of the periods, policies in the past."""
     found = [_policies(one)] if one.rows else []
     found.append(_periods(one))
     found += [_past(period, one) for period in one.periods if period.policies]
@@ -39,7 +39,7 @@ def grids(one: Assessment) -> tuple[Grid, ...]:
 
 
 def lines(one: Assessment) -> tuple[str, ...]:
-    """What is not known, each with its reason."""
+    """Returns the reasons for unknown values."""
     reasons = [*one.unknown, *(reason for period in one.periods for reason in period.unknown)]
     return tuple(dict.fromkeys(reasons))
 
@@ -109,5 +109,5 @@ def _whole(value: int | None) -> str:
 
 
 def _at(ms: int) -> str:
-    """In UTC; a period without a beginning has none."""
+    """Formats a time in UTC. A time of 0 is unknown and becomes a dash."""
     return DASH if ms <= 0 else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ms / 1000))
