@@ -2,7 +2,7 @@
 send them through a socket.
 
 The socket is a Unix socket with an abstract name (Linux): it needs no folder, so it works in a container with a
-read-only root, and it disappears with its process. Both sides check the peer's credentials in the kernel and accept
+read-only root, and it disappears with its process. Both sides get the peer's credentials from the kernel and accept
 only the same user in the same process namespace. A request is one line of JSON: {} to read, {"key": ..., "value": ...}
 to give an order, with the value null to withdraw it. The answer is also one line, with "bootstrap", "records" and
 "error".

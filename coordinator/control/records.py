@@ -57,7 +57,7 @@ class OrderKind(Enum):
     RELEASE = "release"  # stay out of the group while it has no member; withdrawn when members have joined
     PAUSE = "pause"  # lead, but begin no rebalance
     REBALANCE = "rebalance"  # begin one now; withdrawn by the instance that began it
-    DRAIN = "drain"  # hand every group that the target leads over to a standby; withdrawn likewise
+    DRAIN = "drain"  # hand all groups that the target leads over to standbys; withdrawn likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class Until(Enum):
     """The event that ends an order on placement before it expires, detected by `absence`."""
 
     EXPIRY = "expiry"  # nothing
-    BACK = "back"  # the member was emptied, went away and is back
-    REMOVED = "removed"  # the member has been stopped for good: once it is empty it is removed from the group
+    BACK = "back"  # the member was evacuated, went away and is back
+    REMOVED = "removed"  # the member stops for good: it is removed from the group once it is empty
 
 
 class Stage(Enum):
@@ -156,7 +156,7 @@ class Absence:
     target: str
     where: str
     order_ms: int
-    expires_ms: int  # with its order
+    expires_ms: int  # that of the order
     stage: Stage
     since_ms: int
     members: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ class InstanceHeartbeat:
     standby_for: tuple[str, ...] = ()
     hands_over: tuple[str, ...] = ()
     at_ms: int = 0
-    expires_ms: int = 0  # unused: silence ends a heartbeat, not a clock
+    expires_ms: int = 0  # only for `Record`: silence ends a heartbeat, not a clock
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
     orders_for: tuple[str, ...] = ()

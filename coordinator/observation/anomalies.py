@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNEVEN = 1.1  # times the mean share of a topic
-APART_MIN = 3  # partitions between the largest and the smallest share
+APART_MIN = 3  # partitions by which the largest share exceeds the smallest
 BY_TOPIC = 'policy = "topic-balance"'
 
 

@@ -242,9 +242,10 @@ def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) ->
 def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     """Returns for each partition the index of its verdict in VERDICTS. `held` is true where a member has the partition.
 
-    A partition is OK if in any sample its lag is zero or its log empty, or if it progresses and its lag becomes smaller
-    at some point. Any other verdict needs samples of a whole window. Without progress it is STALLED if a member has the
-    partition, else STOPPED. With progress and a lag that has grown and was never reduced, it is FALLING_BEHIND.
+    A partition whose lag is not known now is UNKNOWN. It is OK if in any sample its lag is zero or its log empty, or if
+    it progresses and its lag becomes smaller at some point. Any other verdict needs samples of a whole window. Without
+    progress it is STALLED if a member has the partition, else STOPPED. With progress and a lag that has grown and was
+    never reduced, it is FALLING_BEHIND.
     """
     committed, lags = window.committed, window.ends - window.committed
     known = (committed >= 0) & (lags >= 0)

@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits, committed_of, of_memberless
 from bellwether_kafka.protocol.primitives import TopicPartition
 
-CLOCK_SLACK_MS = 2_000  # clocks are not read at the same moment, and drift
-ASK_AGAIN_MS = 600_000  # whether a topic is compacted
+CLOCK_SLACK_MS = 2_000  # tolerated, because clocks are not read at the same moment and drift
+ASK_AGAIN_MS = 600_000  # between two requests whether a topic is compacted
 COMPUTED_AT_ONCE = 1_000  # partitions: for fewer, a switch to a thread costs more than the work
 TOPICS_ASKED_MAX = 200  # at once; those with the largest lags come first
 
@@ -58,7 +58,7 @@ class LagRefreshes:
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
         self._starts, self._stable_ends = LogStarts(), StableEnds()
         self._refreshing = asyncio.Lock()
-        self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: when asked, whether it is compacted
+        self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: time of the request, and whether it is compacted
 
     @property
     def counts(self) -> Counts:

@@ -114,7 +114,7 @@ class Observation:
 
     @property
     def lag(self) -> int | None:
-        """The sum of all known lags, None where none is known."""
+        """The sum of all known lags, None if none is known."""
         return _total(lag for lags in self.lags.values() for lag in lags)
 
     @property

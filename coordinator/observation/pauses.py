@@ -68,7 +68,7 @@ class Pauses:
 
     def _wait(self, decision: Decision[GroupPlan], starts: tuple[_Start, ...], start_of: IntArray) -> None:
         used = np.bincount(start_of[start_of != NOBODY], minlength=len(starts)) > 0
-        number = np.append(np.cumsum(used) - 1, NOBODY)  # the last one is that of NOBODY
+        number = np.append(np.cumsum(used) - 1, NOBODY)  # the last entry is for NOBODY, -1
         self._starts = tuple(start for start, is_used in zip(starts, used.tolist(), strict=True) if is_used)
         self._start_of = number[start_of].astype(np.int32)
         self._last = decision

@@ -86,7 +86,7 @@ class Together(Generic[A, R]):
 
 
 class SharedGroups:
-    """Reads groups from their coordinator nodes. A group's node is cached until a request shows that it has moved."""
+    """Reads groups from their coordinator nodes. A group's node is cached until a request fails or shows another."""
 
     def __init__(self, transport: kafka.Transport) -> None:
         self._transport = transport

@@ -88,7 +88,7 @@ class CostMetrics:
         for group in groups or list(self._last):
             known = self._last.get(group)
             found = await asyncio.to_thread(self._traffic, *known, weights) if known is not None else None
-            if found is not None and group in self._last:  # not left meanwhile
+            if found is not None and group in self._last:  # the group may have gone meanwhile
                 self._record(group, found)
 
     async def _due(self) -> Collection[str]:

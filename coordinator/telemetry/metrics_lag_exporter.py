@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.telemetry.metrics import client_of
 
 PARTITIONS_MAX = 20_000  # a group with more gets only the series of the whole group
 UNKNOWN = float("nan")
-NOT_KNOWN = -1  # among the offsets of a GroupLag
+NOT_KNOWN = -1  # the unknown offset in a GroupLag
 GROUP = ("cluster_name", "group")
 PARTITION = (*GROUP, "topic", "partition", "member_host", "consumer_id", "client_id")
 _OF_GROUP, _OF_PARTITION = "kafka_consumergroup_group_", "kafka_partition_"

@@ -35,7 +35,7 @@ from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, de
 PRODUCER_MESSAGES_MAX = 20_000
 PRODUCER_KIB_MAX = 65_536
 DELIVERY_TIMEOUT_MS = 30_000
-ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops
+ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops an event
 REGISTRY_RETRY_S = 30.0
 ADMIN_TIMEOUT_S = 10.0
 REVIVAL_S = 5.0  # from a fatal error of the producer to the next attempt to create one

@@ -74,7 +74,7 @@ class Answers:
 
 def _timed(make: Callable[[], object]) -> tuple[object, float]:
     began, collecting = time.thread_time(), gc.isenabled()
-    # A collection now would promote the page's temporary objects, and later a full collection stops all threads.
+    # A collection now would promote the page's temporary objects, and a later full collection stops all threads.
     gc.disable()
     try:
         answer = _read(make)

@@ -157,7 +157,8 @@ class LagWatch:
             reader.close()
 
     async def _due(self) -> list[str]:
-        """Waits for a request from a page. Returns the groups whose page is open, and the led groups that are due."""
+        """Waits for a request from a page. Returns the groups whose page is open and the led groups that are due, or
+        all led groups if there is no request for INTERVAL_S."""
         try:
             async with asyncio.timeout(INTERVAL_S):
                 await self._asked.wait()
