@@ -36,8 +36,8 @@ class AbsenceUpdate:
 
 
 def absence_update(order: PlacementOrder, before: Absence | None, answer: DescribeAnswer, now_ms: int) -> AbsenceUpdate:
-    """Returns the absence of such an order after this answer. During a rebalance DescribeGroups omits subscriptions and
-    assignments, so only a returned member can be recognised."""
+    """Returns the absence of an order that ends with one, after this answer. During a rebalance DescribeGroups omits
+    subscriptions and assignments, so only a returned member can be recognised."""
     if answer.error or answer.state not in {GroupState.STABLE, *REBALANCING}:
         return AbsenceUpdate(before)
     at_rest = answer.state == GroupState.STABLE

@@ -119,7 +119,7 @@ def _create(admin: AdminClient, topic: str) -> None:
 
 
 def _forbidden(topic: str) -> str:
-    """Returns a sentence with all rights that may be missing. Without DESCRIBE, a topic may exist or not."""
+    """Returns a sentence with all rights that may be missing. Brokers hide whether a topic exists without DESCRIBE."""
     return (
         f"Bellwether's principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on"
         f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist."
