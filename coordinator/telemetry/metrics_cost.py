@@ -81,6 +81,8 @@ class CostMetrics:
             except Exception:
                 log.exception("cost_not_worked_out")
                 await asyncio.sleep(INTERVAL_S)
+                self._new.update(self._last)  # their news has been taken, and without weights there may be no other
+                self._news.set()
 
     async def refresh(self, groups: Collection[str] = ()) -> None:
         """Computes the metrics of these groups, or of all if there are none, with the present weights."""

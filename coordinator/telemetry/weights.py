@@ -48,7 +48,7 @@ class WeightReader:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weights", daemon=True)
-        self._last_logged = ""
+        self._last_logged = json.dumps({})
 
     def start(self) -> None:
         self._thread.start()
@@ -67,7 +67,8 @@ class WeightReader:
         if last_logged != self._last_logged:
             self._last_logged = last_logged
             words = {reason.replace(" ", "_"): n for reason, n in refused.items()}
-            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
+            log_change = log.warning if refused else log.info
+            log_change("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
         return weights
 
     def take(self, key: bytes | None, value: bytes | None) -> None:

@@ -37,8 +37,8 @@ class Trend:
         self._values = array("q")
 
     def add(self, at_ms: int, lag: int | None) -> None:
-        """Adds the lag of one refresh. If the clock went back to an earlier step, all values before are dropped."""
-        if self._values and at_ms // self._step_ms < self._first + len(self._values) - 1:
+        """Adds the lag of one refresh. If the clock went back by more than a step, all values before are dropped."""
+        if self._values and at_ms // self._step_ms < self._first + len(self._values) - 2:
             self._values, self._step_ms = array("q"), STEP_MS_MIN
         if not self._values:
             self._first = at_ms // self._step_ms

@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
+from bellwether_kafka.coordinator.telemetry import metrics_cost
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
@@ -93,6 +94,30 @@ def test_without_weights_partitions_are_counted() -> None:
     assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
     for name in ("cross_rack_bytes_per_second", "cross_rack_cost_per_hour", "weighed_partitions"):
         assert samples(metrics, name) == {}
+
+
+def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_cost, "INTERVAL_S", 0.01)
+    metrics = Metrics()
+    cost = CostMetrics(metrics, CostSettings(follower_fetching=False), None)
+    cost.on_observation(seen())
+    failures, traffic = iter([True]), cost._traffic
+
+    def traffic_or_error(*arguments: Any) -> Traffic:
+        if next(failures, False):
+            raise ValueError("once")
+        return traffic(*arguments)
+
+    monkeypatch.setattr(cost, "_traffic", traffic_or_error)
+
+    async def until_counted() -> None:
+        found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+        async with asyncio.timeout(60):
+            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies no task
+                await asyncio.sleep(0.01)
+        found.cancel()
+
+    asyncio.run(until_counted())
 
 
 def test_pairs_are_bounded_and_nothing_is_lost() -> None:

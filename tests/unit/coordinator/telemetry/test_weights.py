@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
 from bellwether_kafka.coordinator.events.codec import SchemaSet
@@ -74,6 +75,21 @@ def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
     assert (shown["known"], shown["used"]) == (4, 1)
     assert shown["refused"] == {"absurd": 1, "from the future": 1, "old": 1}
     assert shown["heaviest"] == [{"partition": "t-3", "bytes_per_s": 2.0}]
+
+
+def test_a_refusal_is_logged_when_it_begins_and_when_it_ends() -> None:
+    weights, partition = reader(age_ms_max=1_000), TopicPartition("t", 0)
+    with capture_logs() as logs:
+        weights.usable()
+        weights.take(key_of(partition), record(partition, 1.0, NOW_MS - 2_000))
+        weights.usable()
+        weights.usable()
+        weights.take(key_of(partition), record(partition, 1.0, NOW_MS))
+        weights.usable()
+    assert [(line["event"], line["log_level"]) for line in logs] == [
+        ("weights_refused", "warning"),
+        ("weights_refused", "info"),
+    ]
 
 
 def test_what_is_clamped_is_reported_for_the_topics_that_a_group_reads() -> None:

@@ -65,6 +65,11 @@ def test_a_clock_that_goes_back_begins_anew() -> None:
     assert trend((0, 5), (10_000, 6), (-HOUR_MS, 7)).curve().values == (7,)
 
 
+def test_a_clock_that_goes_back_by_a_moment_drops_nothing() -> None:
+    before_a_step = STEP_MS_MIN - BEGAN_MS % STEP_MS_MIN - 1
+    assert trend((0, 5), (before_a_step + 1, 7), (before_a_step, 9)).curve().values == (5, 9)
+
+
 def test_a_day_of_silence_begins_anew_too() -> None:
     assert trend((0, 5), (24 * HOUR_MS, 7)).curve().values[-1] == 7
 
