@@ -27,7 +27,7 @@ class _Kept:
     until: float
 
 
-class Answers:
+class HttpAnswers:
     """Makes and caches answers, in the event loop of the HTTP server. `make` runs in another thread, one call at a
     time, and concurrent requests for the same key share its result."""
 

@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.names import without_kept_secrets
 from bellwether_kafka.coordinator.observation import values_of
-from bellwether_kafka.coordinator.web.answers import SENT_MAX, Answers, BusyError
+from bellwether_kafka.coordinator.web.answers import SENT_MAX, BusyError, HttpAnswers
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.overview import Row, values_of_row
@@ -93,7 +93,7 @@ class Web:
         self._observed = observed
         self._overview = overview
         self._stuck = stuck
-        self._answers = Answers()
+        self._answers = HttpAnswers()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request; its body is not read."""

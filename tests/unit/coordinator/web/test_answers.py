@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from bellwether_kafka.coordinator.web.answers import Answers
+from bellwether_kafka.coordinator.web.answers import HttpAnswers
 
 
 class Making:
@@ -24,7 +24,7 @@ class Making:
 
 def asked(make: Callable[[], object], times: int, now_s: Callable[[], float]) -> list[object]:
     async def scenario() -> list[object]:
-        answers = Answers(now_s)
+        answers = HttpAnswers(now_s)
         return [
             *await asyncio.gather(*(answers.of("page", make) for _ in range(times))),
             await answers.of("page", make),
