@@ -91,3 +91,13 @@ def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
     started = "bellwether_kafka.coordinator.cli.commands, bellwether_kafka.coordinator.runtime"
     starts = f"import sys; {forbidden}; import {started}"
     subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)
+
+
+def test_every_public_class_has_a_name_of_its_own() -> None:
+    found: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    twice = {name: places for name, places in found.items() if len(places) > 1}
+    assert not twice, "a reader who looks one of them up finds the other; say in the name which it is"
