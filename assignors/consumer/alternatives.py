@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def alternatives(plan: "PartitionPlan", flat: int, most: int) -> tuple[Alternative, ...]:
-    """One for each of these members; what is the same for all of them is worked out once."""
+    """Returns up to `most` alternatives for one partition: one per subscriber of its topic, the planned owner first,
+    then the previous one."""
     group, owner = plan.group, plan.owner
     topic = plan.cluster.index[plan.cluster.name(flat).topic]
     allowed = [m for m in range(group.size) if topic in group.topic_sets[group.topic_set[m]]]

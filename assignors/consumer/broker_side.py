@@ -1,5 +1,5 @@
-"""The broker's assignors of partitions as policies to compare with; never offered for leading
-(`assignors/broker_side` says why)."""
+"""The broker's partition assignors as policies for comparison. Bellwether never leads with them (see
+`assignors/broker_side`)."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ BROKER_SIDE = tuple(OF_PARTITIONS)
 
 
 def broker_side(name: str) -> Policy:
-    """The policy with one of the names `BROKER_SIDE`."""
+    """Returns the policy for a name in `BROKER_SIDE`."""
     return Policy(name, {name: BrokerSide(name)})
 
 
 class BrokerSide:
-    """A broker's assignor behind Bellwether's interface. Topics come in the order of their names, members as
-    they do."""
+    """Adapts a broker-side assignor to Bellwether's interface. Topics are passed sorted by name, members in the view's
+    order."""
 
     cooperative = False
 

@@ -1,6 +1,5 @@
-"""A policy is a chain of stages. Hard stages must hold; soft ones may only improve, and never at the cost of what
-a stage before them reached (ARCHITECTURE.md#chains-of-stages).
-"""
+"""Policies as chains of stages. A hard stage must hold. A soft stage may only improve the plan, and never at the cost
+of what an earlier stage achieved (ARCHITECTURE.md#chains-of-stages)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +16,12 @@ from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Grou
 
 
 class ConsumerAssignor(Protocol):
-    """The interface that built-in assignors and plug-ins share: frozen views in, an owner array out; no bytes, sockets
-    or clocks.
+    """The interface of built-in assignors and plug-ins: it takes frozen views and returns an owner array, without
+    bytes, sockets or clocks.
 
-    `assign` places every partition of every subscribed topic on one of its subscribers: it returns a member index for
-    each flat partition, or NOBODY where no member subscribes. `cooperative` asks for the step that withholds what
-    another member still owns.
+    `assign` places every partition of every subscribed topic on one of its subscribers: it returns a member index per
+    flat partition, NOBODY if no member subscribes. `cooperative` requests the step that leaves partitions pending while
+    another member owns them.
     """
 
     name: str
@@ -33,7 +32,8 @@ class ConsumerAssignor(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What a stage sees. `before` is the owner array before this rebalance; `seed` is the only source of randomness."""
+    """The input of a stage. `before` is the owner array before this rebalance; `seed` is the only source of
+    randomness."""
 
     group: GroupView
     cluster: ClusterView
@@ -42,7 +42,7 @@ class Problem:
 
 
 class PolicyStage(Protocol):
-    """One step of a policy. `score` is lower for better plans; a hard stage holds where its score is 0."""
+    """One step of a policy. `score` is lower for better plans; a hard stage holds if its score is 0."""
 
     @property
     def name(self) -> str: ...
@@ -53,14 +53,14 @@ class PolicyStage(Protocol):
 
 
 class StageError(Exception):
-    """A hard stage does not hold, or returned something that is no plan: the whole chain is void."""
+    """Raised if a hard stage does not hold or returned no plan. The whole chain is then infeasible."""
 
 
 def run(
     stages: Sequence[PolicyStage], problem: Problem, clock: shared.Clock = shared.no_clock
 ) -> tuple[Plan, tuple[StageReport, ...]]:
-    """Runs the stages in order. Raises StageError or what a hard stage raises; a soft one that raises is skipped.
-    `clock` gives seconds; it is only reported, nothing depends on it."""
+    """Runs the stages in order and returns the plan and a report per stage. Raises StageError or the exception of a
+    hard stage; a soft stage that raises is skipped. `clock` returns seconds, which are only reported."""
     plan = Plan.of(np.full(problem.cluster.partition_total, NOBODY, dtype=np.int32))
     reports: list[StageReport] = []
     for i, stage in enumerate(stages):
@@ -76,7 +76,7 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
     after = stage.score(problem, proposal)
     if after > 0:
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
-    outcome = getattr(stage, "outcome", None)  # of stages that know better than this sentence what they have done
+    outcome = getattr(stage, "outcome", None)  # stages with a more precise description of their result
     reason = "Required, and satisfied." if outcome is None else outcome(problem, before)
     orders = getattr(stage, "orders", "")
     return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
@@ -87,7 +87,7 @@ def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, 
     try:
         proposal = _checked(stage.apply(problem, plan), problem)
         after = stage.score(problem, proposal)
-    except Exception as error:  # noqa: BLE001 - a stage may be anybody's code; without it the plan still stands
+    except Exception as error:  # noqa: BLE001 - a stage may be third-party code, and the plan is valid without it
         return plan, StageReport(stage.name, False, before, before, False, f"It failed and was skipped: {error!r}.")
     if proposal is plan or np.array_equal(proposal.owner, plan.owner):
         return plan, StageReport(stage.name, False, before, before, True, "It found nothing to improve.")
@@ -103,7 +103,7 @@ def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, 
 
 
 def _checked(plan: Plan, problem: Problem) -> Plan:
-    """A plan of the right shape that nobody can change later."""
+    """Returns a read-only copy of the plan. Raises StageError if it has the wrong shape or invalid member indices."""
     owner = np.array(plan.owner, dtype=np.int32)
     if owner.shape != (problem.cluster.partition_total,):
         raise StageError(f"owners of shape {owner.shape} for {problem.cluster.partition_total} partitions")
@@ -115,9 +115,9 @@ def _checked(plan: Plan, problem: Problem) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlacementStage:
-    """Hard: every partition of a subscribed topic has an owner that subscribes to it. Scored by exceptions to that.
+    """Hard: every partition of a subscribed topic has an owner that subscribes to it. The score counts exceptions.
 
-    `racks` False hides the members' racks from the assignor, so that locality does not pull partitions around.
+    `racks=False` hides the members' racks from the assignor, so that locality moves no partitions.
     """
 
     assignor: ConsumerAssignor
@@ -141,7 +141,7 @@ class PlacementStage:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Changes nothing: it stands in a chain so that no later stage makes the partition counts more uneven."""
+    """Changes nothing, but its score prevents later stages from making the partition counts more uneven."""
 
     name: str = "balance"
     hard: bool = False
@@ -155,7 +155,8 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """Soft: swaps partitions between members, counts unchanged, until the fewest possible cross racks."""
+    """Soft: exchanges partitions between members until as few as possible cross racks. Each member's count stays the
+    same."""
 
     name: str = "rack locality"
     hard: bool = False
@@ -169,7 +170,8 @@ class Locality:
 
 @dataclass(frozen=True, slots=True)
 class TopicBalance:
-    """Soft: swaps partitions between members with the same subscription, counts unchanged, until each topic is even."""
+    """Soft: exchanges partitions between members with equal subscriptions until each topic is even. Each member's count
+    stays the same."""
 
     name: str = "topic balance"
     hard: bool = False

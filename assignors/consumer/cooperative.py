@@ -1,9 +1,9 @@
-"""The cooperative step: which partitions are pending for a rebalance because another member still consumes them
+"""The cooperative step: which partitions are pending for one rebalance because another member still consumes them
 (KIP-429).
 
 The JVM's general path believes a stale claim and hands a partition over while a newer owner still consumes it. Here a
-claim that a newer generation beats does not count as ownership of the one who gains, but every claim counts as
-something that has to be revoked first (docs/reference/assignors.md#cooperative-rebalancing).
+claim with a newer claim against it does not make its member the owner, but every claim counts as consumption that must
+be revoked first (docs/reference/assignors.md#cooperative-rebalancing).
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from bellwether_kafka.assignors.shared import NOBODY, BoolArray, GroupView, IntA
 def pending_partitions(group: GroupView, owner: IntArray) -> BoolArray:
     """Marks the flat partitions that their planned owner gets only after others have revoked them.
 
-    A planned partition is withheld if another member claims it, unless its planned owner claims it in a generation
-    that nobody beats or equals. Members that revoke before they join (eager) claim nothing here.
+    A planned partition is pending if another member claims it, unless its planned owner claims it in a generation newer
+    than that of every other claim. Members that revoke before they join (eager ones) have no claims here.
     """
     claimant, claims = claimants(group), group.claims
     elsewhere = np.zeros(len(owner), dtype=np.bool_)
@@ -32,8 +32,9 @@ def pending_partitions(group: GroupView, owner: IntArray) -> BoolArray:
 
 
 def unreleased(group: GroupView, sent: IntArray) -> tuple[IntArray, IntArray]:
-    """Per flat partition that a plan does not leave with a member that claims it: (that member, in how many plans in a
-    row it was asked for it); NOBODY and 0 elsewhere. Of several members the one with the newest claim."""
+    """Returns two arrays over flat partitions. The first is the member that claims a partition which the plan does not
+    leave with it, NOBODY if none, of several members the one with the newest claim. The second is how many plans in a
+    row asked that member to give it up, 0 if none."""
     claimant, claims = claimants(group), group.claims
     holder, asked = np.full(len(sent), NOBODY, dtype=np.int32), np.zeros(len(sent), dtype=np.int32)
     over: LongArray = np.flatnonzero(sent[claims] != claimant)

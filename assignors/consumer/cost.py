@@ -1,4 +1,4 @@
-"""What a plan costs: one scoring for the chain, metrics, dry runs and recorded rebalances."""
+"""The cost of a plan: the one scoring that the chain, metrics, dry runs and recorded rebalances share."""
 
 import numpy as np
 
@@ -7,8 +7,9 @@ from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, Co
 
 
 def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Cost:
-    """Partitions without an owner cost nothing but `unowned`, if their topic is subscribed. Neither members without a
-    rack nor partitions whose replica racks are unknown cross racks. `spread` is that of the worst component."""
+    """Returns the cost of a plan. A partition without an owner only counts as `unowned`, and only if its topic is
+    subscribed. Members without a rack and partitions with unknown replica racks never cross racks. `spread` is that of
+    the worst component."""
     return Cost(
         unowned=int((wanted(group, cluster) & (owner == NOBODY)).sum()),
         cross_rack=int(crossing(group, cluster, owner).sum()),
@@ -17,7 +18,8 @@ def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Cost:
 
 
 def crossing(group: GroupView, cluster: ClusterView, owner: IntArray) -> BoolArray:
-    """Marks partitions whose owner names a rack without a replica of it (racks of the replicas being known)."""
+    """Marks partitions whose owner's rack holds no replica, where the owner's rack and the racks of the replicas are
+    known."""
     known = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature] & (owner != NOBODY)
     flats: IntArray = np.flatnonzero(known).astype(np.int32)
     result = np.zeros(len(owner), dtype=np.bool_)
@@ -26,7 +28,8 @@ def crossing(group: GroupView, cluster: ClusterView, owner: IntArray) -> BoolArr
 
 
 def imbalance(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[int, float]:
-    """(worst spread, standard deviation) over the components: work cannot move between components."""
+    """Returns (the worst spread, the standard deviation) over all components, as work cannot move between
+    components."""
     count = np.bincount(owner[owner != NOBODY], minlength=group.size)
     parts = [count[c.members] for c in components(group, len(cluster.topics))]
     if not parts:

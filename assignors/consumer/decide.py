@@ -1,6 +1,6 @@
-"""The pure function of the leader: the bytes of a JoinGroup answer in, the bytes of a SyncGroup request out.
+"""The leader's pure decision: from the bytes of a JoinGroup response to the bytes of a SyncGroup request.
 
-It never raises: where no valid plan can be sent, the answer is a Refusal with its reason.
+It never raises. If no valid plan can be sent, it returns a Refusal with the reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ ASSIGNMENT_VERSION = 1
 # sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
-RACKLESS = "names no rack while others do"  # worth knowing, and nothing that a rebalance could fix
+RACKLESS = "names no rack while others do"  # reported, but a rebalance cannot fix it
 
 
 def decide(
@@ -35,7 +35,7 @@ def decide(
         return _decide(raw, cluster, memory, policy, now_ms, seed)
     except shared.RefusalError as error:
         return error.refusal
-    except Exception as error:  # noqa: BLE001 - members and plug-ins are anybody's; a raise would park the group
+    except Exception as error:  # noqa: BLE001 - members and plug-ins are third-party; an exception would block the group
         return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 
@@ -66,12 +66,12 @@ def _decide(
 
 
 def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageReport, ...], tuple[str, ...]]:
-    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises RefusalError."""
+    """Returns the policy's plan if it is valid, else a plain sticky plan and a warning. Raises RefusalError."""
     try:
         plan, stages, reason = _tried(problem, policy.chain(problem.group.protocol), policy.clock)
     except shared.UnknownNameError as error:
         reason = str(error)
-    except Exception as error:  # noqa: BLE001 - stages may be anybody's code, and a group must not stand still for it
+    except Exception as error:  # noqa: BLE001 - stages may be third-party code, and must not block the group
         reason = repr(error)
     if not reason:
         return plan, stages, ()
@@ -85,12 +85,13 @@ def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageRep
 def _tried(
     problem: Problem, chain: Sequence[PolicyStage], clock: shared.Clock = shared.no_clock
 ) -> tuple[Plan, tuple[shared.StageReport, ...], str]:
-    """The plan of a chain, unreadable topics frozen and what others still consume withheld; reports; what is wrong."""
+    """Runs a chain, freezes unreadable topics and marks pending partitions. Returns the plan, the reports and any
+    findings as text."""
     group, cluster = problem.group, problem.cluster
     found, stages = run(chain, problem, clock)
     plan = Plan.of(shared.freeze(cluster, problem.before, found.owner))
-    # An owned list is what a member consumes now, in any protocol (members that revoke first send an empty one); the
-    # userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member).
+    # In every other protocol, a list of owned partitions is what a member consumes now (members that revoke first send
+    # an empty one). The userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member).
     holds_claims = group.protocol != STICKY
     if holds_claims and len(group.claims):
         plan = replace(plan, pending=pending_partitions(group, plan.owner))
@@ -100,7 +101,7 @@ def _tried(
 def _encode(
     raw: RawGroup, cluster: ClusterView, group: GroupView, sent: IntArray, echoes: Mapping[int, bytes]
 ) -> tuple[tuple[str, bytes], ...]:
-    """One assignment per member id; the last member of the encoder is Bellwether's and owns nothing."""
+    """Returns (member id, assignment) per member. The encoder's last member is Bellwether's own and owns nothing."""
     blobs = write_assignments(
         cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
     )
@@ -113,7 +114,7 @@ def _encode(
 def _echoes(
     decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
 ) -> dict[int, bytes]:
-    """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else
+    """Returns userData by member, only for the "sticky" of sarama, which has no other source for its last assignment
     (docs/reference/client-quirks.md#sarama)."""
     columns = decoded.columns
     if group.protocol != STICKY or (columns.version > _HIGHEST_SARAMA_VERSION).all():

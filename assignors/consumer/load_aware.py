@@ -1,10 +1,10 @@
-"""The policy `load-aware` for consumer groups: even load per member instead of even counts of partitions.
+"""The policy `load-aware` for consumer groups: it evens out load per member instead of partition counts.
 
-Everybody keeps what it has; partitions without an owner go to the least loaded subscriber; then, if a member is loaded
-beyond the dead band, partitions move, within a limit per rebalance and never across racks where they were local. Two
-plans are improved like that, the present one and the count-balanced one that Kafka's sticky assignor would make, and
-the one with the better score wins; its score charges a plan for moving anything, which is what keeps noise from moving
-partitions. Since the count-balanced plan is among the candidates, the winner is never worse than it by that score.
+Members keep what they have, and partitions without an owner go to the least loaded subscriber. If a member then exceeds
+the dead band, partitions move, within a limit per rebalance and never across racks if they were local. Two plans are
+improved in this way, the present one and the count-balanced one of Kafka's sticky assignor, and the plan with the
+better score wins. The score charges a plan for moving anything, so that noise moves no partitions. By that score the
+winner is never worse than the count-balanced plan, because that is among the candidates.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ _REPEATS = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadAware:
-    """An assignor. `capacity` is by instance id, or by client id, which begins a dynamic member's id; members that are
-    not named have capacity 1."""
+    """The assignor. `capacity` is by instance id, or by client id, with which a dynamic member's id begins; members not
+    named have capacity 1."""
 
     weights: shared.Weights = field(default_factory=shared.Weights)
     capacity: Mapping[str, float] = field(default_factory=dict)
@@ -34,7 +34,8 @@ class LoadAware:
     cooperative = False
 
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
-        """An owner per flat partition, NOBODY where no member subscribes. Without usable weights: by counts."""
+        """Returns an owner per flat partition, NOBODY if no member subscribes. Without usable weights it balances
+        counts."""
         load = Load.of(group, cluster, self)
         if load.reason or not group.size:
             return by_counts(group, cluster)
@@ -59,7 +60,8 @@ class LoadAware:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """A group's weights and capacities, and plans by them. `weight` is per flat partition, with mean 1."""
+    """The weights and capacities of a group, and the plans that follow from them. `weight` is per flat partition, with
+    mean 1. `reason` is why weights cannot be used, "" if they can."""
 
     group: GroupView
     cluster: ClusterView
@@ -77,12 +79,13 @@ class Load:
         return cls(group, cluster, weight, capacity, policy.rules, parts, derived.current_owner(group, cluster), reason)
 
     def per_member(self, owner: IntArray) -> FloatArray:
-        """Load per unit of capacity of every member."""
+        """Returns the load per unit of capacity of each member."""
         held = owner != NOBODY
         return np.bincount(owner[held], self.weight[held], self.group.size) / self.capacity
 
     def imbalance(self, owner: IntArray) -> float:
-        """The fullest member over the mean of its component, the worst one; 1 is perfect."""
+        """Returns the fullest member's load relative to the mean of its component, in the worst component; 1 is
+        perfect."""
         worst = 1.0
         for part in self.parts:
             full, capacity = self.per_member(owner)[part.members], self.capacity[part.members]
@@ -92,11 +95,11 @@ class Load:
         return worst
 
     def crossing(self, owner: IntArray) -> float:
-        """The share of the load that members read across racks."""
+        """Returns the share of the load that members read across racks."""
         return float(self.weight[crossing(self.group, self.cluster, owner)].sum() / max(1.0, self.weight.sum()))
 
     def overload(self, owner: IntArray) -> float:
-        """By how much the fullest member exceeds the dead band, in mean loads, in the worst component."""
+        """Returns by how much the fullest member exceeds the dead band, in mean loads, in the worst component."""
         load, worst = self.per_member(owner) * self.capacity, 0.0
         for part in self.parts:
             heaviest = float(self.weight[part.flats(self.cluster)].max(initial=0.0))
@@ -105,12 +108,13 @@ class Load:
         return worst
 
     def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
-        """Lower is better: overload, load across racks and the charge for moving anything; then the number of moves."""
+        """Returns a score, lower is better: first overload, load across racks and the charge for moving anything; then
+        the number of moves."""
         moved = shared.moves(before, owner).moved
         return self.overload(owner) + self.crossing(owner) + self.rules.moving_charge * (moved > 0), moved
 
     def with_orphans(self, before: IntArray) -> IntArray:
-        """Everybody keeps what it has; the rest is dealt by weight."""
+        """Keeps all owners and places partitions without an owner by weight."""
         owner = before.copy()
         for part in self.parts:
             flats = part.flats(self.cluster)
@@ -121,7 +125,7 @@ class Load:
         return owner
 
     def balanced(self, start: IntArray, *, home_first: bool = False) -> IntArray:
-        """A plan with less overload and less load across racks than `start`, or `start`."""
+        """Returns a plan with less overload and less load across racks than `start`, or `start` itself."""
         owner = start.copy()
         for part in self.parts:
             if len(flats := part.flats(self.cluster)):
@@ -131,7 +135,7 @@ class Load:
         return owner
 
     def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
-        """The partitions of a component on its members, in coordinates of its own."""
+        """Returns a balancer of a component's partitions over its members, in the component's own coordinates."""
         position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
         position[part.members] = np.arange(len(part.members), dtype=np.int32)
         local = position[owner[flats]]
@@ -154,19 +158,19 @@ class Load:
 
 
 def holding(group: GroupView, owner: IntArray) -> GroupView:
-    """The group as if its members had what this plan gives them."""
+    """Returns the group as if its members had what this plan gives them."""
     nothing = np.zeros(0, dtype=np.int32)
     first = np.zeros(group.size + 1, dtype=np.int64)
     return replace(group, claims=nothing, claims_first=first, remembered=owner, remembered_generation=group.generation)
 
 
 def by_counts(group: GroupView, cluster: ClusterView) -> IntArray:
-    """What Kafka's sticky assignor would do, racks not looked at."""
+    """Returns the plan of Kafka's sticky assignor without racks."""
     return place(replace(group, rack=np.full(group.size, NO_RACK, dtype=np.int32)), cluster)
 
 
 def capacities(group: GroupView, named: Mapping[str, float]) -> FloatArray:
-    """Capacity per member, 1 unless named."""
+    """Returns the capacity of each member, 1 unless named."""
     found = np.ones(group.size, dtype=np.float64)
     for m, member in enumerate(group.members):
         client = member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>

@@ -1,9 +1,10 @@
-"""Raises rack locality of a finished plan without changing how many partitions anyone has: a min-cost flow on classes.
+"""Improves the rack locality of a finished plan without changing any member's partition count, by a min-cost flow on
+classes.
 
-What a partition costs on a member depends only on the member's rack, so members with the same rack and subscription are
-one node, and partitions with the same replica racks, subscribers and present node are one class. The flow starts from
-the given plan and cancels negative cycles among the few nodes, so a plan that is already optimal does not move at all.
-Costs are lexicographic: first partitions without a replica in the owner's rack, then partitions moved.
+A partition's cost on a member depends only on the member's rack. So members with the same rack and subscription form
+one node, and partitions with the same replica racks, subscribers and present node form one class. The flow starts from
+the given plan and cancels negative cycles among the few nodes, so an optimal plan does not change. Costs are
+lexicographic: first partitions without a replica in the owner's rack, then partitions moved.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,17 @@ from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import subscriptions, topic_classes
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
-# Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
+# With more (rack, subscription) nodes the plan stays as it is, because the search for cycles would take too long.
 MAX_NODES = 96
-# Every pass lowers the cost, so stopping early is safe; this only bounds the time.
+# Every pass lowers the cost, so an early stop is safe; this limit only bounds the time.
 MAX_PASSES = 5_000
 _FAR = np.int64(1) << 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Collapsed:
-    """`node[m]` of every member; `held` flat partitions with their class `of`; `origin` node and `cost` per class."""
+    """The collapsed problem: `node[m]` of each member, the `held` flat partitions, their class `of`, and per class the
+    `origin` node and the `cost` on each node."""
 
     node: LongArray
     held: LongArray
@@ -34,9 +36,9 @@ class _Collapsed:
 
 
 def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> IntArray:
-    """The plan with the fewest cross-rack partitions among those with the same partition count for every member.
+    """Returns the plan with the fewest cross-rack partitions that keeps the partition count of every member.
 
-    Moving a partition that the plan moves anyway (`before` names another owner or none) costs nothing extra.
+    Moving a partition that the plan moves anyway (`before` has another owner or none) costs nothing extra.
     """
     collapsed = _collapse(group, cluster, owner, before)
     if collapsed is None:
@@ -49,7 +51,8 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
 
 
 def _collapse(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> _Collapsed | None:
-    """Members as nodes (rack, subscription), owned partitions as classes; None where nothing can be exchanged."""
+    """Collapses members to nodes (rack, subscription) and owned partitions to classes. Returns None if there is nothing
+    to exchange or there are too many nodes."""
     held: LongArray = np.flatnonzero(owner != NOBODY)
     nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
     node = node.reshape(-1)
@@ -70,7 +73,8 @@ def _collapse(group: GroupView, cluster: ClusterView, owner: IntArray, before: I
 
 
 def _crossing(cluster: ClusterView, racks: IntArray) -> BoolArray:
-    """`[signature, node]`: whether a partition with these replica racks is remote to a member in that rack."""
+    """Returns `[signature, node]`: whether a partition with these replica racks is remote for a member in that node's
+    rack."""
     known = np.logical_or.reduce(cluster.signature_racks, axis=1)
     remote: BoolArray = np.ones((len(known), len(racks)), dtype=np.bool_)
     inside = racks >= 0
@@ -81,7 +85,8 @@ def _crossing(cluster: ClusterView, racks: IntArray) -> BoolArray:
 
 
 def _cancel(cost: LongArray, flow: LongArray) -> None:
-    """Moves flow around negative cycles of nodes until there is none: then no plan is cheaper."""
+    """Moves flow around negative cycles of nodes until there is none, so that no plan is cheaper, or MAX_PASSES is
+    reached."""
     size = cost.shape[1]
     gain = np.full((size, size), _FAR, dtype=np.int64)
     through = np.zeros((size, size), dtype=np.int64)
@@ -105,7 +110,7 @@ def _cancel(cost: LongArray, flow: LongArray) -> None:
 
 
 def _negative_cycle(gain: LongArray) -> list[int]:
-    """The nodes of one negative cycle in order, empty if there is none."""
+    """Returns the nodes of one negative cycle in order, [] if there is none."""
     size = len(gain)
 
     def relax(distance: IntArray | LongArray) -> tuple[LongArray, LongArray]:
@@ -114,7 +119,7 @@ def _negative_cycle(gain: LongArray) -> list[int]:
         return reach[via, np.arange(size)], via
 
     passes = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
-    for parent, cheaper in passes:  # what still becomes cheaper after so many passes is behind a negative cycle
+    for parent, cheaper in passes:  # a node that still gets cheaper now is reached from a negative cycle
         here = int(cheaper[0])
         for _ in range(size):
             here = int(parent[here])
@@ -123,7 +128,8 @@ def _negative_cycle(gain: LongArray) -> list[int]:
 
 
 def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
-    """Turns the flow into owners: what leaves a node gives up its place, what arrives takes the places in order."""
+    """Converts the flow to owners: partitions that leave a node free their places, and arriving ones take those places
+    in order."""
     classes = np.arange(len(flow))
     order = np.argsort(collapsed.of, kind="stable")
     size = np.bincount(collapsed.of)

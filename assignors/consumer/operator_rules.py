@@ -1,10 +1,10 @@
-"""Operators' rules on placement: pins, bans and evacuations, as a hard stage at the end of a chain.
+"""Operators' placement rules (pins, bans and evacuations) as a hard stage at the end of a chain.
 
     where   "rack:az1", "member:X" (X a member id, an instance id, or the client id in a member id)
     item    "orders-3" (a partition), "orders" (a topic), "*" (everything)
 
-A pin says that an item shall be nowhere else, a ban that it shall not be there; an evacuation is a ban of everything.
-What cannot be carried out (no such member, no other one that subscribes) is left, and reported.
+A pin allows an item only at its place, a ban forbids it there; an evacuation is a ban of everything. Rules that cannot
+be carried out (no such member, no other subscriber) are skipped and reported.
 """
 
 import re
@@ -34,8 +34,8 @@ _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 @dataclass(frozen=True, slots=True)
 class OperatorRules:
-    """Moves what stands against the rules to the member that had it before, if it may have it, else to the one with the
-    fewest partitions, local ones first. Everything else stays where the chain has put it."""
+    """Moves items that violate the rules: to the member that had the item before, if that is allowed, else to the
+    member with the fewest partitions, local members first. All other items stay."""
 
     rules: tuple[Rule, ...]
     name: str = "operator's rules"
@@ -57,7 +57,7 @@ class OperatorRules:
         return Plan.of(owner)
 
     def score(self, problem: Problem, plan: Plan) -> float:
-        """How many partitions stand against a rule that could be kept."""
+        """Returns how many partitions violate a rule that could be kept."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
     @property
@@ -65,15 +65,15 @@ class OperatorRules:
         return ordered(self.rules)
 
     def outcome(self, problem: Problem, wrong: float) -> str:
-        """What it has done with so many partitions that stood against the rules, by whose order, and what it could not
-        do."""
+        """Describes what became of the `wrong` partitions that violated rules, whose orders these are, and which rules
+        could not be carried out."""
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
         idle = [reason for rule in self.rules if (reason := infeasible(problem, rule, ()))]
         return f"{done}{behind(self.orders)}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
 
 def matches(member: MemberView, where: str) -> bool:
-    """Whether a member is meant by `where`."""
+    """Returns whether `where` refers to this member."""
     kind, _, name = where.partition(":")
     if kind == "rack":
         return member.rack == name
@@ -81,7 +81,7 @@ def matches(member: MemberView, where: str) -> bool:
 
 
 def infeasible(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
-    """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
+    """Returns why this rule cannot be kept here together with the others, as a part of a sentence; "" if it can."""
     members = problem.group.members
     if not any(matches(member, rule.where) for member in members):
         racks = sorted({member.rack for member in members if member.rack is not None})
@@ -99,12 +99,12 @@ def infeasible(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
 
 
 def against(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-    """Partitions whose owner may not have them although another one may."""
+    """Returns the partitions whose owner may not have them although another member may."""
     return _Allowed(problem, rules).violations(owner)
 
 
 class _Allowed:
-    """Who may have what, worked out once. Partitions under the same rules share one row."""
+    """Which members may have which partitions, computed once. Partitions under the same rules share one row."""
 
     def __init__(self, problem: Problem, rules: Sequence[Rule]) -> None:
         group, cluster = problem.group, problem.cluster
@@ -124,20 +124,21 @@ class _Allowed:
         self._row, self._masks = row, masks
 
     def members(self, flat: int) -> IntArray:
-        """Who may have it: subscribers that the rules leave; all subscribers where they leave nobody."""
+        """Returns the members that may have a partition: the subscribers that the rules allow, or all subscribers if
+        the rules allow none."""
         subscribed = self._subscribed[:, self._topic[flat]]
         left = np.flatnonzero(subscribed & self._masks[self._row[flat]])
         chosen = left if len(left) else np.flatnonzero(subscribed)
         return chosen.astype(np.int32)
 
     def without_members(self, flats: IntArray) -> IntArray:
-        """Those of them that the rules leave no member for, though members subscribe."""
+        """Returns those of `flats` that have subscribers, but none that the rules allow."""
         wanted = [f for f in flats.tolist() if self._subscribed[:, self._topic[f]].any()]
         found = [f for f in wanted if not (self._subscribed[:, self._topic[f]] & self._masks[self._row[f]]).any()]
         return np.array(found, dtype=np.int32)
 
     def violations(self, owner: IntArray) -> IntArray:
-        """Partitions whose owner may not have them although another one may."""
+        """Returns the partitions whose owner may not have them although another member may."""
         ruled = np.flatnonzero((self._row != 0) & (owner != NOBODY))
         return np.array([f for f in ruled.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
 

@@ -1,4 +1,4 @@
-"""What a decision on a consumer group plans: partitions and the members that own them."""
+"""The plan part of a decision for a consumer group: partitions and their owners."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +21,11 @@ from bellwether_kafka.protocol.messages import STICKY
 from bellwether_kafka.protocol.primitives import ProtocolError
 
 
-@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made on first use
+@dataclass(frozen=True, eq=False)  # no slots: some values are computed on first use
 class PartitionPlan:
-    """`before` and `target` are in the coordinates of `group` and `cluster`. `joined` are the members as they joined,
-    Bellwether's not among them; `echoes` is the userData written into assignments, by member. See `GroupPlan`."""
+    """The plan of a consumer group. `before` and `target` are in the coordinates of `group` and `cluster`. `joined` are
+    the members as they joined, without Bellwether's own. `echoes` is the userData written into assignments, by member.
+    See `GroupPlan`."""
 
     group: GroupView
     cluster: ClusterView
@@ -67,7 +68,7 @@ class PartitionPlan:
 
     @cached_property
     def memory(self) -> shared.Memory:
-        """To be remembered once SyncGroup has succeeded, not before."""
+        """The memory of this plan, to be stored only after SyncGroup has succeeded."""
         group, sent, digests = self.group, self.target.sent, static_digests(self.joined)
         echoes = {group.members[m].key: data for m, data in self.echoes.items()}
         plan = shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
@@ -138,7 +139,7 @@ class PartitionPlan:
         yield from validate(self.group, self.cluster, self.target, holds_claims=raw.protocol != STICKY)
 
     def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
-        """The last stage that changed the owner of this partition."""
+        """Returns the name of the last stage that changed the owner of this partition."""
         owner, found = NOBODY, ""
         for stage in stages:
             if stage.owner is not None and stage.taken and int(stage.owner[item]) != owner:

@@ -1,7 +1,8 @@
-"""The range assignor: per topic contiguous shares, co-partitioned topics alike, then rack locality where it is free.
+"""The range assignor: contiguous shares per topic, equal for co-partitioned topics, with rack locality where it costs
+nothing.
 
-Semantics are Java's RangeAssignor (KIP-881, docs/reference/assignors.md#range). Topics that share subscribers and
-partition count get one and the same pattern, so it is computed once and written to all of them.
+It behaves like Java's RangeAssignor (KIP-881, docs/reference/assignors.md#range). Topics with the same subscribers and
+partition count get the same pattern, which is computed once.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, Cluste
 
 
 class RangeAssignor:
-    """`range`: per-topic counts differ by one at most; co-partitioned topics give equal partition sets per member."""
+    """`range`: counts per topic differ by at most one; co-partitioned topics give each member equal partition
+    numbers."""
 
     name = "range"
     cooperative = False
@@ -33,7 +35,7 @@ class RangeAssignor:
 
 
 def _match_racks(group: GroupView, cluster: ClusterView, members: IntArray, flats: IntArray) -> IntArray:
-    """The rack pass over a batch: positions in the member order, the same for each of its topics."""
+    """Runs the rack pass on a batch. Returns positions in the member order, which apply to each of its topics."""
     racks = group.rack[members]
     if not (racks != NO_RACK).any():
         return np.full(flats.shape[1], NOBODY, dtype=np.int32)
@@ -42,7 +44,8 @@ def _match_racks(group: GroupView, cluster: ClusterView, members: IntArray, flat
 
 
 def _batches(group: GroupView, cluster: ClusterView) -> Iterator[tuple[IntArray, IntArray]]:
-    """Topics with the same subscribers and count: subscribers in order, and flat partitions `[topic, partition]`."""
+    """Yields batches of topics with the same subscribers and count: the subscribers in order, and flat partitions
+    `[topic, partition]`."""
     classes = topic_classes(group, len(cluster.topics))
     wanted = np.flatnonzero((classes.of != NO_CLASS) & (cluster.counts > 0))
     batches: dict[tuple[int, int], list[int]] = {}
@@ -55,7 +58,7 @@ def _batches(group: GroupView, cluster: ClusterView) -> Iterator[tuple[IntArray,
 
 
 def _needs_racks(group: GroupView, cluster: ClusterView, members: IntArray, flats: IntArray) -> BoolArray:
-    """Per topic, whether locality can differ between members: Java's useRackAwareAssignment."""
+    """Returns, per topic, whether locality can differ between members: Java's useRackAwareAssignment."""
     racks = np.unique(group.rack[members])
     racks = racks[racks >= 0]
     if not len(racks):
@@ -68,10 +71,11 @@ def _needs_racks(group: GroupView, cluster: ClusterView, members: IntArray, flat
 
 
 def _match_partitions(local: BoolArray, racks: IntArray) -> IntArray:
-    """The co-partitioned pass: each partition to the first member in order that is local to it and has room.
+    """The pass for co-partitioned topics: gives each partition to the first member in order that is local to it and has
+    room.
 
-    Only the first member with room of each rack can be that member, so each rack keeps one cursor. Returns positions
-    in the member order, NOBODY where no member is local.
+    In each rack only the first member with room is a candidate, so each rack needs one cursor. Returns positions in the
+    member order, NOBODY if no local member has room.
     """
     n, m = len(local), len(racks)
     quota, extras = divmod(n, m)
@@ -99,14 +103,15 @@ def _match_partitions(local: BoolArray, racks: IntArray) -> IntArray:
 
 
 def _racks_by_row(local: BoolArray, queues: dict[int, list[int]]) -> list[list[int]]:
-    """Per partition, the member racks that match it; members without a rack match everything."""
+    """Returns, per partition, the member racks that match it. Members without a rack match all partitions."""
     rows, inverse = np.unique(local, axis=0, return_inverse=True)
     candidates = [[r for r in queues if r == NO_RACK or row[r]] for row in rows]
     return [candidates[i] for i in inverse.reshape(-1)]
 
 
 def _match_members(local: BoolArray, racks: IntArray) -> IntArray:
-    """The single topic pass: each member in order takes its first local free partitions, up to its current maximum."""
+    """The pass for a single topic: each member in order takes its first free local partitions, up to its current
+    maximum."""
     n, m = len(local), len(racks)
     quota, extras = divmod(n, m)
     everything = list(range(n))
@@ -134,7 +139,8 @@ def _match_members(local: BoolArray, racks: IntArray) -> IntArray:
 
 
 def _fill(given: IntArray, m: int) -> IntArray:
-    """The plain pass: what is still free goes in order to members in order, extras to the first that exceeds."""
+    """The plain pass: gives free partitions to members in order; the first members that may exceed the quota get the
+    extras."""
     free = np.flatnonzero(given == NOBODY)
     quota, extras = divmod(len(given), m)
     have = np.bincount(given[given != NOBODY], minlength=m)

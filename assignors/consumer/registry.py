@@ -1,4 +1,4 @@
-"""Names to code: assignors by protocol name, policies by configured name, plug-ins by entry point."""
+"""Lookups by name: assignors by protocol name, policies by configured name, plug-ins by entry point."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from bellwether_kafka.assignors.shared import ClaimKind, Clock, UnknownNameError
 from bellwether_kafka.protocol.messages import STICKY
 
 # Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
-# racks keeps what the name promises, and partitions stay put.
+# racks does what the name promises, and keeps partitions in place.
 BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
     {
         "range": RangeAssignor(),
@@ -34,19 +34,19 @@ BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
 KAFKA, STICKY_MIN_CHURN, RACK_FIRST, LOAD_AWARE = "kafka", "sticky-min-churn", "rack-first", "load-aware"
 TOPIC_BALANCE = "topic-balance"
 POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, TOPIC_BALANCE)
-# What follows sticky placement and balance.
+# The stages that follow sticky placement and balance.
 SOFT: Mapping[str, tuple[PolicyStage, ...]] = MappingProxyType(
     {RACK_FIRST: (Locality(),), TOPIC_BALANCE: (TopicBalance(),)}
 )
-OF_ANY_PROTOCOL = (STICKY_MIN_CHURN, RACK_FIRST)  # these plan alike whatever the protocol is called
+OF_ANY_PROTOCOL = (STICKY_MIN_CHURN, RACK_FIRST)  # these ignore the protocol when they plan
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
+    """How to assign a group: a stock policy or a plug-in's name, plug-in assignors, and soft stages that run last.
 
-    A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
-    `load` is what `load-aware` goes by; its weights change from rebalance to rebalance. `clock` measures the stages.
+    If a plug-in's name is a protocol name, `kafka` uses it for that protocol; a plug-in named by the policy is always
+    used. `load` is the assignor of `load-aware`, whose weights change between rebalances. `clock` measures the stages.
     """
 
     name: str = KAFKA
@@ -56,7 +56,7 @@ class Policy:
     clock: Clock = field(default=no_clock, compare=False)
 
     def chain(self, protocol: str) -> tuple[PolicyStage, ...]:
-        """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""
+        """Returns the stages for a group with this protocol. Raises UnknownNameError for an unknown protocol."""
         if self.name in self.assignors:
             return (PlacementStage(self.assignors[self.name]), *self.stages)
         if self.name == KAFKA:
@@ -67,20 +67,20 @@ class Policy:
         return (*calm, *SOFT.get(self.name, ()), *self.stages)
 
     def leads(self, protocol: str) -> bool:
-        """Whether it can plan for a group that speaks this protocol."""
+        """Returns whether the policy can plan for a group with this protocol."""
         try:
             return bool(self.chain(protocol))
         except UnknownNameError:
             return False
 
     def cooperative(self, protocol: str) -> bool:
-        """Whether members under this protocol keep consuming while they rebalance."""
+        """Returns whether members under this protocol keep consuming during a rebalance."""
         known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
         return known is not None and known.cooperative
 
     def claims(self, protocol: str) -> ClaimKind:
-        """What members' claims say under this protocol. Members of Kafka's other eager assignors revoke everything
-        before they join, and no leader reads what they own; who plans for them does not matter."""
+        """Returns what claims mean under this protocol. Members of Kafka's other eager assignors revoke everything
+        before they join, and no leader reads their claims; this depends on the protocol and not on the policy."""
         if self.cooperative(protocol):
             return ClaimKind.CONSUMED
         if protocol == STICKY:
@@ -88,12 +88,12 @@ class Policy:
         return ClaimKind.NOTHING if protocol in BUILT_IN else ClaimKind.CONSUMED
 
     def with_capacity(self, capacity: Mapping[str, float]) -> "Policy":
-        """The policy with members' capacities for `load-aware`, by instance id or client id."""
+        """Returns the policy with members' capacities for `load-aware`, by instance id or client id."""
         return replace(self, load=replace(self.load, capacity=capacity))
 
 
 def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:
-    """The assignor of a protocol name, plug-ins first. Raises UnknownNameError."""
+    """Returns the assignor for a protocol name, plug-ins first. Raises UnknownNameError."""
     found = plugins.get(protocol) or BUILT_IN.get(protocol)
     if found is None:
         raise UnknownNameError(f"unknown assignor {protocol!r}; known are {_listed({*plugins, *BUILT_IN})}")
@@ -101,7 +101,7 @@ def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingPro
 
 
 def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> Policy:
-    """The policy with this configured name. `plugins` come from `load_plugins`.
+    """Returns the policy with this configured name. `plugins` come from `load_plugins`.
 
     Raises UnknownNameError for a policy that is neither stock nor a plug-in.
     """

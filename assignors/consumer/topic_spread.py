@@ -1,21 +1,21 @@
-"""Spreads each topic evenly over members that have as many partitions as before: swaps between two of them.
+"""Spreads each topic evenly over members whose partition totals stay the same, by swaps between two members.
 
-Where all have as many partitions in sum, within one, and one of them has two more of a topic than another, the other
-has more of another topic: so a swap of one for one is always there, and none of them makes a topic more uneven. The sum
-of the squares of all shares falls with each, so that it ends, with every topic within one.
+If totals differ by at most one, and one member has two more of a topic than another, then the other has more of some
+other topic. So there is always a swap of one for one, and no such swap makes a topic more uneven. Each reduces the sum
+of squares of all shares, so the process ends, with every topic within one.
 """
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, LongArray
 
-SWAPS_MAX = 20_000  # a second; what is left is for the next rebalance
+SWAPS_MAX = 20_000  # takes about a second; the rest is left to the next rebalance
 
 
 def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> IntArray:
-    """The plan with each topic spread evenly over the members whose subscription is the same.
+    """Returns the plan with each topic spread evenly over members with the same subscription.
 
-    A partition that the plan moves anyway (`before` names another owner or none) is swapped before one that stays.
+    A partition that the plan moves anyway (`before` has another owner or none) is swapped before one that stays.
     """
     found, left = owner.copy(), SWAPS_MAX
     for row in group.sets_in_use.tolist():
@@ -26,7 +26,7 @@ def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, befor
 
 
 def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float:
-    """How far the squares of all shares are above those of topics that are spread evenly; 0 for even ones."""
+    """Returns the sum of squares of all shares minus that of evenly spread topics; 0 if all are even."""
     held = np.flatnonzero(owner != NOBODY)
     if not len(held):
         return 0.0
@@ -42,8 +42,8 @@ def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float
 
 
 def _among(members: LongArray, size: int, cluster: ClusterView, owner: IntArray, before: IntArray, left: int) -> int:
-    """Swaps in `owner`; returns how many of `left` swaps may still be made. The group has `size` members."""
-    place = np.full(size + 1, NOBODY, dtype=np.int64)  # the last one is for NOBODY
+    """Makes swaps in `owner` and returns how many of `left` swaps remain. The group has `size` members."""
+    place = np.full(size + 1, NOBODY, dtype=np.int64)  # the last entry is for NOBODY
     place[members] = np.arange(len(members))
     held = np.flatnonzero(place[owner] != NOBODY)
     topics, topic = np.unique(cluster.topic_of()[held], return_inverse=True)
@@ -66,8 +66,8 @@ def _among(members: LongArray, size: int, cluster: ClusterView, owner: IntArray,
 
 
 def _cheapest(cluster: ClusterView, topic: int, owner: IntArray, before: IntArray, giver: int, taker: int) -> int:
-    """The partition of a topic to hand from one member to another: one that goes back to where it was, else one that
-    moves anyway."""
+    """Returns the partition of a topic to hand from `giver` to `taker`: preferably one that returns to its former
+    owner, else one that moves anyway."""
     first, end = int(cluster.first[topic]), int(cluster.first[topic + 1])
     flats = first + np.flatnonzero(owner[first:end] == giver)
     was = before[flats]

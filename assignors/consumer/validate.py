@@ -1,6 +1,7 @@
-"""What must hold for every plan, whatever made it: used by tests and by the decision path before anything is encoded.
+"""Checks that hold for every valid plan, whatever made it. Tests use them, and each decision before it encodes
+anything.
 
-An empty tuple of findings means fine. All checks are array operations; texts are made only for what is wrong.
+No findings mean a valid plan. All checks are array operations; texts are only built for errors.
 """
 
 from collections.abc import Iterator
@@ -10,14 +11,14 @@ import numpy as np
 from bellwether_kafka.assignors.consumer.derived import claimants, subscriptions, wanted
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray, Plan
 
-# Findings beyond this many of a kind are only counted: they go to logs and people.
+# More findings of a kind than this are only counted, because people read them.
 MAX_FINDINGS = 10
 _UNCLAIMED = -2
 
 
 def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims: bool = True) -> tuple[str, ...]:
-    """The findings. `holds_claims`: claims are partitions that members consume now (the cooperative step applies);
-    False where they are history only (the eager "sticky")."""
+    """Returns what is wrong with a plan. `holds_claims`: claims are partitions that members consume now (the
+    cooperative step applies); False if they are only history (the eager "sticky")."""
     owner = plan.owner
     if owner.shape != (cluster.partition_total,) or plan.pending.shape != owner.shape:
         return (f"the plan has {owner.size} partitions, the cluster has {cluster.partition_total}",)
@@ -38,7 +39,7 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
 
 
 def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
-    """(partitions of subscribed topics without an owner, partitions whose owner does not subscribe)."""
+    """Returns (partitions of subscribed topics without an owner, partitions whose owner does not subscribe)."""
     unowned: BoolArray = owner == NOBODY
     if group.size and group.wants_all(len(cluster.topics)):
         return unowned, np.zeros(len(owner), dtype=np.bool_)
@@ -49,10 +50,10 @@ def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
 
 
 def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
-    """(partitions that the owner must not get yet, partitions that a member other than the owner claims).
+    """Returns (partitions that the owner must not get yet, partitions that a member other than the owner claims).
 
-    A claim of the owner counts only if it is newer than every other claim: a stale one is not ownership
-    (docs/reference/assignors.md#cooperative-rebalancing), and two of the same generation are two consumers.
+    A claim of the owner counts only if it is newer than every other claim: a stale claim is not ownership
+    (docs/reference/assignors.md#cooperative-rebalancing), and two claims of the same generation mean two consumers.
     """
     claimant, flats = claimants(group), group.claims
     other = owner[flats] != claimant

@@ -1,7 +1,7 @@
-"""From the bytes of a JoinGroup answer to a GroupView, in bulk.
+"""Converts the bytes of a JoinGroup response to a GroupView, in bulk.
 
-One member whose bytes do not decode is one degraded member: it keeps what memory says of it, or is empty. Nothing in a
-member's bytes makes this module raise.
+A member whose bytes cannot be decoded is degraded: it keeps what memory has of it, or is empty. No bytes of a member
+can make this module raise.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedGroup:
-    """A group's bytes in columns, before any cluster is looked at. Rows are `members`."""
+    """A group's decoded bytes in columns, before they are related to a cluster. Rows are `members`."""
 
     raw: shared.RawGroup
     members: tuple[shared.RawMember, ...]
@@ -27,14 +27,15 @@ class DecodedGroup:
 
 
 def decode_group(raw: shared.RawGroup) -> DecodedGroup:
-    """Decodes every foreign member once."""
+    """Decodes each member except Bellwether's own, once."""
     members = raw.others
     columns = bulk.read_subscriptions([m.metadata for m in members])
     return DecodedGroup(raw, members, columns, bulk.read_claims(raw.protocol, columns))
 
 
 def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
-    """All subscribed topics, sorted: what metadata the leader must read. Undecodable members are skipped."""
+    """Returns all subscribed topics, sorted: the topics whose metadata the leader must read. Undecodable members are
+    skipped."""
     columns = bulk.read_subscriptions([m.metadata for m in raw.others])
     return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
 
@@ -42,11 +43,12 @@ def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
 def group_view(
     decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool, kind: shared.ClaimKind
 ) -> GroupView:
-    """The group of this rebalance in the coordinates of `cluster`. `kind` is what claims say under its protocol.
+    """Returns the group of this rebalance in the coordinates of `cluster`. `kind` is what claims mean under its
+    protocol.
 
-    `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
-    itself (static, same id, same bytes as last time; docs/reference/broker-behaviour.md#states) or whose bytes are
-    unreadable is taken to consume what was last delivered to it, whatever its bytes say.
+    `cooperative`: members of this protocol keep consuming during a rebalance. Then a member that did not itself rejoin
+    (static, same id, same bytes as before; docs/reference/broker-behaviour.md#states) or whose bytes are unreadable is
+    assumed to consume what was last delivered to it, whatever its bytes are.
     """
     raw, columns = decoded.raw, decoded.columns
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
@@ -88,7 +90,7 @@ def group_view(
 
 
 def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[shared.AssignedMember]) -> Memory:
-    """Memory rebuilt from DescribeGroups of a stable group: what a leader that has just come can know
+    """Rebuilds memory from DescribeGroups of a stable group, for a leader that just took over
     (docs/reference/wire-formats.md#claims-of-a-member)."""
     members = tuple(shared.RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
     decoded = decode_group(shared.RawGroup("", generation, protocol, members))
@@ -108,7 +110,7 @@ def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequ
 
 
 def _holders(decoded: DecodedGroup, cluster: ClusterView, owner: IntArray) -> IntArray:
-    """The member that said, when it joined, that it has a partition which nobody was given: it may have it still."""
+    """Returns, per flat partition without an owner, the member that claimed it when it joined: it may still have it."""
     claims, limit = decoded.claims, decoded.raw.generation
     member, flats = _clean(claims, cluster)
     fit = owner[flats] == NOBODY
@@ -122,7 +124,7 @@ def _holders(decoded: DecodedGroup, cluster: ClusterView, owner: IntArray) -> In
 
 
 def static_digests(members: Sequence[shared.RawMember]) -> dict[str, bytes]:
-    """Fingerprints of the metadata of static members, by key."""
+    """Returns fingerprints of the metadata of static members, by key."""
     return {m.key: shared.digest(m.metadata) for m in members if m.instance_id}
 
 
@@ -146,7 +148,7 @@ def _members(decoded: DecodedGroup, remembered: dict[int, shared.MemberView | No
 def _topic_sets(
     columns: SubscriptionColumns, cluster: ClusterView, degraded: Sequence[tuple[int, shared.MemberView | None]]
 ) -> tuple[tuple[IntArray, ...], IntArray]:
-    """Distinct subscriptions as topic indices, and the row of each member."""
+    """Returns the distinct subscriptions as topic indices, and the row of each member."""
     sets: dict[tuple[int, ...], int] = {}
 
     def row(topics: Sequence[str]) -> int:
@@ -161,8 +163,9 @@ def _topic_sets(
 
 
 def _clean(claims: ClaimColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:
-    """(member, flat partition) of the plausible claims, sorted, each once (rule 3 of
-    docs/reference/wire-formats.md#claims-of-a-member), those to topics that a member no longer subscribes to too."""
+    """Returns (member, flat partition) of the plausible claims, sorted and without duplicates (rule 3 of
+    docs/reference/wire-formats.md#claims-of-a-member). Claims to topics that the member no longer subscribes to are
+    included."""
     nothing: LongArray = np.zeros(0, dtype=np.int64)
     if not len(claims.member) or not len(cluster.topics):
         return nothing, nothing
@@ -183,7 +186,7 @@ def _rack_codes(racks: Sequence[str | None], cluster: ClusterView) -> IntArray:
 
 
 def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
-    """Members whose bytes say nothing about now: undecodable ones, and those that did not join again."""
+    """Marks members whose bytes do not reflect the present: undecodable ones, and those that did not rejoin."""
     silent, resting = np.zeros(len(decoded.members), dtype=np.bool_), decoded.raw.resting
     for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id or resting]:
         last = memory.find(raw.key)
@@ -196,7 +199,7 @@ def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
 def _from_memory(
     silent: BoolArray, remembered: IntArray, member: LongArray, flats: LongArray, asked: IntArray
 ) -> tuple[LongArray, LongArray, IntArray]:
-    """With what was delivered to silent members as their claims."""
+    """Adds what was delivered to silent members as their claims."""
     if not silent.any():
         return member, flats, asked
     delivered = np.flatnonzero((remembered != NOBODY) & silent[remembered])

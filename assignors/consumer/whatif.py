@@ -1,4 +1,4 @@
-"""What if: a group as it would be after a change, and the rebalances until it is stable again. Pure."""
+"""Simulates a change to a group, and the rebalances until the group is stable again. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ REBALANCES_MAX = 20
 
 
 def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple[RawGroup, ClusterView]:
-    """The group and the cluster after the change. Raises WhatIfError."""
+    """Returns the group and the cluster after the change. Raises WhatIfError."""
     subscriptions = {member.member_id: _read(member) for member in raw.others}
     for name in change.without_members:
         if name not in subscriptions:
@@ -41,8 +41,8 @@ def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple
 def rebalances(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int
 ) -> tuple[Decision[PartitionPlan], ...]:
-    """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
-    of the generation before it. Raises WhatIfError."""
+    """Returns decisions until nothing is pending and nothing moves; the first is the immediate effect of the change.
+    `memory` is that of the generation before the change. Raises WhatIfError."""
     made: list[Decision[PartitionPlan]] = []
     while len(made) < REBALANCES_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
@@ -57,7 +57,7 @@ def rebalances(
 
 
 def _claiming(raw: RawGroup, memory: Memory) -> RawGroup:
-    """The members as they would join: saying that they own what they were sent last."""
+    """Returns the members as they would rejoin: with claims to what they were last sent."""
     names = [memory.cluster.name(flat) for flat in range(memory.cluster.partition_total)]
     owned: dict[str, list[TopicPartition]] = {member.key: [] for member in memory.members}
     for flat, owner in enumerate(memory.owner.tolist()):
@@ -70,7 +70,7 @@ def _with_claims(member: RawMember, owned: Sequence[TopicPartition], generation:
     subscription = _read(member)
     if subscription is None:
         return member
-    version = max(subscription.version, 2)  # the first that says of which generation its claims are
+    version = max(subscription.version, 2)  # the first version that has a generation with the claims
     subscription = replace(subscription, version=version, owned_partitions=tuple(owned), generation_id=generation)
     return replace(member, metadata=subscription.encode())
 
@@ -93,7 +93,7 @@ def _copies(raw: RawGroup, left: tuple[RawMember, ...], racks: tuple[str, ...]) 
 
 
 def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
-    """New partitions get the replica racks of existing ones in turn, as Kafka spreads them."""
+    """Adds partitions. They get the replica racks of existing ones in turn, as Kafka spreads them."""
     if not topics:
         return cluster
     for name, total in topics.items():

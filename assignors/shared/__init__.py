@@ -1,4 +1,4 @@
-"""What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
+"""The parts that all kinds of groups share: views, memory, stage reports, rules, weights and the min-cost flow."""
 
 from bellwether_kafka.assignors.shared.arrays import (
     BoolArray,

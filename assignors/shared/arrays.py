@@ -1,4 +1,4 @@
-"""Idioms on integer arrays: sets of codes as sorted arrays, pairs as one code, rows of different lengths.
+"""Helpers for integer arrays: sets as sorted arrays of codes, pairs as single codes, and rows of different lengths.
 
 (numpy's own `unique` hashes, which is many times slower on large integers.)
 """
@@ -17,12 +17,13 @@ FloatArray = npt.NDArray[np.float64]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Integers = npt.NDArray[np.integer]
-# The largest table for numbering: 4 MiB of flags, and four times that of numbers.
+# The largest range of codes that `numbered` handles with a table: 4 MiB of flags, and four times that for the numbers.
 _DIRECT = 1 << 22
 
 
 def distinct(codes: LongArray) -> LongArray:
-    """The distinct values, ascending. Most codes ascend in a few runs already, of which the stable sort makes use."""
+    """Returns the distinct values, ascending. Callers' codes mostly consist of a few ascending runs, which a stable
+    sort exploits."""
     ordered = np.sort(codes, kind="stable")
     first = np.ones(len(ordered), dtype=np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -30,8 +31,8 @@ def distinct(codes: LongArray) -> LongArray:
 
 
 def numbered(codes: LongArray, limit: int) -> tuple[LongArray, IntArray]:
-    """(the distinct codes ascending, the number of each code among them); codes are from 0 to `limit` - 1. Where
-    that is small enough for a table nothing is sorted."""
+    """Returns (the distinct codes in ascending order, the index of each code among them). Codes lie between 0 and
+    `limit` - 1. A table is used instead of sorting if `limit` is small enough."""
     if limit > _DIRECT:
         found, inverse = np.unique(codes, return_inverse=True)
         return found, inverse.reshape(-1).astype(np.int32)
@@ -42,7 +43,7 @@ def numbered(codes: LongArray, limit: int) -> tuple[LongArray, IntArray]:
 
 
 def among(codes: LongArray, known: LongArray) -> BoolArray:
-    """Which codes are in `known` (ascending)."""
+    """Marks the codes that are in `known` (ascending)."""
     if not len(known) or not len(codes):
         return np.zeros(len(codes), dtype=np.bool_)
     at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
@@ -51,56 +52,58 @@ def among(codes: LongArray, known: LongArray) -> BoolArray:
 
 
 def starts(row: _Integers, rows: int) -> LongArray:
-    """Where the entries of each row begin, for entries that are ordered by row: the `_first` of a CSR layout."""
+    """Returns where the entries of each row begin, if entries are ordered by row: the `first` array of a CSR layout."""
     return offsets(np.bincount(row, minlength=rows))
 
 
 def offsets(sizes: _Integers | Sequence[int]) -> LongArray:
-    """Where runs of these sizes begin when they are laid one behind the other, and where the last one ends."""
+    """Returns where each run begins if runs of these sizes are concatenated, and, as the last element, where the last
+    run ends."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def ordinals(sizes: _Integers) -> LongArray:
-    """The positions 0, 1, ... of all entries within runs of these sizes."""
+    """Returns the position (0, 1, ...) of every entry within its run, for runs of these sizes."""
     first = offsets(sizes)
     return np.arange(first[-1]) - np.repeat(first[:-1], sizes)
 
 
 def run_ordinals(ordered: _Integers) -> LongArray:
-    """The position of each element among its equals; equals stand together."""
+    """Returns the position of each element among the elements equal to it. Equal elements must be adjacent."""
     first = np.flatnonzero(np.diff(ordered)) + 1
     return ordinals(np.diff(first, prepend=0, append=len(ordered)))
 
 
 def task_code(process: _Integers | int, task: _Integers, tasks: int) -> LongArray:
-    """One number for each (process, task) pair, of `tasks` tasks in all: `np.divmod(code, tasks)` takes it apart.
+    """Encodes each (process, task) pair as one number; `tasks` is the number of tasks. `np.divmod(code, tasks)` decodes
+    it.
 
-    Codes ascend by process, then task. `tasks` may be 0, when there are no pairs.
+    Codes ascend by process, then by task. `tasks` may be 0 if there are no pairs.
     """
     codes: LongArray = np.asarray(process, dtype=np.int64) * tasks + task
     return codes
 
 
 def lookup(values: npt.NDArray[_Scalar], index: _Integers, missing: object) -> npt.NDArray[_Scalar]:
-    """`values[index]`, and `missing` where the index is NOBODY."""
+    """Returns `values[index]`, with `missing` where the index is NOBODY."""
     return np.append(values, values.dtype.type(missing))[index]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """Rows of different lengths, one behind the other: row r is `values[first[r]:first[r + 1]]`."""
+    """Rows of different lengths in one array: row r is `values[first[r]:first[r + 1]]`."""
 
     values: IntArray
     first: LongArray
 
     @classmethod
     def of(cls, row: _Integers, values: _Integers, rows: int) -> "Ragged":
-        """From values in the order of their rows; `row` has the row of each, in any order."""
+        """Builds rows from values that are ordered by row; `row` holds the row of each value, in any order."""
         return cls(values.astype(np.int32), starts(row, rows))
 
     @classmethod
     def of_codes(cls, codes: LongArray, tasks: int, rows: int) -> "Ragged":
-        """The tasks of each process, from ascending codes (`task_code`)."""
+        """Builds one row of tasks per process from ascending `task_code`s."""
         return cls.of(codes // max(1, tasks), codes % max(1, tasks), rows)
 
     @classmethod
@@ -112,7 +115,7 @@ class Ragged:
         return self.values[self.first[row] : self.first[row + 1]]
 
     def span(self, row: int) -> slice:
-        """Where the values of a row are, also in arrays that are parallel to `values`."""
+        """Returns the slice of a row, which also applies to arrays parallel to `values`."""
         return slice(int(self.first[row]), int(self.first[row + 1]))
 
     @property

@@ -1,17 +1,18 @@
-"""A change to a group whose effect can be simulated."""
+"""A hypothetical change to a group, as input of a simulation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
 class WhatIfError(ValueError):
-    """The change names something that the group does not have. The message is one sentence."""
+    """Raised if a change names something that the group does not have. The message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Members that disappear, by id; racks whose members disappear; new members (rack of each, "" for none), copies of
-    the first member that is left; topics with the number of partitions that they shall have."""
+    """A hypothetical change. `without_members` are ids of members that leave; the members in `without_racks` leave too.
+    `new_members` has the rack of each new member ("" for none); new members are copies of the first member that
+    remains. `topics` maps topics to their new number of partitions."""
 
     without_members: tuple[str, ...] = ()
     without_racks: tuple[str, ...] = ()

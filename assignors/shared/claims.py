@@ -1,8 +1,8 @@
-"""Which claims of members are believed: the only door through which claims reach the views of any kind of group.
+"""Decides which claims of members to believe. The views of all kinds of groups contain only claims that passed here.
 
-A claim that cannot be true keeps partitions from everybody else for as long as it is repeated, because what a member
-still consumes is pending for others. So claims are compared with the group's generation and with what the leader has
-delivered (docs/reference/assignors.md#claims-that-are-not-believed).
+A false claim would withhold partitions from other members for as long as it is repeated, because a partition that a
+member still consumes stays pending for its new owner. So claims are checked against the group's generation and against
+what the leader delivered (docs/reference/assignors.md#claims-that-are-not-believed).
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongAr
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Refused
 
-# A consumer counts itself to a generation from its JoinGroup on. Where the next rebalance begins before it gets that
-# plan, it joins again with what it had before. So often it may say so before it is taken for a member that keeps what
-# it was to give up.
+# A consumer reports a generation as its own from its JoinGroup on. If the next rebalance begins before it receives that
+# generation's plan, it joins again with the partitions it had before. A member may repeat a claim to a partition that
+# it was to give up this many times before the claim is refused.
 REPEATS_MAX = 2
 
 AHEAD = "claims partitions in a generation that the group has not reached"
@@ -26,7 +26,7 @@ IGNORED = "claims partitions, which members under this protocol revoke before th
 
 
 class ClaimKind(Enum):
-    """What a claim under a protocol says."""
+    """What a member's claims mean under a protocol."""
 
     CONSUMED = "what the member consumes now"
     HISTORY = "what it consumed before it revoked everything"
@@ -35,8 +35,8 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """What members say: `member` (row) and `flat` run in parallel, `generation` is per member; NO_GENERATION where it
-    names none."""
+    """Claims as members sent them. `member` (row) and `flat` are parallel arrays with one entry per claim. `generation`
+    has one entry per member, NO_GENERATION if the member names none."""
 
     member: LongArray
     flat: LongArray
@@ -45,10 +45,13 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivered:
-    """What the leader remembers, in the coordinates of this rebalance. `took_part` marks the members of that
-    generation. Per flat partition: `given` is the member that the plan gave it to, `holder` another one that still had
-    it then, `asked` the plans in a row that asked that one to give it up. Of topics that are not `known` the plan
-    knew nothing: of one that was deleted and made again a member may still have partitions."""
+    """What the leader remembers of its last plan, in the coordinates of this rebalance.
+
+    `took_part` marks the members that were in that generation. Per flat partition, `given` is the member that the plan
+    gave it to, `holder` is another member that still had it then, and `asked` is how many plans in a row asked the
+    holder to give it up. `known` marks partitions of topics that the plan knew; if a topic was deleted and created
+    again, members may still have partitions of it that the plan did not know.
+    """
 
     generation: int
     took_part: BoolArray
@@ -59,7 +62,7 @@ class Delivered:
 
     @classmethod
     def of(cls, memory: Memory, cluster: ClusterView, keys: Sequence[str], given: IntArray) -> "Delivered":
-        """`given` is `memory.owner_in(cluster, keys)`."""
+        """Converts memory to the coordinates of this rebalance. `given` is `memory.owner_in(cluster, keys)`."""
         took_part = np.array([key in memory.index for key in keys], dtype=np.bool_)
         return cls(
             generation=memory.generation,
@@ -73,8 +76,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Believed:
-    """`kept` and `asked` are parallel to the claims: which are believed, and the plans in a row that will have asked
-    for the partition if this plan does. `generation` is per member, NO_GENERATION in place of what cannot be true."""
+    """The result of checking claims. `kept` and `asked` are parallel to the claims: whether each is believed, and how
+    many plans in a row will have asked for the partition if this plan asks too. `generation` has one entry per member,
+    NO_GENERATION in place of an impossible generation."""
 
     kept: BoolArray
     asked: IntArray
@@ -83,8 +87,8 @@ class Believed:
 
 
 def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation: int, resting: bool) -> Believed:
-    """Judges claims that came in the JoinGroups of this generation. In a resting group members may have joined in the
-    present one."""
+    """Checks claims that came with the JoinGroups of this generation. In a `resting` group no member has joined again,
+    so a claim may also name the present generation."""
     limit = generation + resting
     member, flat = claims.member, claims.flat
     age = claims.generation[member]
@@ -98,7 +102,8 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
         kept = _counted_anew(member, flat, age, possible, delivered, kind)
     else:
         kept = _in_sequence(member, flat, age, possible, delivered, kind, limit)
-    # Without memory nobody else has what is believed of these, and they still compare with one another.
+    # Without memory, impossible generations are kept: no possible claim contests a believed claim with one, and such
+    # claims still compare with one another.
     true = (claims.generation < limit) | (delivered.generation < 0)
     dated = np.where(true, claims.generation, NO_GENERATION).astype(np.int32)
     again = delivered.holder[flat] == member
@@ -110,8 +115,9 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
 def _counted_anew(
     member: LongArray, flat: LongArray, age: IntArray, possible: BoolArray, delivered: Delivered, kind: ClaimKind
 ) -> BoolArray:
-    """The broker has lost the group and counts from 1 again: memory is of its former life. What members say of the new
-    one is not in it; what they say of the former one is."""
+    """Marks the claims to keep after the broker lost the group and restarted its generations at 1. Memory is of the
+    former count: it cannot contradict claims of the new count, which are kept, and claims of the former count are kept
+    as far as it confirms them."""
     former = ~possible & (age <= delivered.generation)
     if kind is ClaimKind.CONSUMED:
         former &= _confirmed(member, flat, delivered)
@@ -130,16 +136,17 @@ def _in_sequence(
     given = delivered.given[flat]
     last = delivered.generation
     if kind is ClaimKind.HISTORY:
-        # Lists of older generations are true of their time; the leader knows its own.
+        # A list of an older generation was true at its time; for its own generation the leader knows what it delivered.
         false = delivered.took_part[member] & (age == last) & (age >= 0) & (given != member) & delivered.known[flat]
     else:
-        # A member that names no generation may have joined one that another led, unless there was none.
+        # A member without a generation may have been in a generation that another leader led, unless there was none
+        # since.
         covered = np.where(age >= 0, age <= last, last == limit - 1)
         false = covered & ~_confirmed(member, flat, delivered)
     if possible.all():
         return np.asarray(~false)
-    # A number that cannot be is no number. Without memory it may be the group's that counts anew: then a claim harms
-    # nobody as long as no other member has the partition.
+    # An impossible generation says nothing about age. Without memory the group may have restarted its count; then a
+    # claim is harmless as long as no other member claims the partition with a possible generation.
     contested = np.zeros(len(delivered.given), dtype=np.bool_)
     contested[flat[possible]] = True
     unclear = (last < 0) & (given == NOBODY) & ~contested[flat]
@@ -148,7 +155,8 @@ def _in_sequence(
 
 
 def _confirmed(member: LongArray, flat: LongArray, delivered: Delivered) -> BoolArray:
-    """Claims of what the member was given, or had and was not asked for too often, or the plan did not know."""
+    """Marks claims to partitions that the member was given, or still held without having been asked too often, or that
+    the last plan did not know."""
     holds = (delivered.holder[flat] == member) & (delivered.asked[flat] <= REPEATS_MAX)
     return np.asarray((delivered.given[flat] == member) | holds | ~delivered.known[flat])
 

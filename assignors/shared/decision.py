@@ -1,6 +1,5 @@
-"""What a decided rebalance is, for every kind of group: one frozen value, of which logs, metrics, events, pages and
-explanations are projections. What differs by kind is behind `GroupPlan`.
-"""
+"""The result of a decided rebalance, for all kinds of groups: one frozen value from which logs, metrics, events, pages
+and explanations are derived. What differs by kind is behind `GroupPlan`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +17,9 @@ from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What people call the things of one kind of group. `owner_before_name` are what stands before one name of an owner
-    and before several of them, `name_chars` as much of a name as tells owners apart (None: all of it)."""
+    """The names for the things of one kind of group. `owner_before_name` has the words to put before one owner's
+    name and before several names. `name_chars` is how many characters of a name suffice to distinguish owners (None:
+    all)."""
 
     kind: str
     item: str
@@ -34,8 +34,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A member of a consumer group, or a process of an application, whose `members` are its threads. `topics` is what a
-    consumer subscribes to; `degraded` says why its bytes could not be used."""
+    """A member of a consumer group, or a process of a Streams application. `members` are the member ids that belong to
+    it, for a process those of its threads. `topics` is a consumer's subscription. `degraded` is why its bytes could not
+    be used, if so."""
 
     name: str
     rack: str | None
@@ -46,14 +47,14 @@ class Owner:
 
     @property
     def key(self) -> str:
-        """What survives a restart."""
+        """The instance id, which survives a restart, else the name."""
         return self.instance_id or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLag:
-    """A standby copy and how far it is behind. `lag` is in records, UNKNOWN_OFFSET_SUM where nothing is known;
-    `age_ms` is the age of the report, None where the process reported nothing (then it restores everything)."""
+    """A standby or warm-up copy and its lag. `lag` is in records, UNKNOWN_OFFSET_SUM if nothing is known. `age_ms` is
+    the age of the report, None if the process reported nothing (it then restores everything)."""
 
     task: TaskId
     process_id: ProcessId
@@ -64,8 +65,9 @@ class CopyLag:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A plan in numbers, lower is better. `unowned` and `spread` (most minus fewest per member or process) count
-    partitions, or tasks of an application; `cross_rack` partitions without a replica in their owner's rack."""
+    """The cost of a plan; lower is better. `unowned` counts partitions or tasks without an owner. `spread` is the
+    largest minus the smallest count per member or process. `cross_rack` counts partitions without a replica in their
+    owner's rack."""
 
     unowned: int
     cross_rack: int
@@ -74,9 +76,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Partitions by what happens to them between two plans: `new` had no owner before, `lost` has none after.
+    """Partitions counted by what happens to them between two plans: `new` had no owner before, `lost` has none after.
 
-    What is withheld counts as moved in the rebalance that plans it, and as kept in the one that hands it out.
+    A pending partition counts as moved in the rebalance that plans the move, and as kept in the one that carries it
+    out.
     """
 
     kept: int
@@ -95,9 +98,10 @@ def moves(before: IntArray, after: IntArray) -> Moves:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One owner that could have an item. `verdict` is a sentence; `chosen` marks the plan's own answer.
+    """One owner that could have an item. `chosen` marks the plan's own owner. `verdict` is a sentence.
 
-    `held` is how many it has in the plan, `cross_rack` how many more (or fewer) would be read from another rack.
+    `held` is how many items it has in the plan. `cross_rack` is how many more (or fewer) partitions would be read from
+    another rack, `spread` the resulting spread.
     """
 
     owner: str
@@ -111,12 +115,12 @@ class Alternative:
 
 
 class UnknownItemError(LookupError):
-    """A name that is neither an item nor an owner of the group. The message is one sentence."""
+    """Raised for a name that is neither an item nor an owner of the group. The message is one sentence."""
 
 
 class TaskState(Protocol):
-    """The state of the tasks of an application: where copies of it are and how far they are behind. Lags are in
-    records, as members reported them when they last joined."""
+    """The state of an application's tasks: where its copies are, and their lags. Lags are in records, as members
+    reported them when they last joined."""
 
     @property
     def copies(self) -> tuple[CopyLag, ...]:
@@ -124,21 +128,21 @@ class TaskState(Protocol):
 
     @property
     def acceptable_lag(self) -> int:
-        """How many records a copy may lack and still count as caught up."""
+        """The largest lag, in records, at which a copy counts as caught up."""
 
     @property
     def warmups_at_once(self) -> int:
-        """How many copies warm up at a time."""
+        """The largest number of copies that warm up at the same time."""
 
     def task(self, item: int) -> str | None:
-        """Returns the item's name, None where it is not a task."""
+        """Returns the task's name, or None if the item is not a task."""
 
     def last_copies(self, rules: Sequence[Rule]) -> IntArray:
-        """Returns the items of whose state only owners that these rules empty have a copy that has caught up."""
+        """Returns the items whose only caught-up copies are on owners that these rules evacuate."""
 
     def lacking(self, owners: BoolArray) -> LongArray:
-        """Returns, for each item, how many records of its state the best copy among these owners lacks: 0 for an item
-        without state, -1 where it is not known."""
+        """Returns, per item, how many records of its state the best copy among these owners lacks: 0 for an item
+        without state, -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +165,11 @@ class NoState:
 
 
 class GroupPlan(Protocol):
-    """Who has what before and after a rebalance. An item is a partition of a consumer group or a task of an
-    application, an owner is a member or a process; items and owners are indices.
+    """The owners of all items before and after a rebalance. An item is a partition of a consumer group or a task of an
+    application; an owner is a member or a process. Items and owners are indices.
 
-    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `pending` items are sent one
-    rebalance later. `item_of` is the item of every flat partition of `cluster`, NOBODY for partitions that are none of
+    `before` and `owner` (the target) hold the owner of each item, NOBODY for none. `pending` marks items that are sent
+    one rebalance later. `item_of` is the item of each flat partition of `cluster`, NOBODY for partitions that are not
     the group's.
     """
 
@@ -185,76 +189,78 @@ class GroupPlan(Protocol):
     def item_of(self) -> IntArray: ...
     @property
     def state(self) -> TaskState:
-        """What is known of the state of items that are tasks; partitions have `NoState`."""
+        """The state of items that are tasks; `NoState` for partitions."""
 
     @property
     def replayable(self) -> bool:
-        """Whether what members have sent, the cluster and the plan before are all that it was made from."""
+        """Whether the plan can be computed again from what members sent, the cluster and the plan before alone."""
 
     @property
     def shutdown(self) -> bool:
-        """The application asked to stop: its members get that answer, and the plan is empty."""
+        """Whether the application asked to stop. Then all members receive that answer, and the plan is empty."""
 
     @property
     def application(self) -> str:
-        """Which application this is, in words; "" for consumers."""
+        """A description of the application; "" for consumers."""
 
     def name(self, item: int) -> str: ...
     def names(self, items: IntArray | LongArray) -> list[str]: ...
     def cost(self, owner: IntArray) -> Cost:
-        """Of a plan in the same coordinates as `before` and `owner`."""
+        """Returns the cost of a plan in the same coordinates as `before` and `owner`."""
 
     def read_remotely(self, owner: IntArray) -> tuple[BoolArray, BoolArray]:
-        """(items of which the racks of these owners and of the replicas are known, items read from another rack)."""
+        """Returns two masks over items: those where the racks of the owner and of the replicas are known, and those
+        read from another rack."""
 
     def topic_changes(self, previous: Self) -> list[str]:
-        """What has become of topics since a plan of the same group, in words."""
+        """Describes how topics changed since `previous`, a plan of the same group."""
 
     def summary(self) -> dict[str, object]:
-        """What a log line says of this kind of plan beside what it says of all of them."""
+        """Returns the fields of a log line that are specific to this kind of plan."""
 
     def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
-        """What is wrong with these bytes for the members of `raw`; () where they say what the plan says."""
+        """Describes every way in which these bytes for the members of `raw` differ from the plan or are invalid; () if
+        none."""
 
     def in_generation(self, generation: int) -> Self:
-        """The same plan for another rebalance of the same members."""
+        """Returns the same plan for another generation with the same members."""
 
     def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
-        """The stage that put the item where it is."""
+        """Returns the name of the stage that placed the item where it is."""
 
     def disbelieved(self, item: int) -> tuple[str, ...]:
-        """What members say of having the item although it cannot be true: sentence parts, the member first."""
+        """Returns members' refused claims to the item, as parts of sentences that begin with the member."""
 
     def why_moved(self, item: int, stages: Sequence[StageReport]) -> str: ...
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
-        """Owners that could have the item: the planned one first, then the one before."""
+        """Returns owners that could have the item: the planned owner first, then the previous one."""
 
     def infeasible(self, rule: Rule, others: Sequence[Rule]) -> str:
-        """Why an operator's rule beside these others cannot be kept by these owners, as a part of a sentence."""
+        """Returns why these owners cannot satisfy an operator's rule together with the other rules, as a part of a
+        sentence."""
 
     def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-        """The items whose owner here stands against a rule that another one could keep."""
+        """Returns the items whose owner violates a rule that another owner could satisfy."""
 
     def named(self, where: str) -> BoolArray:
-        """Which of the owners an operator means by a place."""
+        """Marks the owners to which an operator's `where` refers."""
 
     def find(self, text: str) -> list[int]:
-        """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""
+        """Returns the item with this name, or the items of the owner with this name. Raises UnknownItemError."""
 
 
 P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 
-@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made on first use
+@dataclass(frozen=True, eq=False)  # no slots: some values are computed on first use
 class Decision(Generic[P_co]):
-    """Everything about one decided rebalance.
+    """The complete result of one rebalance.
 
-    `assignments` has (member id, bytes) for every member id of `raw`, the instance's own included. `notes` are what the
-    policy says of its plan. `probing_at_ms` is when Bellwether should rejoin, to promote warm-ups or because a process
-    is expected back until then; None: no need.
-    `called_at_ms` (epoch) is when the first members join again because the plan says so; None where it does not.
-    `promised`: by item, the owner for whom the rebalance before withheld it, NOBODY for none; None where that rebalance
-    is not known.
+    `assignments` has (member id, bytes) for every member of `raw`, Bellwether's own included. `notes` are the policy's
+    remarks on its plan. `probing_at_ms` is when Bellwether should rejoin, to promote warm-ups or because a process is
+    expected back until then; None if there is no need. `called_at_ms` (epoch) is when the plan makes the first members
+    rejoin; None if it makes none rejoin. `promised` has, per item, the owner for which the previous rebalance left it
+    pending, NOBODY for none; None if that rebalance is unknown.
     """
 
     raw: RawGroup
@@ -272,16 +278,17 @@ class Decision(Generic[P_co]):
 
     @property
     def cluster(self) -> ClusterView:
-        """May hold more than the view given: unreadable topics at the size that is remembered."""
+        """The cluster as planned for. It may hold more than the view given: unreadable topics are included at their
+        remembered size."""
         return self.plan.cluster
 
     @property
     def followup(self) -> bool:
-        """Something is withheld, so another rebalance must follow."""
+        """Whether something is pending, so that another rebalance must follow."""
         return bool(self.plan.pending.any())
 
     def called_in_ms(self, now_ms: int) -> int | None:
-        """How long after `now_ms` (epoch) `called_at_ms` is, 0 where that has passed."""
+        """Returns the milliseconds from `now_ms` (epoch) until `called_at_ms`, 0 if that has passed."""
         return None if self.called_at_ms is None else max(0, self.called_at_ms - now_ms)
 
     @cached_property
@@ -292,7 +299,7 @@ class Decision(Generic[P_co]):
         return moves(before, self.plan.owner)
 
     def counted_after(self, previous: "Decision[GroupPlan]") -> Self:
-        """The same decision, for which the moves that `previous` began are none of its own."""
+        """Returns the same decision, not counting moves that `previous` began."""
         if not previous.followup:
             return self
         plan, former = self.plan, previous.plan
@@ -307,5 +314,5 @@ class Decision(Generic[P_co]):
 
     @cached_property
     def cost(self) -> Cost:
-        """Of the target: what is withheld counts as if its new owner had it."""
+        """The cost of the target. Pending items count as if their new owner had them."""
         return self.plan.cost(self.plan.owner)

@@ -33,10 +33,10 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowProblem:
-    """Tasks and the placement to improve; the number of tasks per process is kept.
+    """Tasks and the placement to improve. The number of tasks per process does not change.
 
-    `cost[kind[t], rack[p]]` is what task t costs on process p, `leaving` is added unless p is `holder[t]`. At most
-    `limit[group[t], p]` tasks of a group go to process p (None: any number). `owner[t]` breaks ties (NOBODY: none).
+    `cost[kind[t], rack[p]]` is the cost of task t on process p; `leaving` is added unless p is `holder[t]`. At most
+    `limit[group[t], p]` tasks of a group go to process p (None: no limit). `owner[t]` breaks ties (NOBODY: none).
     """
 
     kind: IntArray
@@ -57,7 +57,7 @@ class FlowProblem:
         return int(traffic) + self.leaving * int(np.count_nonzero(placement != self.holder))
 
     def fits(self, placement: IntArray) -> bool:
-        """Whether a placement keeps the quotas and the limits."""
+        """Returns whether a placement respects the quotas and the limits."""
         size = len(self.rack)
         if (placement == NOBODY).any():
             return False
@@ -71,7 +71,9 @@ class FlowProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Classes:
-    """Classes of tasks: their first member's kind and group, the rack of their holders, the preferred rack."""
+    """Classes of tasks. Per class: its tasks' `kind` and `group`, and `home`, the rack of their holders. `of` is the
+    class of each task. `price` per (class, rack) is the cost including ties, `inside` the cost of leaving the holder
+    within its rack."""
 
     of: IntArray
     size: LongArray
@@ -84,8 +86,8 @@ class _Classes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Relaxed:
-    """Flow between classes and racks: how many tasks of class c stay with their holders, how many go into rack r
-    (which may be their own), and the potentials of classes, of (group, rack) pairs and of racks."""
+    """Flow between classes and racks: `remain` is how many tasks of a class stay with their holders, `go` how many go
+    to each rack (possibly their own). The potentials are those of classes, of (group, rack) pairs and of racks."""
 
     remain: LongArray
     go: LongArray
@@ -96,8 +98,9 @@ class _Relaxed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dealt:
-    """The flow inside racks: tasks that must leave per (class, process), extra tasks that may enter per (group,
-    process) beside those that replace leaving ones of their group, and whether every task has a place so."""
+    """The flow within racks. `leave` is how many tasks must leave per (class, process). `enter` is how many extra tasks
+    may enter per (group, process), beyond those that replace leaving tasks of their group. `complete` is whether every
+    task then has a place."""
 
     leave: LongArray
     enter: LongArray
@@ -105,9 +108,9 @@ class _Dealt:
 
 
 def optimise(problem: FlowProblem) -> IntArray:
-    """The cheapest placement with the quotas of the given one, within the limits.
+    """Returns the cheapest placement within the limits that keeps the number of tasks per process.
 
-    Raises ValueError if limits leave no placement at all.
+    Raises ValueError if the limits allow no placement.
     """
     if not len(problem.holder):
         return problem.holder.copy()
@@ -156,7 +159,7 @@ def _classes(problem: FlowProblem) -> _Classes:
 
 
 def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
-    """Solves the flow between classes and racks, limits summed per rack."""
+    """Solves the flow between classes and racks, with limits summed per rack."""
     many, racks = classes.price.shape
     groups = problem.groups
     size = len(problem.rack)
@@ -190,7 +193,7 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
 
 
 def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed) -> _Dealt:
-    """Finds processes where a group that shrinks in its rack gives way to one that grows there."""
+    """Finds processes on which a group that shrinks in its rack makes room for one that grows there."""
     size = len(problem.rack)
     groups, racks = problem.groups, classes.price.shape[1]
     held = _by_class(classes, problem.holder, size)
@@ -225,13 +228,14 @@ def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _R
 
 
 def _by_class(classes: _Classes, process: IntArray, size: int) -> LongArray:
-    """Tasks per (class, process)."""
+    """Returns the number of tasks per (class, process)."""
     many = len(classes.size)
     return np.bincount(classes.of.astype(np.int64) * size + process, minlength=many * size).reshape(many, size)
 
 
 def _place(problem: FlowProblem, classes: _Classes, remain: LongArray, go: LongArray, dealt: _Dealt | None) -> IntArray:
-    """Deals the flow to tasks: within a class those that must leave go first, those that are with their owner last."""
+    """Assigns the flow to tasks. Within a class the tasks that must leave go first, and tasks already with their owner
+    go last."""
     holder = problem.holder
     rank = np.ones(len(holder), dtype=np.int64)
     if problem.owner is not None:
@@ -246,7 +250,7 @@ def _place(problem: FlowProblem, classes: _Classes, remain: LongArray, go: LongA
 
 
 def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave: LongArray) -> Index:
-    """As many tasks of each (class, process) as have to leave it, those with their owner last."""
+    """Selects as many tasks of each (class, process) as must leave it, those already with their owner last."""
     cell = classes.of * np.int64(len(problem.rack)) + problem.holder
     order = _stable_order(1 - rank, 3)
     order = order[_stable_order(cell[order], leave.size)]
@@ -255,8 +259,8 @@ def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave:
 
 
 def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _Dealt | None) -> IntArray:
-    """Puts tasks that leave (`target` is their rack, NOBODY: they stay) where others left, on their owner if it has
-    room, else one by one around the processes of the rack."""
+    """Places the tasks that leave (`target` is their rack, NOBODY for those that stay) where others left: on their
+    owner if it has room, else one by one over the processes of the rack."""
     size, racks = len(problem.rack), problem.cost.shape[1]
     placement = problem.holder.astype(np.int32)
     movers = np.flatnonzero(target != NOBODY)
@@ -284,7 +288,8 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
 
 
 def _stable_order(codes: LongArray, limit: int) -> Index:
-    """A stable argsort of codes from 0 to limit - 1; 16 bits at a time numpy sorts in linear time."""
+    """Returns a stable argsort of codes between 0 and limit - 1. It sorts 16 bits at a time, which numpy does in linear
+    time."""
     order: Index = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
     while limit > 1 << 16:
         codes, limit = codes >> 16, (limit >> 16) + 1
@@ -294,7 +299,7 @@ def _stable_order(codes: LongArray, limit: int) -> Index:
 
 def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed, dealt: _Dealt) -> IntArray:
     """Solves the full network: class -> (group, rack) -> (group, process) -> process, and class -> (group, process) for
-    those that stay. Nearly all of the flow is known."""
+    tasks that stay. It starts from the relaxed flow, which is nearly complete."""
     size, racks = len(problem.rack), classes.price.shape[1]
     many, regions, slots = len(classes.size), problem.groups * racks, problem.groups * size
     held = _by_class(classes, problem.holder, size)
@@ -337,7 +342,8 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
 
 
 def _leaving(classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, held: LongArray) -> tuple[LongArray, LongArray]:
-    """(tasks that leave per (class, process), tasks that enter per (group, process)) as far as dealt."""
+    """Returns (tasks that leave per (class, process), tasks that enter per (group, process)), as far as `dealt`
+    determines them."""
     open_ = held - dealt.leave
     left = (classes.size - relaxed.remain - dealt.leave.sum(axis=1))[:, None]
     more = np.clip(left - (np.cumsum(open_, axis=1) - open_), 0, open_)

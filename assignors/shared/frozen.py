@@ -1,8 +1,8 @@
-"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen
+"""Freezes the assignment of topics whose metadata could not be read: such topics still exist
 (docs/reference/reliability.md#duties-of-a-leader).
 
-A refused or failed read (an ACL, a broker that is down) must never strip a topic of its owners, and a partition count
-that such a topic had once never shrinks.
+A refused or failed read (an ACL, a broker that is down) must never take a topic from its owners, and must never reduce
+its known partition count.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from bellwether_kafka.assignors.shared.memory import Memory, translate
 from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, IntArray
 from bellwether_kafka.protocol.bulk import AssignmentColumns, ClaimColumns
 
-# A partition number in a member's claim is hostile beyond this: one topic is never that large.
+# Claimed partition numbers from here on are ignored as malicious: no topic is that large.
 MAX_CLAIMED_PARTITIONS = 100_000
 
 
 def known_cluster(cluster: ClusterView, memory: Memory, claims: ClaimColumns) -> ClusterView:
-    """The cluster with its unreadable topics at the largest size that the view, memory or a claim knows of them."""
+    """Returns the cluster with each unreadable topic at the largest size known from the view, memory or claims."""
     if not cluster.unreadable:
         return cluster
     sizes = claimed_sizes(claims)
@@ -29,7 +29,8 @@ def known_cluster(cluster: ClusterView, memory: Memory, claims: ClaimColumns) ->
 
 
 def claimed_sizes(claims: ClaimColumns | AssignmentColumns) -> dict[str, int]:
-    """Per topic the partition count that plausible claims (or assignments) imply: partition numbers have no gaps."""
+    """Returns, per topic, the partition count that plausible claims (or assignments) imply, as partition numbers have
+    no gaps."""
     plausible = (claims.partition >= 0) & (claims.partition < MAX_CLAIMED_PARTITIONS)
     sizes = np.zeros(len(claims.topic_names), dtype=np.int64)
     np.maximum.at(sizes, claims.topic[plausible], claims.partition[plausible] + 1)
@@ -37,7 +38,7 @@ def claimed_sizes(claims: ClaimColumns | AssignmentColumns) -> dict[str, int]:
 
 
 def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
-    """The view with these topics present and at least this large; what is added has unknown racks."""
+    """Returns the view with these topics present and at least this large. Added partitions have unknown racks."""
     grown = {t: n for t, n in sizes.items() if n > (cluster.counts[cluster.index[t]] if t in cluster.index else 0)}
     if not grown:
         return cluster
@@ -63,8 +64,7 @@ def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
 
 
 def freeze(cluster: ClusterView, before: IntArray, owner: IntArray) -> IntArray:
-    """Puts partitions of unreadable topics back to the owner that they had before this rebalance, where there is
-    one."""
+    """Restores the owner before this rebalance, if there was one, for partitions of unreadable topics."""
     rows = [cluster.index[t] for t in cluster.unreadable if t in cluster.index]
     if not rows:
         return owner

@@ -1,11 +1,11 @@
-"""A group as the broker shows it to its leader: member ids and bytes, nothing decoded yet."""
+"""A group as the broker presents it to its leader: member ids and undecoded bytes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RawMember:
-    """A member as the JoinGroup answer has it."""
+    """A member in the JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -18,8 +18,9 @@ class RawMember:
 
 @dataclass(frozen=True, slots=True)
 class RawGroup:
-    """A JoinGroup answer to the leader. `own_member_ids` are the instance's own members, never part of a view. Of a
-    `resting` group nobody has joined again: what memory says that members hold is newer than what they said."""
+    """A leader's JoinGroup response. `own_member_ids` are Bellwether's own members, which views never contain.
+    `resting` means that no member has joined again; what members hold according to memory is then newer than their
+    metadata."""
 
     group_id: str
     generation: int

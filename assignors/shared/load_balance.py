@@ -1,8 +1,8 @@
-"""Moves weighted items between places until their loads are even, within limits: the core of the policy `load-aware`.
+"""Moves weighted items between places until loads are even, within limits: the core of the policy `load-aware`.
 
-Used for partitions on members and for Streams tasks on processes. Plain greedy steps from the given placement, each of
-which makes the fuller of two places lighter: an item moves, or two change places. So it never makes anything worse, and
-what is even within the dead band does not move at all. Pure.
+It places partitions on members and Streams tasks on processes. It takes greedy steps from the given placement: an item
+moves, or two items are exchanged. Every step makes the fuller of two places lighter, so the result is never worse, and
+a placement that is even within the dead band does not change. Pure.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, IntArray, LongArray
 
-# How many of the lightest places are tried for each of the fullest: more only help where subscriptions are odd.
+# How many of the lightest places are tried for each of the fullest. More help only with unusual subscriptions.
 _RECEIVERS = 8
 _LEAST_GAIN = 1e-9
 _NEVER = 1 << 30
@@ -24,12 +24,12 @@ Step = tuple[int, int, int]  # item, from, to
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Shares are of the mean load per unit of capacity.
+    """Limits of the balancing. Shares are relative to the mean load per unit of capacity.
 
-    `band`: a place that is fuller than the mean by no more than this share is not relieved at all. `settle`: once one
-    has to be relieved, everybody is brought below this, so that the next small change does not cross the band again.
-    `moving_charge`: what a plan that moves anything costs in its own score: it must gain more than that. `moves_max`:
-    items moved per rebalance, None for a tenth of all (at least 4).
+    `band`: a place that exceeds the mean by at most this share is left alone. `settle`: once a place exceeds the band,
+    all places are brought below this, so that the next small change does not exceed the band again. `moving_charge`:
+    added to the score of a plan that moves anything, so that it must gain more than that. `moves_max`: items moved per
+    rebalance, None for a tenth of all (at least 4).
     """
 
     band: float = 0.10
@@ -42,10 +42,10 @@ class Rules:
 
 
 def excess(load: FloatArray, capacity: FloatArray, heaviest: float, band: float) -> float:
-    """By how much the fullest place exceeds the target by more than `band`, in targets.
+    """Returns by how much the fullest place exceeds the target by more than `band`, as a share of the target.
 
-    The target is the mean load per unit of capacity, or the heaviest single item on the largest place where that is
-    more: nobody can split an item.
+    The target is the mean load per unit of capacity, or the load of the heaviest item on the largest place if that is
+    more, because an item cannot be split.
     """
     if not len(load) or load.sum() <= 0:
         return 0.0
@@ -55,8 +55,9 @@ def excess(load: FloatArray, capacity: FloatArray, heaviest: float, band: float)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """What depends on kinds only. Items come in kinds (where their replicas are, who reads their topic), places too
-    (rack, subscription): `open[item kind, place kind]`, and `price` there (1 across racks)."""
+    """Which items may go where, and at what price, by kinds. Items have kinds (replica racks, subscribers of the
+    topic), and so have places (rack, subscription). `open[item kind, place kind]` is whether it is allowed; `price`
+    there is 1 across racks."""
 
     item: IntArray
     place: IntArray
@@ -66,7 +67,8 @@ class Terms:
 
 @dataclass(slots=True, eq=False)
 class Balancer:
-    """`owner[i]` (changed in place) is the place of each item, -1 for none. `base` is load that is there anyway."""
+    """Balances items over places. `owner[i]` (changed in place) is the place of each item, -1 for none. `base` is load
+    that places have anyway."""
 
     weight: FloatArray
     owner: IntArray
@@ -75,8 +77,8 @@ class Balancer:
     base: FloatArray | float = 0.0
 
     def deal(self, items: LongArray) -> None:
-        """Places items that have no place, heaviest first, each where it is least full afterwards, among the cheapest
-        places (local racks). Every item is allowed somewhere."""
+        """Places the items that have no place, heaviest first, each among its cheapest places (local racks) on the one
+        that is least full afterwards. Every item must be allowed on some place."""
         placed = self.owner >= 0
         load = _summed(self.owner[placed], self.weight[placed], len(self.capacity)) + self.base
         count = np.bincount(self.owner[placed], minlength=len(self.capacity))
@@ -85,7 +87,7 @@ class Balancer:
         cheapest = price == price.min(axis=1)[:, None]
         for item in items[np.lexsort((items, -self.weight[items]))].tolist():
             full = np.where(cheapest[terms.item[item]], (load + self.weight[item]) / self.capacity, np.inf)
-            # Equal loads happen where weights are equal: then the number of items decides.
+            # With equal weights loads are often equal; then the number of items decides.
             least = np.flatnonzero(full <= full.min() * (1 + _LEAST_GAIN))
             place = int(least[(count[least] / self.capacity[least]).argmin()])
             self.owner[item] = place
@@ -93,9 +95,9 @@ class Balancer:
             count[place] += 1
 
     def run(self, rules: Rules, *, home_first: bool = False) -> int:
-        """Evens out what exceeds the dead band, then brings items to local racks where that unsettles nobody; with
-        `home_first` the other way round, as what is local limits less where load can go. Returns how many items it
-        moved. Every item has a place."""
+        """Evens out what exceeds the dead band, then moves items to local racks where that keeps loads settled.
+        `home_first` reverses the order, because items that are already local restrict later moves less. Returns how
+        many items moved. Every item must have a place."""
         load = _summed(self.owner, self.weight, len(self.capacity)) + self.base
         heaviest = float(self.weight.max(initial=0.0))
         target = max(float(load.sum() / self.capacity.sum()), heaviest / float(self.capacity.max()))
@@ -126,7 +128,7 @@ class Balancer:
         return moved
 
     def _step(self, source: int, load: FloatArray, held: list[LongArray], *, pairs: bool) -> list[Step] | None:
-        """The best step for the fullest place: an item moves, or two change places."""
+        """Returns the best step for the fullest place: a move of one item, or an exchange of two."""
         order = np.argsort(load / self.capacity, kind="stable")[:_RECEIVERS].tolist()
         receivers = [place for place in order if place != source]
         for exchange in (False, True)[: 1 + pairs]:
@@ -158,7 +160,8 @@ class Balancer:
         return [(int(mine[i]), source, place), (int(theirs[j]), place, source)]
 
     def _localise(self, target: float, budget: int, load: FloatArray) -> int:
-        """Heaviest remote items first, to a place where they are local: alone if there is room, else in exchange."""
+        """Moves remote items, heaviest first, to places where they are local: alone if there is room, else in
+        exchange."""
         price = self.terms.price[self.terms.item, self.terms.place[self.owner]]
         remote = np.flatnonzero(price)
         moved = 0
@@ -202,7 +205,7 @@ class Balancer:
         return np.asarray(self.terms.price[self.terms.item[items], self.terms.place[place]], dtype=np.int32)
 
     def _after(self, load: FloatArray, source: int, place: int | IntArray, shift: FloatArray | float) -> FloatArray:
-        """The fuller of the two places if this much load went over."""
+        """Returns the load of the fuller of the two places after moving `shift` from `source` to `place`."""
         here = (load[source] - shift) / self.capacity[source]
         there = (load[place] + shift) / self.capacity[place]
         return np.asarray(np.maximum(here, there), dtype=np.float64)
@@ -219,8 +222,8 @@ def _summed(owner: IntArray, weight: FloatArray, places: int) -> FloatArray:
 
 
 def _least(after: FloatArray, dearer: IntArray, now: float) -> int | None:
-    """The step after which the fuller place is lightest, of those that cost no more; the cheaper one of equals; None if
-    none helps."""
+    """Returns the step after which the fuller place is lightest, among steps that cost no more, and the cheapest of
+    equal ones; None if no step helps."""
     after = np.where(dearer <= 0, after, np.inf)
     best = float(after.min(initial=np.inf))
     if not best < now * (1 - _LEAST_GAIN):

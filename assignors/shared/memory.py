@@ -1,7 +1,7 @@
-"""What the leader remembers of the plan that it last delivered, and how that reads in a new rebalance.
+"""What the leader remembers of its last delivered plan, and how that translates to a new rebalance.
 
 Memory is the only history of members that claim nothing (range and round robin members, restarted static members, most
-Python clients), and it beats claims of its own generation and older ones
+Python clients). It overrides claims of its own generation and older ones
 (docs/reference/wire-formats.md#claims-of-a-member).
 """
 
@@ -17,18 +17,18 @@ from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, Clust
 
 
 def digest(metadata: bytes) -> bytes:
-    """A fingerprint of metadata: equal bytes, equal fingerprint."""
+    """Returns a fingerprint of metadata; equal bytes have equal fingerprints."""
     return blake2b(metadata, digest_size=16).digest()
 
 
-@dataclass(frozen=True, eq=False)  # no slots: the index is made when it is asked for
+@dataclass(frozen=True, eq=False)  # no slots: the index is computed on first use
 class Memory:
-    """The plan of `generation` as it was SENT: `owner` names positions in `members`, flat partitions are `cluster`'s.
+    """The plan of `generation` as it was SENT. `owner` holds positions in `members`, per flat partition of `cluster`.
 
-    `members` carry the last subscription and rack that could be read. `digests` (by member key) fingerprint the
-    metadata of static members; `echoes` (by member key) are the userData written into assignments. `holder` names the
-    member that still had a partition which the plan did not leave with it, and `asked` counts the plans in a row that
-    asked for it; both are per flat partition, or empty where there is no such partition.
+    `members` have the last readable subscription and rack. `digests` (by member key) are fingerprints of the metadata
+    of static members. `echoes` (by member key) are the userData written into assignments. `holder` is the member that
+    still had a partition which the plan took from it, and `asked` is how many plans in a row asked for that partition;
+    both are per flat partition, or empty if there is none.
     """
 
     generation: int
@@ -62,23 +62,23 @@ class Memory:
 
     @classmethod
     def empty(cls) -> "Memory":
-        """Knows nothing: a leader that just came and could not read the group's last assignment."""
+        """Returns a memory without content, for a new leader that could not read the group's last assignment."""
         return cls.of(NO_GENERATION, ClusterView.of({}), np.zeros(0, dtype=np.int32), ())
 
     def find(self, key: str) -> MemberView | None:
-        """The member with this key (instance id, else member id) as it was in that plan."""
+        """Returns the member with this key (instance id, else member id) as it was in the remembered plan, or None."""
         position = self.index.get(key)
         return None if position is None else self.members[position]
 
     def renamed(self, names: Mapping[str, str]) -> "Memory":
-        """The same plan, dynamic members that have come back by their new member ids."""
+        """Returns the same plan, with dynamic members that came back under new member ids renamed."""
         members = [m._replace(member_id=names.get(m.member_id, m.member_id)) for m in self.members]
         return replace(self, members=Members.of(members))
 
     def owner_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
-        """The remembered plan in other coordinates: flat partitions of `cluster`, positions in `keys`.
+        """Returns the remembered plan in other coordinates: flat partitions of `cluster`, positions in `keys`.
 
-        Members that are gone and partitions that no longer exist fall out; subscriptions are not looked at.
+        Members that left and partitions that no longer exist are dropped. Subscriptions are not checked.
         """
         return self._in(self.owner, cluster, keys)
 
@@ -87,7 +87,7 @@ class Memory:
         return self._in(self.holder, cluster, keys)
 
     def asked_in(self, cluster: ClusterView) -> IntArray:
-        """`asked` per flat partition of `cluster`, 0 for those that memory does not have."""
+        """Returns `asked` per flat partition of `cluster`, 0 for partitions that memory does not have."""
         result = np.zeros(cluster.partition_total, dtype=np.int32)
         if len(self.asked):
             target, alive = translate(self.cluster, cluster)
@@ -95,8 +95,8 @@ class Memory:
         return result
 
     def known_in(self, cluster: ClusterView) -> BoolArray:
-        """The partitions of `cluster` whose topic was there when this plan was made: of others it says nothing. New
-        partitions of a topic that has grown were nobody's."""
+        """Marks the partitions of `cluster` whose topic existed when this plan was made; about other topics the plan
+        says nothing. Partitions added to a known topic had no owner then."""
         known = np.array([topic in self.cluster.index for topic in cluster.topics], dtype=np.bool_)
         return np.repeat(known, cluster.counts)
 
@@ -104,7 +104,7 @@ class Memory:
         result = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
         if not len(owner) or owner.max() == NOBODY:
             return result
-        position = np.full(len(self.members) + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+        position = np.full(len(self.members) + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
         index = self.index
         for i, key in enumerate(keys):
             old = index.get(key)
@@ -116,7 +116,7 @@ class Memory:
 
 
 def translate(old: ClusterView, new: ClusterView) -> tuple[LongArray, LongArray]:
-    """(per flat partition of `old` its flat partition in `new`, the ones of `old` that still exist)."""
+    """Returns (per flat partition of `old` its flat partition in `new`, the partitions of `old` that still exist)."""
     everything: LongArray = np.arange(old.partition_total, dtype=np.int64)
     if old is new or (old.topics == new.topics and np.array_equal(old.counts, new.counts)):
         return everything, everything

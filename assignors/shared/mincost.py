@@ -1,8 +1,8 @@
-"""A small exact solver for minimum-cost flow: successive shortest paths with potentials, many paths per search.
+"""An exact solver for small minimum-cost flows: successive shortest paths with potentials, many paths per search.
 
-Meant for the collapsed networks of `assignors.shared.flow`, with tens to some thousands of nodes. It can also finish a
-flow that is already nearly right: give it the flow and potentials under which that flow costs least, and only what is
-missing is searched for.
+It is meant for the collapsed networks of `assignors.shared.flow`, with tens to some thousands of nodes. It can also
+complete a nearly optimal flow: given that flow and the potentials for which it is cheapest, it only searches for the
+rest.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ Numbers = Sequence[int] | npt.NDArray[np.integer]
 
 
 class Network:
-    """Arcs between nodes 0, 1, …; arc 2i has the reverse arc 2i + 1.
+    """A flow network with nodes 0, 1, …; arc 2i has the reverse arc 2i + 1.
 
-    `excess[v] > 0` is flow that has to leave node v, `< 0` flow that v still takes. Costs may be any integers as long
-    as every arc with room has `cost + potential[tail] - potential[head] >= 0`.
+    `excess[v] > 0` is flow that has to leave node v, `< 0` is flow that v can still take. Costs may be any integers for
+    which every arc with room has `cost + potential[tail] - potential[head] >= 0`.
     """
 
     __slots__ = ("_arcs", "_cost", "_head", "_room", "excess", "potential")
@@ -32,7 +32,7 @@ class Network:
         self.potential = [0] * nodes
 
     def add(self, tail: Numbers, head: Numbers, capacity: Numbers, cost: Numbers) -> range:
-        """Adds arcs without flow; returns their numbers for `flow`."""
+        """Adds arcs without flow and returns their numbers, as arguments for `flow`."""
         first = len(self._head)
         arcs, heads, rooms, costs = self._arcs, self._head, self._room, self._cost
         number = first
@@ -47,12 +47,12 @@ class Network:
         return range(first, number, 2)
 
     def flow(self, arcs: range) -> list[int]:
-        """What flows through these arcs."""
+        """Returns the flow on each of these arcs."""
         return self._room[arcs.start + 1 : arcs.stop : 2]
 
     def preset(self, arcs: range, flow: Sequence[int]) -> None:
-        """Puts flow on empty arcs, as far as the potentials allow: an arc that should be full is, one that should be
-        empty is. The excess of both ends follows, so the solver repairs what does not fit."""
+        """Puts flow on empty arcs as far as the potentials allow: arcs that must be full are filled, arcs that must be
+        empty stay empty. The excess of both ends is adjusted, so that the solver corrects the difference."""
         head, room, cost, excess, potential = self._head, self._room, self._cost, self.excess, self.potential
         for arc, wanted in zip(arcs, flow, strict=True):
             u, v = head[arc + 1], head[arc]
@@ -72,8 +72,8 @@ class Network:
         return True
 
     def saturate(self) -> None:
-        """Routes as much excess as there is room for, costs left aside: always along the fewest arcs, back as well as
-        forth (Dinic)."""
+        """Routes as much excess as possible regardless of cost, along paths with the fewest arcs, using reverse arcs
+        too (Dinic)."""
         self._cost = [1] * len(self._head)
         while True:
             self.potential = [0] * len(self.excess)
@@ -82,7 +82,8 @@ class Network:
             self._push()
 
     def _search(self) -> bool:
-        """Dijkstra from all nodes with excess to the nearest that takes flow; makes the shortest paths there cost 0."""
+        """Runs Dijkstra's algorithm from all nodes with excess to the nearest node that takes flow, and sets potentials
+        so that shortest paths cost 0. Returns False if there is no such node."""
         arcs, head, room, cost, excess, potential = (
             self._arcs, self._head, self._room, self._cost, self.excess, self.potential
         )  # fmt: skip
@@ -110,7 +111,7 @@ class Network:
         return False
 
     def _push(self) -> None:
-        """Sends flow along paths of reduced cost 0 until a walk over all of them finds no more."""
+        """Sends flow along paths of reduced cost 0 until no more such paths are found."""
         size = len(self.excess)
         pointer = [0] * size
         closed = bytearray(size)
@@ -132,7 +133,8 @@ class Network:
         excess[sink] += amount
 
     def _walk(self, source: int, pointer: list[int], closed: bytearray) -> list[int]:
-        """A path of reduced cost 0 to a node that takes flow. Nodes on the path or without a way on are closed."""
+        """Returns a path of reduced cost 0 to a node that takes flow, [] if none. Dead ends stay closed; nodes on the
+        path are reopened."""
         arcs, head, room, cost, potential = self._arcs, self._head, self._room, self._cost, self.potential
         path: list[int] = []
         u = source

@@ -1,15 +1,15 @@
-"""The frozen views that assignors read and the plan that they return.
+"""The frozen views that assignors read, and the plan that they return.
 
-Everything heavy is a dense integer array, so that a million partitions cost array operations and not objects
+All large data are dense integer arrays, so that a million partitions cost array operations and not objects
 (ARCHITECTURE.md#dense-views). Coordinates:
 
 * topic index: position in `ClusterView.topics` (sorted by name);
 * flat partition: `ClusterView.first[topic] + partition`, 0 <= flat < partitions in total;
-* member index: position in `GroupView.members`, the order of the JoinGroup answer;
-* rack index: position in `ClusterView.racks`; NO_RACK where unknown, FOREIGN_RACK where a member names a rack in which
-  no broker stands (it is never local to anything; a member without a rack is neutral instead).
+* member index: position in `GroupView.members`, in the order of the JoinGroup response;
+* rack index: position in `ClusterView.racks`; NO_RACK if unknown, FOREIGN_RACK if a member names a rack without brokers
+  (it is never local to anything; a member without a rack is neutral instead).
 
-An owner array has one member index per flat partition, NOBODY where there is none.
+An owner array has one member index per flat partition, NOBODY for none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,10 +32,10 @@ NO_GENERATION = -1
 class ClusterView:
     """Topics, partitions and replica racks as of one metadata read.
 
-    `signature` maps each flat partition to a row of `signature_racks`: the set of racks that hold a replica of it.
+    `signature` maps each flat partition to a row of `signature_racks`, the set of racks that hold a replica of it.
     Clusters have few such sets and many partitions, so rack work is done per set. `leader_rack` is the rack of the
-    leader replica (NO_RACK when unknown). `read_at` is seconds on the caller's monotonic clock. `unreadable` names
-    subscribed topics whose metadata was refused (ACL) or failed: they are not gone, their assignment is frozen.
+    leader replica (NO_RACK if unknown). `read_at` is in seconds on the caller's monotonic clock. `unreadable` are
+    subscribed topics whose metadata was refused (ACL) or failed: they still exist, and their assignment is frozen.
     """
 
     topics: tuple[str, ...]
@@ -57,7 +57,7 @@ class ClusterView:
         read_at: float = 0.0,
         unreadable: frozenset[str] = frozenset(),
     ) -> "ClusterView":
-        """Builds a view from, per topic and partition, the rack of each replica (leader first; None = no rack)."""
+        """Builds a view from the racks of each partition's replicas, by topic (leader first; None = no rack)."""
         topics = tuple(sorted(replica_racks))
         racks = tuple(sorted({r for parts in replica_racks.values() for reps in parts for r in reps if r}))
         rack_index = {rack: i for i, rack in enumerate(racks)}
@@ -99,15 +99,15 @@ class ClusterView:
         return int(self.first[-1])
 
     def flat(self, topic: str, partition: int) -> int | None:
-        """The flat partition, or None where the topic or the partition is not known."""
+        """Returns the flat partition, or None if the topic or the partition is unknown."""
         t = self.index.get(topic)
         if t is None or not 0 <= partition < self.counts[t]:
             return None
         return int(self.first[t]) + partition
 
     def flats_of(self, item: str) -> IntArray:
-        """The flat partitions that a word of an operator names: all of a topic, or one as TOPIC-N; empty for neither.
-        A word that is both, such as `orders-3` where there is a topic of that name, is the topic."""
+        """Returns the flat partitions that an operator's name refers to: all of a topic, or one partition as TOPIC-N;
+        empty if there is neither. If both match, as for `orders-3` beside a topic of that name, the topic is meant."""
         t = self.index.get(item)
         if t is not None:
             return np.arange(self.first[t], self.first[t + 1], dtype=np.int32)
@@ -125,7 +125,7 @@ class ClusterView:
         return np.repeat(np.arange(len(self.topics), dtype=np.int32), self.counts)
 
     def rack_code(self, rack: str | None) -> int:
-        """A member's rack as a rack index; "" means none, as in Java."""
+        """Returns the index of a member's rack. "" means none, as in Java."""
         if not rack:
             return NO_RACK
         try:
@@ -135,11 +135,10 @@ class ClusterView:
 
 
 class MemberView(NamedTuple):
-    """One member as the leader sees it.
+    """One member as the leader knows it.
 
-    `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member),
-    NO_GENERATION if unknown.
-    `degraded` says why its bytes could not be used (None = fine).
+    `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member), NO_GENERATION
+    if unknown. `degraded` is why its bytes could not be used (None: they could).
     """
 
     member_id: str
@@ -151,7 +150,7 @@ class MemberView(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What stays the same over a restart where anything does: the instance id, else the member id."""
+        """The instance id, which stays the same over a restart, else the member id."""
         return self.instance_id or self.member_id
 
     @property
@@ -161,7 +160,8 @@ class MemberView(NamedTuple):
 
 
 class Members(Sequence[MemberView]):
-    """The members of a group, held as columns: thousands come in every rebalance, and hardly anybody looks at each."""
+    """The members of a group, stored as columns: a rebalance may bring thousands, and most are never read one by
+    one."""
 
     __slots__ = ("_columns", "ids", "instance_ids", "racks")
 
@@ -174,7 +174,7 @@ class Members(Sequence[MemberView]):
         generations: Sequence[int],
         degraded: Sequence[str | None],
     ) -> None:
-        """Columns of MemberView, all of one length."""
+        """Takes the columns of MemberView, all of equal length."""
         self.ids, self.instance_ids, self.racks = ids, instance_ids, racks
         self._columns = (ids, instance_ids, topics, racks, generations, degraded)
 
@@ -214,8 +214,8 @@ class Members(Sequence[MemberView]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused:
-    """Claims that the leader does not believe: `member` (row) and `flat` run in parallel; `reasons` say by member what
-    is not believed."""
+    """Claims that the leader does not believe. `member` (row) and `flat` are parallel arrays; `reasons` has the reason
+    by member."""
 
     member: LongArray
     flat: LongArray
@@ -226,26 +226,26 @@ class Refused:
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), {})
 
     def of(self, flats: Sequence[int]) -> tuple[tuple[int, str], ...]:
-        """The members that claim one of these partitions, and what is not believed of them."""
+        """Returns (member, reason) of each member whose claim to one of these partitions is refused."""
         rows = sorted(set(self.member[np.isin(self.flat, flats)].tolist()))
         return tuple((row, self.reasons[row]) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
-    """A group in one rebalance, without the instance's own member (it is a member on the wire and never in a view).
+    """A group in one rebalance, without Bellwether's own member (a member on the wire, never in a view).
 
-    `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
+    `topic_set[m]` is a row of `topic_sets`, which has each distinct subscription once, as sorted indices of topics that
     the cluster view knows. Claims are flat partitions in CSR form: those of member m are
     `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
-    was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
-    (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
-    userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
-    claims and memory come to (`claims.current_owner`) once they have been computed, so that this is done once.
+    was last delivered to these members, in `remembered_generation`. Cooperative members, which keep consuming during a
+    rebalance, claim what they own, and the cooperative step makes moves from them pending; eager members claim only in
+    the userData of "sticky". `by_id` are the member indices ordered by member id. `current` caches the owner array that
+    follows from claims and memory (`claims.current_owner`).
 
-    Claims are only those that the leader believes; `refused` are the others. `claim_asked` is parallel to `claims`: in
-    how many plans in a row its member will have been asked to give the partition up, if this plan does; 0 where the
-    member did not join again itself.
+    `claims` has only claims that the leader believes; `refused` has the others. `claim_asked` is parallel to `claims`:
+    how many plans in a row will have asked the member to give the partition up, if this plan asks; 0 if the member has
+    not itself joined again.
     """
 
     group_id: str
@@ -271,7 +271,7 @@ class GroupView:
 
     @property
     def distrusted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """What is not believed, and the members that say it."""
+        """The reasons for refused claims, each with the members that it concerns."""
         rows: dict[str, list[int]] = {}
         for member, reason in self.refused.reasons.items():
             rows.setdefault(reason, []).append(member)
@@ -279,12 +279,12 @@ class GroupView:
 
     @property
     def sets_in_use(self) -> LongArray:
-        """The rows of `topic_sets` that some member has."""
+        """The rows of `topic_sets` that at least one member has."""
         rows: LongArray = np.flatnonzero(np.bincount(self.topic_set, minlength=len(self.topic_sets)))
         return rows
 
     def wants_all(self, topic_total: int) -> bool:
-        """Whether all members subscribe to all topics of the cluster: then much need not be looked up."""
+        """Returns whether all members subscribe to all topics of the cluster, so that callers can skip lookups."""
         return len(self.topic_sets) == 1 and len(self.topic_sets[0]) == topic_total
 
     @classmethod
@@ -332,8 +332,8 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Where everything goes. `owner` is the target; `pending` marks partitions that their new owner gets one rebalance
-    later, because another member still consumes them. What is sent is the target without the withheld ones."""
+    """A planned assignment. `owner` is the target. `pending` marks partitions that their new owner gets one rebalance
+    later, because another member still consumes them. `sent` is the target without the pending partitions."""
 
     owner: IntArray
     pending: BoolArray

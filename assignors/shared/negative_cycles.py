@@ -1,7 +1,7 @@
-"""The search for negative cycles, by which a flow is improved until it costs least.
+"""Searches for negative cycles, with which a flow is improved until it is cheapest.
 
-It is Bellman and Ford's, from all nodes at once. How a graph finds the cheapest arc into each node is its own business:
-dense, or through rows that many arcs share.
+This is the Bellman-Ford algorithm, started from all nodes at once. Each graph provides its own way to find the cheapest
+arc into each node: dense, or through rows that many arcs share.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ Relax = Callable[[IntArray | LongArray], tuple[IntArray | LongArray, LongArray]]
 
 
 def relaxations(relax: Relax, distance: IntArray | LongArray) -> Iterator[tuple[LongArray, LongArray]]:
-    """After each pass (what names the last arc of the cheapest way to each node, NOBODY for none; the nodes that have
-    become cheaper). Ends when none has: then there is no negative cycle. Else it goes on for ever."""
+    """Yields after each pass (per node what identifies the last arc of its cheapest path, NOBODY for none; the nodes
+    that became cheaper). Ends if none did, which means that there is no negative cycle; otherwise it never ends."""
     last = np.full(len(distance), NOBODY, dtype=np.int64)
     while True:
         reached, arc = relax(distance)
@@ -29,7 +29,7 @@ def relaxations(relax: Relax, distance: IntArray | LongArray) -> Iterator[tuple[
 
 
 def loops(following: IntArray | LongArray) -> list[list[int]]:
-    """The loops of a map from nodes to nodes (NOBODY: to nothing)."""
+    """Returns the cycles of a map from nodes to nodes (NOBODY: no successor)."""
     after = following.tolist()
     seen = [NOBODY] * len(after)
     found = []

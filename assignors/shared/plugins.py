@@ -7,13 +7,13 @@ PLUGIN_GROUP = "bellwether.assignors"
 
 
 class UnknownNameError(LookupError):
-    """A configured name that nothing answers to; the text names it and the known ones."""
+    """Raised for a configured name that does not exist. The message has it and the known names."""
 
 
 def load_plugins(names: Sequence[str]) -> dict[str, object]:
     """Loads the plug-ins with these names from the entry-point group `bellwether.assignors`; classes are instantiated.
 
-    Nothing that is not named is imported. Raises UnknownNameError.
+    Other plug-ins are not imported. Raises UnknownNameError.
     """
     found = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
     loaded: dict[str, object] = {}

@@ -5,19 +5,20 @@ from enum import Enum
 
 
 class RefusalCause(Enum):
-    """What must change before it is worth another try."""
+    """What must change before another attempt can succeed."""
 
-    MEMBERS = "members"  # nobody can be read, or a mix of versions that no assignment serves
-    TOPOLOGY = "topology"  # it contradicts the members: learn it again, or let a Java member lead
+    MEMBERS = "members"  # no member can be read, or no assignment serves all their versions
+    TOPOLOGY = "topology"  # it contradicts the members: read it again, or let a Java member lead
     TOPICS = "topics"  # a topic is missing or cannot be read, or partition counts contradict each other
-    INTERNAL_TOPICS = "internal topics"  # one is missing or has another size than the application needs
-    CONFIG = "configuration"  # Bellwether's is not the application's
-    PLAN = "plan"  # no valid plan was found: a defect of an assignor or Bellwether's, or it came too late
+    INTERNAL_TOPICS = "internal topics"  # one is missing or does not have the size that the application needs
+    CONFIG = "configuration"  # Bellwether's configuration differs from the application's
+    PLAN = "plan"  # no valid plan, by a defect of an assignor or of Bellwether, or the plan came too late
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nothing may be sent: leave the group, and a member takes over. `reason` is a sentence for people."""
+    """The decision to send nothing: Bellwether leaves the group, and a member takes over. `reason` is a sentence for
+    operators."""
 
     cause: RefusalCause
     reason: str
@@ -25,7 +26,7 @@ class Refusal:
 
     @property
     def final(self) -> bool:
-        """No other plan for the same members and topics would do."""
+        """Whether no other plan for the same members and topics could succeed."""
         return self.cause is not RefusalCause.PLAN
 
     def error(self) -> "RefusalError":

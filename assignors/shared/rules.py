@@ -1,4 +1,4 @@
-"""The operator's rules on placement, as they are written in an order."""
+"""Operators' placement rules, as they are written in orders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pin or ban. `where` is "rack:NAME" or "member:ID", `item` a partition, a topic, a task, a subtopology or "*".
-    `order` is the sentence on who has ordered it and why; two orders of the same thing are one rule."""
+    """One pin or ban. `where` is "rack:NAME" or "member:ID". `item` is a partition, a topic, a task, a subtopology or
+    "*". `order` states who ordered it and why; it is ignored when rules are compared."""
 
     kind: Literal["pin", "ban"]
     item: str
@@ -19,20 +19,20 @@ class Rule:
 
     @property
     def empties(self) -> bool:
-        """Whether its place is to have nothing."""
+        """Whether the rule evacuates its place."""
         return self.kind == "ban" and self.item == EVERYTHING
 
 
 def ordered(rules: Sequence[Rule]) -> str:
-    """The orders behind these rules, "" where none is known."""
+    """Returns the orders behind these rules, "" if none is known."""
     return "; ".join(dict.fromkeys(rule.order for rule in rules if rule.order))
 
 
 def behind(orders: str) -> str:
-    """The same for the end of a sentence."""
+    """Returns the orders in parentheses, for the end of a sentence."""
     return f" ({orders})" if orders else ""
 
 
 def known_racks(racks: Sequence[str]) -> str:
-    """The places that there are, for the end of a sentence."""
+    """Returns a sentence part that lists the known racks."""
     return f"racks are {', '.join(racks)}" if racks else "no member names a rack"

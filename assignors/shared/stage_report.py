@@ -1,4 +1,4 @@
-"""What one stage of a chain did, for consumer groups and Streams applications alike."""
+"""The report of one stage of a chain, for consumer groups and Streams applications alike."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """What one stage did: its own score before and after, whether its plan was taken, and why in one sentence.
+    """The report of one stage: its own score before and after, whether its plan was taken, and why in one sentence.
 
-    `owner` is where everything was after it, so that `explain` can name the stage that moved something. `took_s` is
-    how long it took, 0.0 without a clock. `orders` are the sentences of operators behind it, "" for none.
+    `owner` holds all owners after the stage, so that `explain` can name the stage that moved an item. `took_s` is its
+    duration in seconds, 0.0 without a clock. `orders` are the operators' orders behind it, "" for none.
     """
 
     stage: str
@@ -28,5 +28,5 @@ class StageReport:
 
 
 def no_clock() -> float:
-    """Time stands still: durations are 0.0."""
+    """Returns 0.0 always, so that all durations are 0.0."""
     return 0.0

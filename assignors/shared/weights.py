@@ -1,8 +1,8 @@
-"""What partitions weigh: measured by the pipeline, clamped and aged out before anything is decided with it. Pure.
+"""The weights of partitions: measured by the pipeline, and clamped and expired before any decision uses them. Pure.
 
-A weight is a rate (bytes per second). Whatever the pipeline says can only make a plan uneven, never invalid (promise
-P5): absurd values are clamped, old ones fall out, partitions without one weigh what others of their topic do, and where
-too few are known all partitions weigh the same.
+A weight is a rate (bytes per second). Wrong weights can make a plan uneven but never invalid (promise P5): absurd
+values are clamped, old ones expire, partitions without a weight get the median of their topic, and if too few weights
+are known all partitions weigh the same.
 """
 
 import math
@@ -17,7 +17,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 # A partition counts as no lighter than the median divided by this, and no heavier than the median times this.
 RATIO_MAX = 1_000.0
-# Below this share of partitions with a weight, weights are not used.
+# If a smaller share of partitions than this has a weight, weights are not used.
 KNOWN_SHARE_MIN = 0.5
 SKEW_MS_MAX = 300_000
 
@@ -32,7 +32,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The estimates that may be used now."""
+    """The estimates that are valid now."""
 
     of: Mapping[TopicPartition, float] = field(default_factory=dict)
 
@@ -40,7 +40,8 @@ class Weights:
     def usable(
         cls, estimates: Mapping[TopicPartition, Weight], now_ms: int, age_ms_max: int
     ) -> tuple["Weights", Mapping[str, int]]:
-        """Without estimates that are too old, from the future, or no finite number >= 0; and how many of each."""
+        """Returns the estimates without those that are too old, from the future, or not a finite number >= 0, and how
+        many of each were dropped."""
         kept: dict[TopicPartition, float] = {}
         refused = {"old": 0, "from the future": 0, "absurd": 0}
         for partition, weight in estimates.items():
@@ -55,15 +56,17 @@ class Weights:
         return cls(kept), {reason: n for reason, n in refused.items() if n}
 
     def clamped(self) -> int:
-        """How many count as more or as less than was estimated, in a group that reads all of these partitions."""
+        """Returns how many partitions have their estimate raised or lowered, in a group that reads all of these
+        partitions."""
         values = np.fromiter(self.of.values(), dtype=np.float64, count=len(self.of))
         middle = _middle(values) if len(values) else 0.0
         return int(((values < middle / RATIO_MAX) | (values > middle * RATIO_MAX)).sum())
 
     def dense(self, cluster: ClusterView, wanted: BoolArray) -> tuple[FloatArray, str]:
-        """(weight of every flat partition, "" or why all of them weigh the same).
+        """Returns (the weight of each flat partition, the reason if all weigh the same, else "").
 
-        `wanted` marks the partitions that count. Their mean is 1, so that sums are sums of partitions.
+        `wanted` marks the partitions that count. Their mean weight is 1, so that a sum of weights compares to a number
+        of partitions.
         """
         raw = self.raw(cluster)
         known = wanted & ~np.isnan(raw)
@@ -79,7 +82,7 @@ class Weights:
         return filled / filled[wanted].mean(), ""
 
     def raw(self, cluster: ClusterView) -> FloatArray:
-        """Bytes per second of every flat partition, NaN where there is no estimate."""
+        """Returns the bytes per second of each flat partition, NaN if there is no estimate."""
         raw = np.full(cluster.partition_total, np.nan)
         for (topic, partition), value in self.of.items():
             flat = cluster.flat(topic, partition)
@@ -89,13 +92,14 @@ class Weights:
 
 
 def _middle(values: FloatArray) -> float:
-    """The median, or the mean where most are 0."""
+    """Returns the median, or the mean if the median is 0."""
     median = float(np.median(values))
     return median if median > 0 else float(values.mean())
 
 
 def _topic_medians(cluster: ClusterView, values: FloatArray, known: BoolArray, default: float) -> FloatArray:
-    """What partitions without a weight weigh: the median of those of their topic that have one."""
+    """Returns, per flat partition, the median weight of its topic's known partitions, `default` if the topic has
+    none."""
     medians = np.full(len(cluster.topics), default)
     for topic in range(len(cluster.topics)):
         inside = slice(int(cluster.first[topic]), int(cluster.first[topic + 1]))
@@ -105,5 +109,5 @@ def _topic_medians(cluster: ClusterView, values: FloatArray, known: BoolArray, d
 
 
 def heaviest(weights: Weights, most: int) -> Iterable[tuple[TopicPartition, float]]:
-    """The heaviest partitions, for people."""
+    """Returns the `most` heaviest partitions with their weights, heaviest first."""
     return sorted(weights.of.items(), key=lambda item: (-item[1], item[0]))[:most]

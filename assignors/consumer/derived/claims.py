@@ -1,9 +1,9 @@
-"""Turns what members claim and what the leader remembers into one current owner per partition (KIP-792).
+"""Derives one current owner per partition from members' claims and the leader's memory (KIP-792).
 
-Rules (docs/reference/assignors.md#stickiness-whose-claim-counts): memory beats claims of its generation and older ones;
-among claims the highest generation wins; two claims of the same highest generation void each other; a stale claim that
-nobody contests is honoured; a claim to a topic that its member does not subscribe to is ignored. Every member has one
-generation, used whichever side of a comparison it is on.
+Rules (docs/reference/assignors.md#stickiness-whose-claim-counts): memory beats claims of its generation and older ones.
+Among claims the highest generation wins; two claims of the same highest generation cancel each other. A stale claim
+that no other claim contests is honoured. A claim to a topic that its member does not subscribe to is ignored. Each
+member has one generation, which applies to all its claims.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ UNCLAIMED = -2
 
 
 def claimants(group: GroupView) -> IntArray:
-    """The member index of every entry of `group.claims`."""
+    """Returns the member index of each entry of `group.claims`."""
     if not len(group.claims):
         return np.zeros(0, dtype=np.int32)
     return np.arange(group.size, dtype=np.int32).repeat(group.claims_first[1:] - group.claims_first[:-1])
@@ -23,13 +23,13 @@ def claimants(group: GroupView) -> IntArray:
 def compare(
     claimant: IntArray, claims: IntArray, generation: IntArray, partition_total: int
 ) -> tuple[IntArray, IntArray]:
-    """Per flat partition (who claims it in the highest generation, NOBODY where nobody does or several do; that
-    generation, or UNCLAIMED). `claimant`, `claims` (flat partitions) and `generation` run in parallel."""
+    """Returns, per flat partition, (the member with the claim of the highest generation, NOBODY if none or several;
+    that generation, or UNCLAIMED). `claimant`, `claims` (flat partitions) and `generation` are parallel arrays."""
     winner = np.full(partition_total, NOBODY, dtype=np.int32)
     best = np.full(partition_total, UNCLAIMED, dtype=np.int32)
     winner[claims] = claimant
     best[claims] = generation
-    # A plain scatter leaves one claimant per partition: where a member does not find itself, there were several.
+    # This assignment keeps one claimant per partition. If a member does not find itself, the partition has several.
     if len(claims) and (winner[claims] != claimant).any():
         times = np.bincount(claims, minlength=partition_total)
         several = np.flatnonzero(times[claims] > 1)
@@ -44,7 +44,7 @@ def compare(
 
 
 def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
-    """Which distinct subscription (row) holds which topic (column)."""
+    """Returns a table of whether each distinct subscription (row) contains each topic (column)."""
     table = np.zeros((len(group.topic_sets), topic_total), dtype=np.bool_)
     for row, topics in enumerate(group.topic_sets):
         table[row, topics] = True
@@ -52,16 +52,16 @@ def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
 
 
 def wanted(group: GroupView, cluster: ClusterView) -> BoolArray:
-    """Which flat partitions are of topics that some member subscribes to."""
+    """Marks the flat partitions of topics to which at least one member subscribes."""
     topics = np.logical_or.reduce(subscriptions(group, len(cluster.topics))[group.sets_in_use], axis=0)
     return np.repeat(topics, cluster.counts)
 
 
 def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
-    """The owner of every flat partition before this rebalance, NOBODY where there is none or where claims void each
+    """Returns the owner of each flat partition before this rebalance, NOBODY if there is none or claims cancel each
     other.
 
-    No owner is named that does not subscribe to the topic.
+    An owner always subscribes to the topic.
     """
     if group.current is not None:
         return group.current
@@ -85,8 +85,8 @@ def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
 
 
 def former_owners(group: GroupView, cluster: ClusterView, current: IntArray) -> tuple[IntArray, LongArray]:
-    """(member, flat partition) of the newest claims among those that are not of the current owner: who had a partition
-    before. Several where they are of one generation."""
+    """Returns (member, flat partition) of claims by members other than the current owner, only the newest of each
+    partition: its former owners. There are several if they claim the same generation."""
     claimant, claims = claimants(group), group.claims
     over = np.flatnonzero(current[claims] != claimant)
     if not len(over):

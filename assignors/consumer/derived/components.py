@@ -1,7 +1,7 @@
-"""Splits a group into connected components: members that share a topic, directly or through others.
+"""Splits a group into connected components: members that share topics, directly or through other members.
 
-What happens in one component can never help another, so each is solved alone; disjoint subscriptions cost nothing, and
-a component whose members all subscribe to the same topics is levelled in linear time.
+Components cannot help each other, so each is solved alone: disjoint subscriptions add no cost, and a component whose
+members all subscribe to the same topics is levelled in linear time.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Component:
-    """`members` are member indices in member id order, `topics` sorted topic indices, `sets` the distinct
-    subscriptions (rows of `GroupView.topic_sets`) in it."""
+    """One component. `members` are member indices ordered by member id, `topics` are sorted topic indices, `sets` are
+    the distinct subscriptions in it (rows of `GroupView.topic_sets`)."""
 
     members: IntArray
     topics: IntArray
@@ -25,7 +25,7 @@ class Component:
         return len(self.sets) == 1
 
     def flats(self, cluster: ClusterView) -> LongArray:
-        """The flat partitions of the topics, by topic and partition."""
+        """Returns the flat partitions of the topics, ordered by topic and partition."""
         if len(self.topics) == len(cluster.topics):
             return np.arange(cluster.partition_total)
         inside = np.zeros(len(cluster.topics), dtype=np.bool_)
@@ -34,7 +34,7 @@ class Component:
 
 
 def components(group: GroupView, topic_total: int) -> list[Component]:
-    """The components of a group, without members that subscribe to nothing and topics that nobody subscribes to."""
+    """Returns the components of a group. Members without subscriptions and topics without subscribers are in none."""
     sets: IntArray = np.array([s for s in group.sets_in_use.tolist() if len(group.topic_sets[s])], dtype=np.int32)
     if not len(sets):
         return []
@@ -60,7 +60,7 @@ def components(group: GroupView, topic_total: int) -> list[Component]:
 
 
 def _labels(sets: list[IntArray], topic_total: int) -> IntArray:
-    """Per topic the lowest topic of its component (label propagation with pointer jumping)."""
+    """Returns, per topic, the lowest topic of its component (label propagation with pointer jumping)."""
     lengths = np.array([len(s) for s in sets], dtype=np.int64)
     topic = np.concatenate(sets)
     starts = np.cumsum(lengths) - lengths
@@ -77,7 +77,7 @@ def _labels(sets: list[IntArray], topic_total: int) -> IntArray:
 
 
 def _grouped(keys: IntArray, values: IntArray) -> dict[int, IntArray]:
-    """The values of each key >= 0, in their order."""
+    """Returns the values of each key >= 0, in their original order."""
     order = np.argsort(keys, kind="stable")
     unique, first = np.unique(keys[order], return_index=True)
     parts = np.split(values[order], first[1:])

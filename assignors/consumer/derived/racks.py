@@ -1,4 +1,4 @@
-"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local."""
+"""Rack checks for all rack-aware consumer assignors (KIP-881): whether racks matter, and what is local."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from bellwether_kafka.assignors.shared import NO_RACK, BoolArray, ClusterView, I
 
 
 def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray | slice) -> bool:
-    """Whether placing these partitions (flat numbers) on members in these racks can gain anything from racks.
+    """Returns whether rack awareness can improve the placement of these flat partitions on members in these racks.
 
-    They can if some member has a rack, some member rack holds a replica, and the partitions do not all have the same
-    set of replica racks. Offline replicas count (docs/reference/assignors.md#range).
+    It can if at least one member has a rack that holds a replica, and the partitions do not all have the same set of
+    replica racks. Offline replicas count (docs/reference/assignors.md#range).
     """
     known = np.unique(racks[racks >= 0])
     if not len(known):
@@ -24,8 +24,8 @@ def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongAr
 
 
 def mismatched(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:
-    """Where the member (of which `racks` has the rack, one per partition) names a rack that holds no replica of it; a
-    member without a rack is neutral, never mismatched."""
+    """Marks partitions whose member names a rack that holds no replica. `racks` has the rack of each partition's
+    member. A member without a rack is never mismatched."""
     if not cluster.racks:
         return np.asarray(racks != NO_RACK)
     local = (racks >= 0) & cluster.signature_racks[cluster.signature[flats], np.maximum(racks, 0)]

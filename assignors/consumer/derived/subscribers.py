@@ -1,6 +1,6 @@
-"""Who subscribes to what, per class of topics instead of per topic: the front part that the simple assignors share.
+"""Subscribers per class of topics instead of per topic, for the simple assignors.
 
-Real groups have few distinct subscriptions and many topics, so topics with the same subscribers are handled at once.
+Groups have few distinct subscriptions and many topics, so topics with the same subscribers are handled together.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NO_CLASS = -1
 class TopicClasses:
     """Topics grouped by their subscribers.
 
-    `of[t]` is the class of topic t, NO_CLASS where nobody subscribes. `members[c]` are the subscribers of class c as
+    `of[t]` is the class of topic t, NO_CLASS if no member subscribes. `members[c]` are the subscribers of class c as
     member indices in MemberInfo order.
     """
 
@@ -26,7 +26,8 @@ class TopicClasses:
 
 
 def member_order(group: GroupView) -> IntArray:
-    """Member indices in Java's MemberInfo order: static members first by instance id, then dynamic ones by id."""
+    """Returns member indices in Java's MemberInfo order: static members first by instance id, then dynamic ones by
+    member id."""
     members = group.members
     if members.instance_ids.count(None) == len(members):
         return group.by_id
@@ -35,7 +36,7 @@ def member_order(group: GroupView) -> IntArray:
 
 
 def topic_classes(group: GroupView, topics: int) -> TopicClasses:
-    """Splits the topics by subscribers: exact, one pass of partition refinement per distinct subscription."""
+    """Groups the topics by subscribers exactly, with one pass of partition refinement per distinct subscription."""
     if group.size and topics and group.wants_all(topics):
         return TopicClasses(of=np.zeros(topics, dtype=np.int32), members=(member_order(group),))
     label = np.zeros(topics, dtype=np.int32)

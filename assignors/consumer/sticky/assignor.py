@@ -1,6 +1,6 @@
-"""The sticky assignors "sticky" and "cooperative-sticky": balanced, and partitions move only to get there.
+"""The assignors "sticky" and "cooperative-sticky": balanced plans in which partitions move only for the balance.
 
-Both place alike; they differ in the step after it (`cooperative.pending_partitions`).
+Both place alike; they differ in the step that follows (`cooperative.pending_partitions`).
 """
 
 import numpy as np
@@ -13,27 +13,28 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, In
 
 
 def place(group: GroupView, cluster: ClusterView) -> IntArray:
-    """An owner per flat partition, NOBODY where no member subscribes."""
-    # Who owns what now, by the members' claims and what the leader delivered.
+    """Returns an owner per flat partition, NOBODY if no member subscribes."""
+    # The present owners, from members' claims and what the leader delivered.
     before = current_owner(group, cluster)
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     claimant, claims = former_owners(group, cluster, before)
-    # What may be exchanged: anything in a component whose members are alike, else partitions that are alike.
+    # Partitions with equal keys may be exchanged: all of a component whose members are alike, else those that are
+    # alike.
     key = np.zeros(cluster.partition_total if len(claims) else 0, dtype=np.int64)
     position = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
     for number, component in enumerate(components(group, len(cluster.topics))):
         flats = component.flats(cluster)
         if not len(flats):
             continue
-        # From here on a member is its position in the component, and what others own is free.
+        # From here on members are positions in the component, and partitions of other owners count as free.
         position[:] = NOBODY
         position[component.members] = np.arange(len(component.members), dtype=np.int32)
         mine = position[before[flats]]
         if component.uniform:
-            # Everybody may have everything: keep up to a quota, deal the rest.
+            # All members may have all partitions: keep up to a quota, distribute the rest.
             placed = spread(cluster, flats, mine, group.rack[component.members])
         else:
-            # Keep, pour, level and steal on counts; then exchange for racks and fewer moves.
+            # Keep, distribute, level and steal on counts; then exchange for racks and fewer moves.
             placed = balance(group, cluster, component, flats, mine)
         owner[flats] = component.members[placed]
         if len(claims):
@@ -42,7 +43,7 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
                 key[flats] = _alike(cluster, flats)
     if not len(claims):
         return owner
-    # By the order of ids, as everything else: which of several exchanges is found depends on the numbers of members.
+    # Ordered by ids like everything else: which of several exchanges is found depends on the numbers of members.
     by_id = np.argsort(np.array(group.members.ids), kind="stable")
     rank = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
     rank[by_id] = np.arange(group.size, dtype=np.int32)
@@ -52,14 +53,14 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
 
 
 def _alike(cluster: ClusterView, flats: LongArray) -> LongArray:
-    """A number for each topic and set of replica racks, other than those of components."""
+    """Returns a number for each (topic, set of replica racks), distinct from the numbers of components."""
     topic = np.searchsorted(cluster.first, flats, side="right") - 1
     base = len(cluster.topics) + 1
     return np.asarray(base + topic * len(cluster.signature_racks) + cluster.signature[flats], dtype=np.int64)
 
 
 class StickyAssignor:
-    """Kafka's "sticky" (KIP-54): its members revoke everything first, so nothing is withheld."""
+    """Kafka's "sticky" (KIP-54). Its members revoke everything first, so nothing is pending."""
 
     name = "sticky"
     cooperative = False
@@ -69,7 +70,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """Kafka's "cooperative-sticky" (KIP-429): members keep consuming, so what moves waits a rebalance."""
+    """Kafka's "cooperative-sticky" (KIP-429). Its members keep consuming, so moves take effect one rebalance later."""
 
     name = "cooperative-sticky"
     cooperative = True

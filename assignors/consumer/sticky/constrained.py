@@ -1,8 +1,9 @@
 """Levels partitions over members that all subscribe to the same topics (KIP-615), rack-aware as in KIP-881.
 
-Follows AbstractStickyAssignor's constrained builder (docs/reference/assignors.md#sticky-with-equal-subscriptions) with
-three differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
-locally as can be placed, and a partition that no rack can improve goes back to its owner, so a settled group stays put.
+It follows AbstractStickyAssignor's constrained builder (docs/reference/assignors.md#sticky-with-equal-subscriptions)
+with three differences: members are visited in member id order instead of hash order, the rack pass places as many
+partitions locally as possible, and a partition that no rack can improve returns to its owner, so that a settled group
+does not change.
 """
 
 from dataclasses import dataclass
@@ -23,21 +24,22 @@ from bellwether_kafka.assignors.shared import (
 
 
 def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntArray) -> IntArray:
-    """The new owner of each partition: counts differ by at most one, exactly the remainder has the higher count.
+    """Returns the new owner of each partition. Counts differ by at most one, and exactly the remainder has the higher
+    count.
 
-    `flats` are sorted flat partitions; `owner` the current owner of each as an index into `racks` (the rack of every
-    member, in member id order), NOBODY where there is none. Owners keep what they have up to their quota, except that a
-    partition without a replica in its owner's rack is placed anew if racks matter.
+    `flats` are sorted flat partitions. `owner` is the current owner of each as an index into `racks` (the rack of each
+    member, in member id order), NOBODY for none. Owners keep partitions up to their quota, except that if racks matter,
+    a partition without a replica in its owner's rack is placed anew.
     """
     members = len(racks)
     least, extras = divmod(len(flats), members)
     kept = owner.copy()
-    # Where racks matter, what its owner reads from another rack is free.
+    # If racks matter, partitions that their owner reads from another rack become free.
     aware = rack_matters(cluster, racks, flats)
     if aware:
         held = np.flatnonzero(kept >= 0)
         kept[held[mismatched(cluster, racks[kept[held]], flats[held])]] = NOBODY
-    # The higher quota goes to those that have more than the lower one; what is over a quota is free.
+    # Members with more than the lower quota get the higher one; partitions above a quota become free.
     load = np.bincount(kept[kept >= 0], minlength=members)
     quota = np.full(members, least, dtype=np.int64)
     quota[np.flatnonzero(load > least)[:extras]] += 1
@@ -45,11 +47,11 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
     load = np.minimum(load, quota)
     takes_extra = quota == least
     free = _Slots(least - np.minimum(load, least), takes_extra, extras - int(members - takes_extra.sum()))
-    # As much as possible goes to racks that hold it, and back to its owner what no rack can have nearer.
+    # As many as possible go to racks that hold them; those that no rack can have nearer return to their owner.
     if aware:
         _place_local(cluster, flats, kept, racks, free)
         _give_back(kept, owner, free)
-    # The rest goes around.
+    # The rest is distributed in turns.
     pool = np.flatnonzero(kept == NOBODY)
     kept[pool] = free.take(np.ones(members, dtype=np.bool_), len(pool))
     return kept
@@ -57,15 +59,15 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
 
 @dataclass(slots=True, eq=False)
 class _Slots:
-    """What members may still take."""
+    """How much more the members can take."""
 
-    room: LongArray  # of each member, up to the lower quota
-    takes_extra: BoolArray  # whether the member may have one more than that
-    spare: int  # so many members may
+    room: LongArray  # per member, up to the lower quota
+    takes_extra: BoolArray  # per member, whether it may have one more than the lower quota
+    spare: int  # how many members may still do so
 
     def take(self, among: BoolArray, count: int) -> IntArray:
-        """The next `count` places of these members: pass by pass in member order, then the extras, first those who
-        were at the lower quota already, then in the order of reaching it."""
+        """Takes and returns the next `count` places of these members: in passes in member order, then the extras, first
+        of members that were at the lower quota from the start, then in the order in which members reached it."""
         if not count:
             return np.zeros(0, dtype=np.int32)
         chosen = _in_turns(self.room * among, count)
@@ -84,7 +86,7 @@ class _Slots:
 
 
 def _in_turns(room: LongArray, count: int) -> LongArray:
-    """Member indices of the first `count` free places, one per member and pass."""
+    """Returns the member indices of the first `count` free places, one per member and pass."""
     members = np.flatnonzero(room)
     free = room[members]
     if not len(members):
@@ -95,7 +97,8 @@ def _in_turns(room: LongArray, count: int) -> LongArray:
 
 
 def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray, quota: LongArray) -> None:
-    """Takes from members over their quota what comes last by partition, then topic, so topics thin out evenly."""
+    """Takes excess partitions from members above their quota, the highest partition numbers first, then by topic, so
+    that all topics shrink evenly."""
     over = load > quota
     if not over.any():
         return
@@ -129,11 +132,11 @@ def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: 
 
 
 def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: LongArray, spare: int) -> LongArray:
-    """How many partitions of each signature (row) go to each rack (column), in total as many as possible: a maximum
-    flow, of which KIP-881's greedy pass may fall short.
+    """Returns how many partitions of each signature (row) go to each rack (column) so that the total is the largest
+    possible: a maximum flow, which KIP-881's greedy pass may miss.
 
-    `supply` counts partitions per signature, `held` says which racks hold it, `room` counts places up to the lower
-    quota per rack, `extra` members per rack that may take one more, of which the whole group has only `spare`.
+    `supply` counts partitions per signature, `held` marks the racks that hold it, `room` counts places up to the lower
+    quota per rack, `extra` counts members per rack that may take one more; only `spare` of the whole group may.
     """
     rows, racks = len(supply), len(room)
     sink, extras = rows + racks, rows + racks + 1
@@ -152,13 +155,13 @@ def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: Long
 
 
 def _interleaved(counts: LongArray) -> LongArray:
-    """Each index as often as its count, spread evenly, so every topic is spread evenly over the racks."""
+    """Returns each index as often as its count, spread evenly, so that every topic is spread evenly over the racks."""
     index = np.repeat(np.arange(len(counts)), counts)
     return index[np.argsort((ordinals(counts) + 0.5) / counts[index], kind="stable")]
 
 
 def _give_back(kept: IntArray, owner: IntArray, free: _Slots) -> None:
-    """Returns what is still free to its owner as far as it has room: moving it would gain nothing."""
+    """Returns free partitions to their owner as far as it has room, because moving them would gain nothing."""
     item = np.flatnonzero((kept == NOBODY) & (owner >= 0))
     item = item[np.argsort(owner[item], kind="stable")]
     member = owner[item]

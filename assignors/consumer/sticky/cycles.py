@@ -1,8 +1,8 @@
-"""Exchanges that keep the balance and save something: first foreign racks, then moves.
+"""Exchanges that keep the balance and save foreign racks first, then moves.
 
-A balanced plan can often be had with fewer partitions outside their members' racks, or with fewer that move. Every such
-improvement is a ring of classes in which each hands one partition to the next, and no ring being left that saves
-anything proves the plan cheapest among all equally balanced ones (negative cycle cancelling on counts).
+A balanced plan can often be changed so that fewer partitions are outside their members' racks, or fewer move. Every
+such improvement is a ring of classes in which each hands one partition to the next. If no ring saves anything, the plan
+is the cheapest of all equally balanced plans (negative cycle cancelling on counts).
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongA
 
 FAR = 1 << 28
 RACK = 1 << 14
-# Array cells that may be looked at before the plan is taken as it is: keeps the time bounded, without a clock.
+# The most array cells to visit before the plan is accepted as it is, which bounds the time without a clock.
 BUDGET = 60_000_000
 
 
 def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
-    """Cancels rings in place until none saves anything or the budget is spent. Loads may swap by one, never change
-    as a multiset."""
+    """Cancels rings in place until none saves anything or the budget is spent. Two classes may swap loads that differ
+    by one, but the multiset of loads stays the same."""
     budget = BUDGET
     while budget > 0:
         rings = _Rings(counts, foreign)
@@ -29,11 +29,12 @@ def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
 
 
 class _Rings:
-    """One search. Nodes are classes; a step from a class to another one says: the first receives, through some row,
-    one partition that the second gives.
+    """One search. Nodes are classes; a step from one class to another means that the first receives, in some row, one
+    partition that the second gives.
 
-    Two classes next to each other in load may also swap that difference. It is written as a row per level that holds
-    nothing: a class of height level + 1 takes it (and is one down), a class of that level gives it (and is one up).
+    Two classes whose loads differ by one may also swap that difference. This is modelled as an extra row per level that
+    holds no partitions: a class of height level + 1 takes from it (and loses one), a class of that level gives (and
+    gains one).
     """
 
     def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
@@ -49,7 +50,7 @@ class _Rings:
         self.visited = 0
 
     def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
-        """Rings of (receiver, row, giver) that save something, no class in two of them."""
+        """Returns rings of (receiver, row, giver) that save something. No class is in two of them."""
         classes = self.taking.shape[1]
         for last, _ in relaxations(self._relax, np.zeros(classes, dtype=np.int32)):
             row_of, receiver_of = np.divmod(last, classes)
@@ -61,7 +62,7 @@ class _Rings:
         return []
 
     def _relax(self, cost: IntArray | LongArray) -> tuple[IntArray | LongArray, LongArray]:
-        """To each giver through the row and from the receiver that cost least; the arc is row * classes + receiver."""
+        """Reaches each giver through the cheapest row and receiver. The arc is encoded as row * classes + receiver."""
         rows, classes = self.taking.shape
         self.visited += 2 * rows * classes
         through = self.taking + cost
@@ -74,7 +75,7 @@ class _Rings:
         return sum(int(self.taking[row, receiver]) + int(self.giving[row, giver]) for receiver, row, giver in ring)
 
     def cancel(self, ring: list[tuple[int, int, int]]) -> bool:
-        """Passes partitions around the ring, as many as save the same."""
+        """Passes partitions around the ring, as many as have the same saving. Returns False if none can be passed."""
         counts = self.counts
         amount = min(counts.passable(*link) if link[1] < self.rows else 1 for link in ring)
         if amount < 1:

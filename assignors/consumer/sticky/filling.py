@@ -1,8 +1,8 @@
-"""Levelling on counts: how many partitions of a topic each class of members gets, never which.
+"""Levelling on counts: it decides how many partitions of a topic each class of members gets, not which ones.
 
-A class is a set of members that are interchangeable; its load is what its members have together. The level of a class
-is the load of its least loaded member, the height that of its most loaded one. A row is a topic, or the partitions of a
-topic that share their replica racks.
+A class is a set of interchangeable members; its load is the sum over its members. The level of a class is the load of
+its least loaded member, the height that of its most loaded one. A row is a topic, or the partitions of a topic that
+share their replica racks.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 
 @dataclass(slots=True, eq=False)
 class ClassCounts:
-    """The state that levelling works on, as arrays over rows and classes."""
+    """The state of the levelling, as arrays over rows and classes."""
 
-    held: LongArray  # [row, class]: partitions, what is changed until it is level
+    held: LongArray  # [row, class]: partitions, changed until they are level
     allowed: BoolArray  # [row, class]: whether the class subscribes to the topic of the row
-    stuck: LongArray  # [row, class]: how many of these were there before; up to so many do not move
-    size: LongArray  # [class]: its members
-    supply: LongArray  # [row]: its partitions
-    load: LongArray  # [class]: what its members have together, the sum of a column of `held`
+    stuck: LongArray  # [row, class]: how many were there before; up to that number does not count as moved
+    size: LongArray  # [class]: how many members it has
+    supply: LongArray  # [row]: how many partitions it has
+    load: LongArray  # [class]: the load of all its members, the sum of a column of `held`
 
     @property
     def level(self) -> LongArray:
@@ -32,7 +32,7 @@ class ClassCounts:
         return -(-self.load // self.size)
 
     def passable(self, receiver: int, row: int, giver: int) -> int:
-        """How many partitions of a row may go from one class to another at the same price."""
+        """Returns how many partitions of a row may go from one class to another at the same price."""
         held, stuck = self.held[row], self.stuck[row]
         room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
         missing = stuck[receiver] - held[receiver]
@@ -44,14 +44,14 @@ class ClassCounts:
 
 
 def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> LongArray:
-    """Pours `amount` partitions over classes so that the lowest members rise together.
+    """Distributes `amount` partitions over classes so that the lowest members rise together.
 
-    What is left after the last full pass goes one per member, first to classes that still get less than `wanted`.
+    The remainder after the last full pass goes one per member, first to classes that still get less than `wanted`.
     """
     order = np.argsort(load / size, kind="stable")
     weight, below = np.cumsum(size[order]), np.cumsum(load[order])
     level = (amount + below) // weight
-    # The last prefix whose level its own members do not exceed already.
+    # The longest prefix of classes whose members are not already above the common level.
     prefix = int(np.flatnonzero(amount + below >= weight * (load[order] / size[order]))[-1])
     full = int(level[prefix])
     got: LongArray = np.maximum(0, size * full - load)
@@ -64,14 +64,14 @@ def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> 
 
 
 def _in_turn(room: LongArray, amount: int) -> LongArray:
-    """Gives each as much as it has room for, first come first served."""
+    """Gives each as much as it has room for, in order, until the amount is used up."""
     before = np.cumsum(room) - room
     given: LongArray = np.clip(amount - before, 0, room)
     return given
 
 
 def pour(counts: ClassCounts, wanted: LongArray) -> None:
-    """Places what no class holds yet, row by row, those with the fewest subscribers first."""
+    """Places partitions that no class holds yet, row by row, rows with the fewest subscribers first."""
     free = counts.supply - counts.held.sum(axis=1)
     subscribers = counts.allowed @ counts.size
     for row in np.lexsort((np.arange(len(free)), subscribers)):
@@ -83,8 +83,8 @@ def pour(counts: ClassCounts, wanted: LongArray) -> None:
 
 
 def pour_within(counts: ClassCounts, eligible: BoolArray, target: LongArray, wanted: LongArray) -> None:
-    """Places free partitions on eligible classes as far as these stay within their target load: first what they
-    want, then level, scarce rows first."""
+    """Places free partitions on eligible classes up to their target load: first what they want, then levelled; rows
+    with the fewest eligible members come first."""
     for row in np.argsort(eligible @ counts.size, kind="stable"):
         free = int(counts.supply[row] - counts.held[row].sum())
         classes = np.flatnonzero(eligible[row] & (counts.load < target))
@@ -94,7 +94,7 @@ def pour_within(counts: ClassCounts, eligible: BoolArray, target: LongArray, wan
         want = np.clip(wanted[row, classes] - counts.held[row, classes], 0, room)
         got = _in_turn(want, free)
         rest = min(free, int(room.sum())) - int(got.sum())
-        # Pouring by missing load: the class that lacks most per member is the lowest.
+        # The missing load serves as the (negative) load: the class that lacks most per member is the lowest.
         lack = room - got
         while rest > 0:
             more = np.minimum(shares(-lack, counts.size[classes], rest, lack), lack)
@@ -105,9 +105,9 @@ def pour_within(counts: ClassCounts, eligible: BoolArray, target: LongArray, wan
 
 
 def level_rows(counts: ClassCounts, passes: int) -> None:
-    """Coarse levelling inside rows: loads of one row's subscribers approach each other, a few passes at most.
+    """Levels coarsely within rows: the loads of each row's subscribers approach each other, in at most `passes` passes.
 
-    In the first pass nobody takes its whole gain from one row, so that a newcomer gets a little of every topic.
+    In the first pass no class takes its whole gain from one row, so that a new member gets a little of every topic.
     """
     for step in range(passes):
         rows = _uneven(counts)
@@ -120,7 +120,7 @@ def level_rows(counts: ClassCounts, passes: int) -> None:
 
 
 def _uneven(counts: ClassCounts) -> LongArray:
-    """Rows in which a member has at least two partitions more than another subscriber."""
+    """Returns the rows in which one member has at least two partitions more than another subscriber."""
     big = np.iinfo(np.int64).max
     low = np.where(counts.allowed, counts.level, big).min(axis=1)
     high = np.where(counts.held > 0, counts.height, 0).max(axis=1)

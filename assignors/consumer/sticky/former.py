@@ -1,8 +1,8 @@
-"""What moves goes back to a member that had it before, where one has room, as in franz-go and kafka-python. Java leaves
-this choice to the order of its hash tables (docs/reference/assignors.md#sticky-with-equal-subscriptions).
+"""Returns moving partitions to members that had them before, if they have room, as franz-go and kafka-python do. Java
+leaves this choice to the order of its hash tables (docs/reference/assignors.md#sticky-with-equal-subscriptions).
 
-A plan says how many partitions each member keeps and gets. Which ones is open as long as these numbers stay: a member
-above its quota gives up those that another one had, and that one gets them.
+A plan fixes how many partitions each member keeps and gets, but as long as these numbers stay, the partitions can be
+chosen: a member above its quota gives up partitions that another member had, and that member gets them.
 """
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
 
-EXACT_MAX = 10_000  # claims; beyond it each goes to the first member with room
+EXACT_MAX = 10_000  # claims; with more, each claim goes to the first member with room
 
 
 def give_back(before: IntArray, placed: IntArray, key: LongArray, claimant: IntArray, claims: LongArray) -> IntArray:
-    """The owner of each partition: as many stay with their owner `before` as in `placed`, and members have as many of
-    each `key` (what may be exchanged has the same one). `claims` by `claimant` are of former owners."""
+    """Returns the owner of each partition. As many partitions stay with their owner `before` as in `placed`, and
+    members have as many of each `key`; partitions with the same key may be exchanged. `claims` by `claimant` are those
+    of former owners."""
     moving = (placed != before) & (placed != NOBODY)
     if not len(claims) or not moving.any():
         return placed
@@ -35,13 +36,13 @@ Places = tuple[LongArray, LongArray]
 
 
 def _places(key: LongArray, member: IntArray, which: BoolArray, size: int) -> Places:
-    """(codes of key and member, ascending; how many partitions each)."""
+    """Returns (codes of key and member, ascending; the number of partitions of each)."""
     found, counts = np.unique(key[which] * size + member[which], return_counts=True)
     return found, counts
 
 
 def _of(places: Places, key: LongArray, member: IntArray, size: int) -> LongArray:
-    """The position of each (key, member) among the places, -1 where it is none."""
+    """Returns the position of each (key, member) in the places, -1 if it is not there."""
     code = key * size + np.maximum(member, 0)
     at = np.minimum(np.searchsorted(places[0], code), max(0, len(places[0]) - 1))
     hit = (places[0][at] == code) & (member >= 0) if len(places[0]) else np.zeros(len(code), dtype=np.bool_)
@@ -49,8 +50,8 @@ def _of(places: Places, key: LongArray, member: IntArray, size: int) -> LongArra
 
 
 def _matched(item: LongArray, giver: LongArray, taker: LongArray, gives: LongArray, takes: LongArray) -> LongArray:
-    """Positions of the claims that are met: as many as the places of givers (-1: the partition is free) and takers
-    allow, each partition once."""
+    """Returns the positions of the claims to satisfy: as many as the places of givers (-1: the partition is free) and
+    takers allow, each partition once."""
     if len(item) > EXACT_MAX:
         return _first_come(item, giver, taker, gives, takes)
     items, node = np.unique(item, return_inverse=True)
@@ -81,7 +82,7 @@ def _first_come(item: LongArray, giver: LongArray, taker: LongArray, gives: Long
 
 
 def _nth(group: LongArray) -> LongArray:
-    """The position of each among its equals, in their order."""
+    """Returns the position of each element among those equal to it, in their order."""
     order = np.argsort(group, kind="stable")
     nth = np.empty(len(order), dtype=np.int64)
     nth[order] = shared.run_ordinals(group[order])
@@ -98,11 +99,12 @@ def _dealt(
     gives: Places,
     size: int,
 ) -> IntArray:
-    """`back` goes `to` former owners; givers give what is missing of their number, and what moves fills the places."""
+    """Assigns `back` to the former owners `to`. Givers give up the rest of their number from other partitions, and
+    these fill the open places."""
     owner = before.copy()
     owner[placed == NOBODY] = NOBODY
     owner[back] = to
-    # Of what a giver gives in the plan it goes on giving as much as it has not given back.
+    # A giver still has to give as many as the plan takes from it, minus those that already went to former owners.
     given = np.zeros(len(gives[0]), dtype=np.int64)
     from_owner = back[before[back] != NOBODY]
     np.add.at(given, _of(gives, key[from_owner], before[from_owner], size), 1)
@@ -112,7 +114,7 @@ def _dealt(
     place = _of(gives, key[item], before[item], size)
     remains = _nth(place) >= (gives[1] - given)[place]
     pool = np.concatenate([np.flatnonzero(rest & (before == NOBODY)), item[~remains]])
-    # Places that are open: those of the plan without those that are taken.
+    # The open places: those of the plan minus those already taken.
     open_key, open_member = key[moving], placed[moving].astype(np.int64)
     code = np.sort(open_key * size + open_member)
     taken = np.sort(key[back] * size + to)
@@ -123,5 +125,5 @@ def _dealt(
 
 
 def _times(values: LongArray, wanted: LongArray) -> LongArray:
-    """How often each wanted value is among the ascending values."""
+    """Returns how often each wanted value occurs among the ascending values."""
     return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left")

@@ -1,9 +1,9 @@
-"""Levels partitions over members with different subscriptions that hang together through shared topics.
+"""Levels partitions over members with different subscriptions that are connected through shared topics.
 
-Works on counts per (topic, class of interchangeable members) and names partitions only at the end, so the work does
-not grow with partitions times members: keep what is owned, pour what is free, level coarsely, then let the steal graph
-finish (`steal`). Only the difference to what was held before moves, however often a count went out and back. Racks
-(KIP-881) split rows and classes, and decide among plans that are equally balanced.
+It works on counts per (topic, class of interchangeable members) and picks partitions only at the end, so that the work
+does not grow with partitions times members: keep owned partitions, distribute free ones, level coarsely, and finish
+with the steal graph (`steal`). Only the final difference to the counts before moves partitions. Racks (KIP-881) split
+rows and classes, and decide between equally balanced plans.
 """
 
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 COARSE_PASSES = 6
-# Above this many (row, class) cells rows are not split by racks: memory and time would grow with their product.
+# Above this many (row, class) cells, racks do not split rows: memory and time would grow with their product.
 CELLS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frame:
-    """Coordinates of one component: partitions in rows, members in classes."""
+    """The coordinates of one component: partitions in rows, members in classes."""
 
-    row: LongArray  # of each partition, in the order of `flats`: its topic, or topic and replica racks
-    supply: LongArray  # [row]: its partitions
-    of_class: LongArray  # of each member: those with the same subscription, or subscription and rack, are alike
-    size: LongArray  # [class]: its members
+    row: LongArray  # per partition, in the order of `flats`: its topic, or topic and replica racks
+    supply: LongArray  # [row]: how many partitions it has
+    of_class: LongArray  # per member: members with the same subscription (and rack) are in one class
+    size: LongArray  # [class]: how many members it has
     allowed: BoolArray  # [row, class]: whether the class subscribes
     foreign: BoolArray  # [row, class]: whether no replica is in the rack of the class
 
     def tally(self, owner: IntArray) -> LongArray:
-        """Partitions per (row, class) for owners given as member positions."""
+        """Returns the partitions per (row, class) for owners given as member positions."""
         held = np.flatnonzero(owner >= 0)
         cell = self.row[held] * len(self.size) + self.of_class[owner[held]]
         return np.bincount(cell, minlength=self.allowed.size).reshape(self.allowed.shape)
@@ -44,9 +44,10 @@ class _Frame:
 def balance(
     group: GroupView, cluster: ClusterView, component: Component, flats: LongArray, owner: IntArray
 ) -> IntArray:
-    """The new owner of each partition of a component, as positions in `component.members`, like `owner`.
+    """Returns the new owner of each partition of a component, as positions in `component.members`, like `owner`.
 
-    Max-min optimal: no chain of moves could give a member more without leaving one that is better off by two.
+    The result is max-min optimal: no chain of moves could give a member more by taking from one that has at least two
+    more.
     """
     racks = group.rack[component.members]
     # Count what is owned, per topic and class of members.
@@ -55,9 +56,9 @@ def balance(
     counts = ClassCounts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
     # Level the counts, whatever partitions they are.
     _level(counts, plain.foreign)
-    # Name partitions: owners keep theirs as far as the counts allow.
+    # Pick partitions: owners keep theirs as far as the counts allow.
     placed = _realise(cluster, plain, flats, owner, counts.held)
-    # Racks decide among plans that are equally balanced: rows and classes are split by them, and all is done again.
+    # Racks decide between equally balanced plans: they split rows and classes, and everything is repeated.
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
         if framed.allowed.size <= CELLS:
@@ -74,7 +75,7 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     rows, row = np.unique(topic * base + signature, return_inverse=True)
     offset = len(cluster.racks) + 2
     classes, first, of_class = np.unique(sets * offset + rack + 2, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # by the first member id, so that the order of the JoinGroup answer does not matter
+    order = np.argsort(first)  # by the first member id, so that the order of the JoinGroup response does not matter
     classes, of_class = classes[order], np.argsort(order)[of_class]
     table = subscriptions(group, len(cluster.topics))
     allowed = np.ascontiguousarray(table[classes // offset][:, rows // base].T)
@@ -88,13 +89,13 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
 
 
 def _level(counts: ClassCounts, foreign: BoolArray) -> None:
-    # What nobody owns goes to the lowest.
+    # Unowned partitions go to the lowest classes.
     pour(counts, counts.stuck)
-    # Whole rows at once, until the rest is chains of single partitions.
+    # Whole rows at once, until only chains of single partitions remain.
     level_rows(counts, COARSE_PASSES)
     # Max-min optimal from here on.
     StealGraph(counts, foreign).settle()
-    # As balanced as before, but nearer and with fewer moves.
+    # Keeps the balance, but with fewer foreign racks and moves.
     if foreign.any() or (counts.held < counts.stuck).any():
         cheapen(counts, foreign)
 
@@ -102,7 +103,8 @@ def _level(counts: ClassCounts, foreign: BoolArray) -> None:
 def _with_racks(
     cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray, placed: IntArray, racks: IntArray
 ) -> IntArray:
-    """Places again with the loads of a balanced plan as targets: local partitions first, and then as before."""
+    """Places again with the loads of a balanced plan as targets: local partitions first, then the rest. Returns the
+    best of this plan, `placed` and the present owners."""
     before = frame.tally(owner)
     home = np.where(frame.foreign, 0, before)
     target = np.bincount(frame.of_class[placed], minlength=len(frame.size))
@@ -113,18 +115,19 @@ def _with_racks(
     _level(counts, frame.foreign)
     new = _realise(cluster, frame, flats, owner, counts.held)
     options = [option for option in (owner, placed, new) if (option >= 0).all()]
-    # The first of the best: what is there already stays unless something is better.
+    # min keeps the first of equals, so that the present owners stay unless another plan is better.
     return min(options, key=lambda option: _cost(cluster, frame, flats, option, racks))
 
 
 def _cost(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray, racks: IntArray) -> tuple[int, int]:
-    """Imbalance first, then partitions without a replica in their owner's rack."""
+    """Returns (imbalance, the number of partitions without a replica in their owner's rack)."""
     load = np.bincount(owner, minlength=len(frame.of_class))
     return int((load * load).sum()), int(mismatched(cluster, racks[owner], flats).sum())
 
 
 def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray, held: LongArray) -> IntArray:
-    """Names partitions for counts per (row, class): what stays, stays; the rest is dealt row by row."""
+    """Picks partitions for counts per (row, class): owners keep as much as the counts allow, and the rest is
+    distributed row by row."""
     before = frame.tally(owner)
     kept = _keep(frame, owner, np.minimum(before, held), before)
     to_class = np.where(kept >= 0, frame.of_class[kept], NOBODY)
@@ -136,8 +139,8 @@ def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntAr
 
 
 def _keep(frame: _Frame, owner: IntArray, remain: LongArray, before: LongArray) -> IntArray:
-    """The owners of what stays. Where a class gives up some of a row, its fullest members give first, each a little of
-    every row that it has to give."""
+    """Returns the owners of the partitions that stay. If a class gives up some of a row, its fullest members give
+    first, each a little of every row that the class has to give."""
     leave = (before - remain).ravel()
     if not leave.any():
         return owner.copy()
@@ -154,7 +157,7 @@ def _keep(frame: _Frame, owner: IntArray, remain: LongArray, before: LongArray) 
 
 
 def _nth(group: IntArray | LongArray, key: LongArray) -> LongArray:
-    """The position of each item among those of its group, in the order of the key."""
+    """Returns the position of each item within its group, in the order of the key."""
     order = np.lexsort((key, group))
     nth = np.empty(len(order), dtype=np.int64)
     nth[order] = shared.run_ordinals(group[order])
@@ -164,7 +167,7 @@ def _nth(group: IntArray | LongArray, key: LongArray) -> LongArray:
 def _within_classes(
     cluster: ClusterView, frame: _Frame, flats: LongArray, kept: IntArray, to_class: LongArray
 ) -> IntArray:
-    """Levels each class over its members, who are alike."""
+    """Levels the partitions of each class over its interchangeable members."""
     members = np.argsort(frame.of_class, kind="stable")
     start = shared.offsets(frame.size)
     owner: IntArray = members[start[to_class]].astype(np.int32)

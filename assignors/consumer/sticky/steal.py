@@ -1,11 +1,11 @@
-"""The steal graph: moves partitions along chains of members until nobody can be better off.
+"""The steal graph: moves partitions along chains of members until no member can be better off.
 
-The least loaded class asks who owns a partition of a topic that it subscribes to, and so on through the owners'
-topics, until it finds a class whose members have at least two more; then every link of the chain passes on a
-partition. If there is no such chain, the class and everything it reached are final. The result is max-min optimal,
-chains of several members included, which a sweep that moves one partition at a time misses
-(docs/reference/assignors.md#steal-graph). Chains are searched cheapest first: a partition that moves back home or has
-moved already is free.
+From the least loaded class, the search goes to the owners of partitions of topics that it subscribes to, from these
+through their own topics to further owners, and so on, until it finds a class whose members have at least two more. Then
+every link of the chain passes on a partition. If there is no such chain, the class and all that it reached are final.
+The result is max-min optimal even where that takes chains of several members, which a sweep that moves single
+partitions misses (docs/reference/assignors.md#steal-graph). Cheap chains are searched first: it costs nothing to move a
+partition back to its origin, or one that has already moved.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ UNSEEN = -1
 class StealGraph:
     """Levels `counts` in place.
 
-    `taking[class, row]` is what it costs a class to receive a partition of the row, `giving[row, class]` what it costs
-    to hand one over; FAR where it cannot.
+    `taking[class, row]` is the cost for a class to receive a partition of the row, `giving[row, class]` the cost to
+    give one; FAR if it cannot.
     """
 
     def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
@@ -36,7 +36,7 @@ class StealGraph:
     def settle(self) -> None:
         active = np.ones(len(self.counts.size), dtype=np.bool_)
         while True:
-            level = np.where(active, self.counts.level, FAR)  # nobody active is nobody high enough
+            level = np.where(active, self.counts.level, FAR)  # FAR also makes the loop end once no class is active
             low = int(level.argmin())
             goal = int(level[low]) + 2
             if int(np.where(active, self.counts.height, 0).max()) < goal:
@@ -49,7 +49,7 @@ class StealGraph:
                 self._flip(search.path(end))
 
     def _flip(self, path: list[tuple[int, int, int]]) -> None:
-        """Passes partitions along (receiver, row, giver) links, several at once where that is no dearer."""
+        """Passes partitions along (receiver, row, giver) links, several at once where the price stays the same."""
         counts = self.counts
         low, high = path[-1][0], path[0][2]
         size, load = counts.size, counts.load
@@ -70,14 +70,14 @@ class StealGraph:
 
 
 class _Search:
-    """One shortest-path search from a class, in whole layers of equal cost."""
+    """A shortest-path search from one class, in layers of equal cost."""
 
     def __init__(self, graph: StealGraph, start: int) -> None:
         rows, classes = graph.counts.held.shape
         self.graph, self.start = graph, start
-        self.class_cost = np.full(classes, FAR, dtype=np.int32)  # of the cheapest chain from the start to it
+        self.class_cost = np.full(classes, FAR, dtype=np.int32)  # of the cheapest chain from the start to this class
         self.row_cost = np.full(rows, FAR, dtype=np.int32)
-        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)  # when it was reached: a chain goes back in turns
+        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)  # when it was reached; paths go back in this order
         self.row_turn = np.full(rows, UNSEEN, dtype=np.int32)
         self.class_cost[start] = 0
         self.turn = 0
@@ -87,7 +87,8 @@ class _Search:
         return np.asarray(self.class_turn != UNSEEN)
 
     def run(self, goal: int) -> int | None:
-        """The cheapest class of at least that height, the highest among equals; None if it cannot be reached."""
+        """Returns the cheapest class of at least the height `goal`, the highest of equally cheap ones; None if none can
+        be reached."""
         height = self.graph.counts.height
         while (cost := self._next_cost()) < FAR:
             fresh = self._layer(cost)
@@ -102,7 +103,7 @@ class _Search:
         return int(min(classes, rows))
 
     def _layer(self, cost: int) -> LongArray:
-        """Everything that can be reached at exactly this cost; the classes among it."""
+        """Reaches everything at exactly this cost, and returns the classes among it."""
         found = []
         while True:
             classes = np.flatnonzero((self.class_cost == cost) & (self.class_turn == UNSEEN))
@@ -123,7 +124,7 @@ class _Search:
                 return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
     def path(self, end: int) -> list[tuple[int, int, int]]:
-        """The links (receiver, row, giver) from the end back to the start."""
+        """Returns the links (receiver, row, giver) from the end back to the start."""
         links = []
         giver = end
         while giver != self.start:
@@ -134,11 +135,12 @@ class _Search:
         return links
 
     def _row_before(self, giver: int) -> int:
-        """Of the rows through which the giver was found at its cost, the one that most of it is held of."""
+        """Returns a row through which the giver was reached at its cost: the one of which it holds most, compared to
+        the start."""
         graph = self.graph
         earlier = (self.row_turn != UNSEEN) & (self.row_turn < self.class_turn[giver])
         fits = np.flatnonzero(earlier & (self.row_cost + graph.giving[:, giver] == self.class_cost[giver]))
-        # Away from the start every class can follow; next to it, prefer a topic it has little of.
+        # Far from the start all classes fit; next to it, this prefers a topic of which the start has little.
         spread = graph.counts.held[fits, giver] - graph.counts.held[fits, self.start]
         return int(fits[spread.argmax()])
 
