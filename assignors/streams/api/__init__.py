@@ -1,8 +1,8 @@
-"""The task assignor API of KIP-924 in Python. What is named here is public; where it differs from shipped Java, the
-docstring of the thing says so.
+"""The task assignor API of KIP-924 in Python. All names here are public; docstrings note where they differ from shipped
+Java.
 
-The rules of Java to Python: accessors without arguments are properties, an Instant is an integer of milliseconds since
-the epoch, an Optional is a value or None, a sorted set is an ascending tuple.
+Translation from Java to Python: accessors without arguments are properties, an Instant is an integer of milliseconds
+since the epoch, an Optional is a value or None, a sorted set is an ascending tuple.
 """
 
 from bellwether_kafka.assignors.streams.api.assignment import (

@@ -1,4 +1,4 @@
-"""What a task assignor returns: which process runs and which keeps a copy of each task (KIP-924)."""
+"""The result of a task assignor: which process runs each task, and which keep copies of it (KIP-924)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,20 +35,20 @@ class AssignedTask:
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, and optionally when it is to ask for another rebalance. Tasks are keyed by id, so one
-    process never holds a task in two roles."""
+    """The tasks of one process, and optionally when it should request another rebalance. Tasks are keyed by id, so a
+    process never has a task in two roles."""
 
     __slots__ = ("_deadline_ms", "_process_id", "_tasks")
 
     def __init__(self, process_id: ProcessId, tasks: Mapping[TaskId, AssignedTask], deadline_ms: int | None) -> None:
-        """Takes a copy of `tasks`. Assignors use `of`."""
+        """Copies `tasks`. Assignors should use `of`."""
         self._process_id = process_id
         self._tasks = dict(tasks)
         self._deadline_ms = deadline_ms
 
     @classmethod
     def of(cls, process_id: ProcessId, assignment: Iterable[AssignedTask] = ()) -> "KafkaStreamsAssignment":
-        """An assignment of these tasks. Raises ValueError if one task is there in both roles."""
+        """Returns an assignment of these tasks. Raises ValueError if a task occurs in both roles."""
         tasks: dict[TaskId, AssignedTask] = {}
         for task in assignment:
             if tasks.setdefault(task.id, task) != task:
@@ -56,12 +56,13 @@ class KafkaStreamsAssignment:
         return cls(process_id, tasks, None)
 
     def with_followup_rebalance(self, deadline_ms: int) -> "KafkaStreamsAssignment":
-        """A new assignment of the same tasks whose process asks for a rebalance once `deadline_ms` (epoch) has passed.
+        """Returns a new assignment of the same tasks whose process requests a rebalance once `deadline_ms` (epoch) has
+        passed.
 
-        A deadline that has already passed means at once, after the present rebalance. The request dies with the next
-        rebalance, whatever caused it. Shipped Java gives the new object a read-only map, so that assign_task and
-        remove_task fail on it; KIP-924 promises an object like any other, and that is what this is.
-        Raises ValueError for a negative deadline, TypeError for one that is no integer.
+        A deadline in the past means immediately after the present rebalance. The next rebalance, whatever its cause,
+        cancels the request. Shipped Java gives the new object a read-only map, so that assign_task and remove_task fail
+        on it; here it is an ordinary object, as KIP-924 promises. Raises ValueError for a negative deadline, TypeError
+        if it is not an integer.
         """
         if isinstance(deadline_ms, bool) or not isinstance(deadline_ms, int):
             raise TypeError(f"a follow-up deadline is an integer of milliseconds since the epoch, not {deadline_ms!r}")
@@ -75,20 +76,21 @@ class KafkaStreamsAssignment:
 
     @property
     def tasks(self) -> Mapping[TaskId, AssignedTask]:
-        """A live, read-only view: assign_task and remove_task show in it, and nothing can be written through it."""
+        """A read-only view that reflects later calls of assign_task and remove_task."""
         return MappingProxyType(self._tasks)
 
     @property
     def followup_rebalance_deadline_ms(self) -> int | None:
-        """Milliseconds since the epoch, None where no follow-up is asked for (the KIP's text has no None for that)."""
+        """Milliseconds since the epoch, None if no follow-up is requested (the KIP's text does not provide for
+        None)."""
         return self._deadline_ms
 
     def assign_task(self, task: AssignedTask) -> None:
-        """Adds a task; one that is already here changes its role."""
+        """Adds a task, or changes its role if it is already here."""
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Removes a task by its id, in whichever role it is here; nothing happens if it is not."""
+        """Removes a task by its id, whatever its role. Does nothing if it is not here."""
         self._tasks.pop(task.id, None)
 
     def __repr__(self) -> str:
@@ -97,7 +99,8 @@ class KafkaStreamsAssignment:
 
 
 class TaskAssignment:
-    """The answer of an assignor: one KafkaStreamsAssignment for each process of the application, idle ones included."""
+    """The result of an assignor: one KafkaStreamsAssignment for each process of the application, including idle
+    ones."""
 
     __slots__ = ("_assignment",)
 

@@ -1,4 +1,4 @@
-"""The task assignor that a plug-in implements, and what can be wrong with what it returns (KIP-924)."""
+"""The interface of task assignors that plug-ins implement, and the errors that their assignments can have (KIP-924)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, To
 
 
 class AssignmentError(Enum):
-    """What is wrong with a TaskAssignment; the value says it in words.
+    """What is wrong with a TaskAssignment; the value describes it.
 
-    The last three are not in shipped Java. It lets an active task go to nobody and a process be listed twice (the
-    later entry wins there, and the tasks of the earlier one are lost). KIP-924 lists the error of a task that is active
-    and standby on one process; Java dropped it, because one entry cannot say so, but two entries can.
+    Shipped Java lacks the last three. It accepts an active task without a process, and a process that is listed twice
+    (the later entry wins, and the tasks of the earlier one are lost). KIP-924 has an error for a task that is active
+    and standby on one process. Java dropped it because one entry cannot contain this; two entries can.
     """
 
     NONE = "the assignment is valid"
@@ -30,13 +30,14 @@ class AssignmentError(Enum):
 
     @property
     def unreadable(self) -> bool:
-        """Whether there is no telling what was meant: then on_assignment_computed gets an empty GroupAssignment."""
+        """Whether the intended assignment cannot be determined. Then on_assignment_computed gets an empty
+        GroupAssignment."""
         return self in (AssignmentError.UNKNOWN_PROCESS_ID, AssignmentError.UNKNOWN_TASK_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAssignment:
-    """What one consumer (one stream thread) gets: its partitions, and its tasks in each role. All ascending."""
+    """The assignment of one consumer (one stream thread): its partitions, and its tasks in each role, all ascending."""
 
     partitions: tuple[TopicPartition, ...] = ()
     active_tasks: tuple[TaskId, ...] = ()
@@ -45,14 +46,15 @@ class ConsumerAssignment:
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """The final assignment by member id: the target, so with tasks that wait until their present owner lets go."""
+    """The final assignment by member id. This is the target, so it includes tasks that are pending until their present
+    owner gives them up."""
 
     group_assignment: Mapping[str, ConsumerAssignment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSubscription:
-    """What one consumer said when it joined, as far as tasks go. `previous_tasks`: the stateful ones, ascending."""
+    """What one consumer sent about tasks when it joined. `previous_tasks` are the stateful ones, ascending."""
 
     process_id: ProcessId
     rack: str | None = None
@@ -69,30 +71,31 @@ class GroupSubscription:
 
 
 class TaskAssignor(Protocol):
-    """A task assignor. Only `assign` is required; subclass this to inherit the other two as no-ops.
+    """A task assignor. Only `assign` is required; subclass this to inherit the other two methods as no-ops.
 
-    Shipped Java makes a new assignor for every rebalance. Here one lives as long as the group is led, so an assignor
-    must keep nothing between calls that its answer depends on: equal states must give equal answers, or a recorded
-    decision cannot be replayed. Use `ApplicationState.now_ms`, never a clock.
+    Shipped Java creates an assignor per rebalance. Here one lives as long as Bellwether leads the group, so its answers
+    must not depend on anything kept between calls: equal states must give equal answers, or a recorded decision cannot
+    be replayed. Use `ApplicationState.now_ms`, never a clock.
     """
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Places every active task on one process, and standbys as it likes.
+        """Places every active task on one process, and standbys as the assignor chooses.
 
-        Raise TaskAssignmentError to keep the present assignment and have the rebalance retried. Shipped Java fails
-        every thread of the application on it; here it does what the KIP promises. Any other exception and any invalid
-        assignment has the same outcome, but counts as a failure: three in a row and the assignor is not asked again.
+        Raise TaskAssignmentError to keep the present assignment and retry the rebalance, as the KIP promises; in
+        shipped Java it fails every thread of the application. Other exceptions and invalid assignments have the same
+        outcome, but count as failures: after three in a row the assignor is not called again.
         """
         ...
 
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Shows what the group gets, and what was wrong with the answer of `assign` (NONE if nothing).
+        """Receives what the group gets, and what was wrong with the result of `assign` (NONE if nothing).
 
-        After an error `assignment` is what is delivered instead, and empty for UNKNOWN_PROCESS_ID and UNKNOWN_TASK_ID.
-        It is not called when `assign` itself has raised. What it raises is noted and otherwise ignored.
+        After an error `assignment` is what is delivered instead, but it is empty for UNKNOWN_PROCESS_ID and
+        UNKNOWN_TASK_ID. This method is not called if `assign` itself raised. Exceptions that it raises are recorded and
+        otherwise ignored.
         """
 
     def configure(self, configs: Mapping[str, object]) -> None:
-        """Gets the settings of the group, once, before anything else."""
+        """Receives the settings of the group, once, before any other call."""

@@ -1,4 +1,4 @@
-"""Between the dense arrays of the decision path and the objects that task assignors work with, in both directions."""
+"""Converts between the dense arrays of a decision and the objects that task assignors use, in both directions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
@@ -20,10 +20,10 @@ _Table = TypeVar("_Table", bound=StreamsView | TaskTable | Ragged)
 def from_view(
     view: StreamsView, configs: AssignmentConfigs, *, now_ms: int = 0, cluster: ClusterView | None = None
 ) -> ApplicationState:
-    """The state that an assignor sees. Its arrays are read-only, so that nobody can change the view through it.
+    """Returns the state that an assignor sees. Its arrays are read-only, so that an assignor cannot change the view.
 
-    `cluster` knows racks and partition counts; without it no rack of a partition is known, and every source topic of a
-    subtopology counts as having a partition for each of its tasks.
+    `cluster` provides racks and partition counts. Without it no partition's racks are known, and every source topic of
+    a subtopology is assumed to have a partition for each of its tasks.
     """
     return ApplicationState(_read_only(view), configs, now_ms=now_ms, cluster=cluster)
 
@@ -41,13 +41,13 @@ def _read_only(table: _Table) -> _Table:
 
 
 def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:
-    """The plan of checked entries."""
+    """Returns the plan of checked entries."""
     return _plan(state, ((e.process_id, e.tasks) for e in entries))
 
 
 def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignment]) -> StreamsPlan:
-    """An unfinished assignment as a plan. Raises InvalidAssignmentError (UNKNOWN_PROCESS_ID, UNKNOWN_TASK_ID) for
-    what the application lacks."""
+    """Converts an unfinished assignment to a plan. Raises InvalidAssignmentError (UNKNOWN_PROCESS_ID, UNKNOWN_TASK_ID)
+    for processes and tasks that the application does not have."""
     return _plan(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
 
 

@@ -1,7 +1,7 @@
-"""What a task assignor sees: the application, its processes and its tasks (KIP-924), read from a StreamsView.
+"""What a task assignor sees of the application, its processes and its tasks (KIP-924), read from a StreamsView.
 
-Everything here is read-only, and nothing is built before it is asked for: a large application has 100,000 tasks, and
-most assignors look at a few properties of each. Collections that Java sorts are tuples in ascending order.
+Everything here is read-only, and objects are created on demand: a large application has 100,000 tasks, and most
+assignors read a few properties of each. Collections that Java sorts are ascending tuples.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, To
 
 @dataclass(frozen=True, slots=True)
 class TaskTopicPartition:
-    """A partition that a task reads, restores from, or both (a source topic that is reused as changelog)."""
+    """A partition that a task reads or restores from, or both (a source topic reused as changelog)."""
 
     topic_partition: TopicPartition
     is_source: bool
@@ -32,7 +32,7 @@ class TaskTopicPartition:
 
     @property
     def rack_ids(self) -> frozenset[str] | None:
-        """The racks of all replicas, looked up when asked; None where no rack of it is known."""
+        """The racks of all replicas, looked up on access; None if no rack is known."""
         flat = self._cluster.flat(*self.topic_partition) if self._cluster else None
         if self._cluster is None or flat is None:
             return None
@@ -42,8 +42,8 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """One task. `is_stateful`: it has a changelog. In shipped Java a store without changelog makes it true as well, but
-    nobody can see such a store from outside the application, and a standby of it could hold nothing."""
+    """One task. `is_stateful` means that it has a changelog. In shipped Java a store without changelog makes it true as
+    well, but such a store is invisible outside the application, and a standby could hold nothing of it."""
 
     id: TaskId
     is_stateful: bool
@@ -53,13 +53,14 @@ class TaskInfo:
 
     @property
     def state_store_names(self) -> tuple[str, ...]:
-        """Stores with a changelog topic of their own, which carries their name. Others cannot be seen from outside."""
+        """The stores that have a changelog topic of their own, named after it. Other stores are invisible from
+        outside."""
         own = sorted(set(self._subtopology.changelogs) - set(self._subtopology.sources))
         return tuple(t.removeprefix(f"{self._application_id}-").removesuffix(CHANGELOG) for t in own)
 
     @property
     def topic_partitions(self) -> tuple[TaskTopicPartition, ...]:
-        """Ascending. A source topic with fewer partitions than the task's number has none for it."""
+        """The partitions, ascending. A source topic with too few partitions has none for this task."""
         sources, changelogs = set(self._subtopology.sources), set(self._subtopology.changelogs)
         number = self.id.partition
         return tuple(
@@ -71,7 +72,8 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreamsState:
-    """One process. It has lags if it was requested with them; otherwise asking for one raises LagsNotComputedError."""
+    """One process. Its lags are available only if they were requested; otherwise reading one raises
+    LagsNotComputedError."""
 
     process_id: ProcessId
     _process: ProcessView = field(repr=False)
@@ -82,12 +84,12 @@ class KafkaStreamsState:
 
     @property
     def num_processing_threads(self) -> int:
-        """Its capacity relative to others."""
+        """Its capacity relative to other processes."""
         return self._process.capacity
 
     @property
     def consumer_client_ids(self) -> tuple[str, ...]:
-        """The member ids of its threads, as in shipped Java: client ids, which the KIP speaks of, reach no leader."""
+        """The member ids of its threads, as in shipped Java. The client ids that the KIP names never reach a leader."""
         return self._process.members
 
     @property
@@ -111,8 +113,8 @@ class KafkaStreamsState:
         return self._process.rack
 
     def lag_for(self, task: TaskId) -> int:
-        """Records behind, over all changelogs; LATEST_OFFSET (-2) where the task ran, and its end offsets in full
-        where this process has no state. Raises LagsNotComputedError, UnknownTaskError."""
+        """Returns the lag in records over all changelogs of the task: LATEST_OFFSET (-2) if the task ran here, the sum
+        of its end offsets if this process has no state. Raises LagsNotComputedError, UnknownTaskError."""
         self._check_lags()
         index = self._tasks.number.get(task)
         view = self._tasks.view
@@ -121,8 +123,8 @@ class KafkaStreamsState:
         return view.lag_of(index, self._row)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
-        """The stateful tasks that this thread reported, by lag, then task; empty for a thread of another process.
-        Raises LagsNotComputedError."""
+        """Returns the stateful tasks that this thread reported, ordered by lag, then task; () for a thread of another
+        process. Raises LagsNotComputedError."""
         self._check_lags()
         if consumer_client_id not in self._process.members:
             return ()
@@ -131,7 +133,8 @@ class KafkaStreamsState:
         return tuple(sorted(ascending, key=self.lag_for))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """The lag of every stateful task of the application, be it known here or not. Raises LagsNotComputedError."""
+        """Returns the lag of every stateful task of the application, whether this process reported it or not. Raises
+        LagsNotComputedError."""
         self._check_lags()
         view = self._tasks.view
         lag = view.tasks.end_sum.copy()
@@ -148,7 +151,7 @@ class KafkaStreamsState:
 
 
 class TaskInfos(Mapping[TaskId, TaskInfo]):
-    """All tasks in order, their infos made when asked for. `ids` by task index, `number` the other way round."""
+    """All tasks in order, with infos created on access. `ids` are by task index; `number` is the inverse."""
 
     __slots__ = ("_cluster", "_subtopologies", "ids", "number", "view")
 
@@ -175,8 +178,8 @@ class TaskInfos(Mapping[TaskId, TaskInfo]):
 
 
 class ApplicationState:
-    """The application in one rebalance; made by `bridge.from_view`. `now_ms` (epoch) is the time of the decision.
-    `view` has the same facts as dense arrays, for assignors that would rather compute than look up."""
+    """The application in one rebalance, created by `bridge.from_view`. `now_ms` (epoch) is the time of the decision.
+    `view` has the same facts as dense arrays, for assignors that compute on them."""
 
     __slots__ = ("_configs", "_states", "_tasks", "now_ms", "view")
 
@@ -190,11 +193,11 @@ class ApplicationState:
         self._states: dict[bool, Mapping[ProcessId, KafkaStreamsState]] = {}
 
     def kafka_streams_states(self, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:
-        """The processes in the order of their ids (hash order in shipped Java).
+        """Returns the processes ordered by id (in hash order in shipped Java).
 
         With `compute_task_lags` it raises TaskAssignmentError if the end offsets of changelogs could not be read, as
-        the KIP promises; shipped Java answers with lags of -3. They have been read (or not) before the assignor runs,
-        so asking costs nothing.
+        the KIP promises; shipped Java returns lags of -3. The offsets are read before the assignor runs, so this call
+        costs nothing.
         """
         if compute_task_lags and not self.view.lags_known:
             raise TaskAssignmentError(f"the end offsets of the changelogs of {self.view.group_id} could not be read")
@@ -210,12 +213,12 @@ class ApplicationState:
 
     @property
     def all_tasks(self) -> Mapping[TaskId, TaskInfo]:
-        """Every task that must be assigned, ascending."""
+        """All tasks that must be assigned, ascending."""
         return self._tasks
 
     @property
     def numbers(self) -> Mapping[TaskId, int]:
-        """The task index of each task, as used in `view`."""
+        """The index of each task in `view`."""
         return MappingProxyType(self._tasks.number)
 
     def _make_states(self, with_lags: bool) -> dict[ProcessId, KafkaStreamsState]:
@@ -229,13 +232,13 @@ class ApplicationState:
 
 
 class TaskAssignmentError(Exception):
-    """Something that may be over soon (KIP-924's TaskAssignmentException): an assignor lets it through, or raises it
-    itself, to keep the present assignment and have the rebalance retried."""
+    """A possibly temporary failure (KIP-924's TaskAssignmentException). An assignor propagates or raises it to keep the
+    present assignment and have the rebalance retried."""
 
 
 class LagsNotComputedError(RuntimeError):
-    """A lag was asked of a state that was requested without task lags (Java's UnsupportedOperationException)."""
+    """Raised on access to a lag if the state was requested without lags (Java's UnsupportedOperationException)."""
 
 
 class UnknownTaskError(LookupError):
-    """There is no such task, or it has no lag because it is stateless (Java's IllegalStateException)."""
+    """Raised if a task does not exist, or has no lag because it is stateless (Java's IllegalStateException)."""

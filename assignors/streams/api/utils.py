@@ -1,7 +1,7 @@
 """TaskAssignmentUtils of KIP-924: the parts of the stock assignors that a plug-in can use.
 
-As the KIP promises and shipped Java does not, all of it is the very code of the stock assignors. Shipped Java has a
-copy with differences; each function names those that it does not share.
+As the KIP promises, these functions use the code of the stock assignors. Shipped Java has a copy with differences; each
+function here names the differences that it does not have.
 """
 
 from collections.abc import Iterable, MutableMapping
@@ -23,9 +23,9 @@ _Copy = tuple[int, int, TaskType]
 
 @dataclass(frozen=True, slots=True)
 class RackAwareOptimizationParams:
-    """Which tasks to optimise and at which costs. Made by `of` and narrowed by the others, each of which returns a new
-    value. A cost without override is the configured one, else the stock one: 10 and 1, or 1 and 0 if all tasks to
-    optimise are stateless."""
+    """Which tasks to optimise, and at which costs. `of` creates a value, and the other methods return narrowed copies.
+    Without an override the configured cost applies, else the stock one: 10 and 1, or 1 and 0 if all tasks to optimise
+    are stateless."""
 
     application_state: ApplicationState
     tasks_to_optimize: tuple[TaskId, ...]
@@ -34,7 +34,7 @@ class RackAwareOptimizationParams:
 
     @classmethod
     def of(cls, application_state: ApplicationState) -> "RackAwareOptimizationParams":
-        """All tasks, no overrides."""
+        """Returns parameters with all tasks and no overrides."""
         return cls(application_state, tuple(application_state.all_tasks))
 
     def for_stateful_tasks(self) -> "RackAwareOptimizationParams":
@@ -46,7 +46,8 @@ class RackAwareOptimizationParams:
         return self.for_tasks(task for task in infos if not infos[task].is_stateful)
 
     def for_tasks(self, tasks: Iterable[TaskId]) -> "RackAwareOptimizationParams":
-        """Raises UnknownTaskError for a task that the application lacks."""
+        """Returns parameters for these tasks only. Raises UnknownTaskError for a task that the application does not
+        have."""
         wanted, known = set(tasks), self.application_state.all_tasks
         for task in wanted:
             if task not in known:
@@ -63,10 +64,10 @@ class RackAwareOptimizationParams:
 
     @property
     def costs(self) -> tuple[int, int]:
-        """(traffic cost, non-overlap cost) that apply."""
+        """The (traffic cost, non-overlap cost) in force."""
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
         stateful = any(infos[task].is_stateful for task in self.tasks_to_optimize)
-        # The settings are about stateful tasks only.
+        # The settings apply to stateful tasks only.
         traffic, non_overlap = configs.rack_costs(*placing.STATEFUL_COSTS) if stateful else placing.STATELESS_COSTS
         overrides = self.traffic_cost_override, self.non_overlap_cost_override
         return (
@@ -76,8 +77,9 @@ class RackAwareOptimizationParams:
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Every process keeps what it had. Tasks that have vanished are left out (shipped Java keeps them, and then refuses
-    the assignment for an unknown task); tasks of processes that have left are with nobody."""
+    """Returns the assignment in which every process keeps what it had. Tasks that no longer exist are left out
+    (shipped Java keeps them, and then refuses the assignment for an unknown task); tasks of processes that left are
+    unassigned."""
     assignments: dict[ProcessId, KafkaStreamsAssignment] = {}
     for process, state in application_state.kafka_streams_states(compute_task_lags=False).items():
         mine = {task: AssignedTask.standby(task) for task in state.previous_standby_tasks}
@@ -87,11 +89,11 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 
 
 def default_standby_task_assignment(application_state: ApplicationState, assignments: Assignments) -> None:
-    """Gives every stateful task num.standby.replicas more copies: spread over the configured client tags if there are
-    any, else on the least loaded processes. Adds processes that are missing; changes nothing else.
+    """Adds num.standby.replicas copies of every stateful task: spread over the configured client tags if there are any,
+    else on the least loaded processes. Adds missing processes and changes nothing else.
 
-    Tasks are served in their order, not in hash order as in shipped Java. Where processes run out a task gets fewer.
-    A task that nobody runs has no tags to differ from, so its copies go by load.
+    Tasks are served in order, not in hash order as in shipped Java. If there are too few processes, a task gets fewer
+    copies. A task without an active process has no tags to differ from, so its copies are placed by load.
     """
     view, configs = application_state.view, application_state.assignment_configs
     before = _begin(application_state, assignments)
@@ -104,12 +106,13 @@ def default_standby_task_assignment(application_state: ApplicationState, assignm
 
 
 def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchanges active tasks between processes so that the fewest source partitions are read across racks, each process
-    keeping its number of these tasks. Does nothing if rack.aware.assignment.strategy is none or a rack is unknown.
+    """Exchanges active tasks between processes so that as few source partitions as possible are read across racks; each
+    process keeps its number of these tasks. Does nothing if rack.aware.assignment.strategy is none or a rack is
+    unknown.
 
-    A process that takes over a task of which it is a standby leaves its standby to the former owner. Best called
-    before standbys are placed: it does not look at tags. Shipped Java counts changelog partitions too, although active
-    tasks read none, and does nothing unless both costs are configured or overridden.
+    If a process takes over a task of which it has a standby, the former owner gets that standby. Call this before
+    standbys are placed, because it ignores tags. Shipped Java counts changelog partitions too, although active tasks
+    read none, and does nothing unless both costs are configured or overridden.
     """
     state = params.application_state
     racks = _racks(state, with_standbys=False)
@@ -126,12 +129,12 @@ def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assign
 
 
 def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchanges standbys between processes so that the fewest changelog partitions are read across racks. Does nothing
-    if rack.aware.assignment.strategy is none or a rack is unknown.
+    """Exchanges standbys between processes so that as few changelog partitions as possible are read across racks. Does
+    nothing if rack.aware.assignment.strategy is none or a rack is unknown.
 
-    A move that would put copies of a task on fewer different client tags is not made; shipped Java compares the source
-    with itself there, so that tags never hold anything back. It also follows the strategy, where the stock assignor
-    minimises traffic under either, and does nothing unless both costs are configured or overridden.
+    It makes no move that would put a task's copies on fewer different client tags; shipped Java compares the source
+    with itself there, so that tags never prevent a move. Shipped Java also follows the strategy, although the stock
+    assignor minimises traffic under both strategies, and does nothing unless both costs are configured or overridden.
     """
     state = params.application_state
     racks = _racks(state, with_standbys=True)
@@ -172,7 +175,8 @@ def _placed(params: RackAwareOptimizationParams, active: IntArray) -> IntArray:
 
 
 def _begin(state: ApplicationState, assignments: Assignments) -> StreamsPlan:
-    """The arrays of the assignments, to which processes without one are added. Raises InvalidAssignmentError."""
+    """Adds processes that are missing in the assignments, and returns the assignments as arrays. Raises
+    InvalidAssignmentError."""
     for process in state.view.processes:
         if process.process_id not in assignments:
             assignments[process.process_id] = KafkaStreamsAssignment.of(process.process_id)
@@ -189,7 +193,7 @@ def _placement(state: ApplicationState, copies: StreamsPlan) -> placing.Placemen
 
 
 def _apply(state: ApplicationState, assignments: Assignments, before: StreamsPlan, after: StreamsPlan) -> None:
-    """Writes what has changed, and that only, into the assignments."""
+    """Writes only the differences between `before` and `after` to the assignments."""
     old, new = _listed(before), _listed(after)
     ids = tuple(state.all_tasks)
     for task, process, role in old - new:

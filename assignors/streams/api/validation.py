@@ -1,4 +1,4 @@
-"""Whether what an assignor returned can be delivered (KIP-924's validateTaskAssignment, and what it overlooks)."""
+"""Checks whether an assignor's result can be delivered: KIP-924's validateTaskAssignment, and checks that it lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 
 class MalformedAssignmentError(TypeError):
-    """What an assignor returned is not a TaskAssignment of the types that it promises; Java's compiler sees to that."""
+    """Raised if an assignor did not return a TaskAssignment of the declared types, which Java's compiler would
+    ensure."""
 
 
 class InvalidAssignmentError(ValueError):
-    """An assignment that breaks a rule. `error` is the rule, the message names the first task or process."""
+    """Raised for an assignment that breaks a rule. `error` is the rule; the message names the first task or process."""
 
     def __init__(self, error: AssignmentError, detail: str) -> None:
         super().__init__(f"{error.value}: {detail}")
@@ -29,7 +30,7 @@ class InvalidAssignmentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One KafkaStreamsAssignment as it was when it was returned; nothing that the assignor keeps can change it."""
+    """An immutable copy of one KafkaStreamsAssignment at the time when it was returned."""
 
     process_id: ProcessId
     tasks: tuple[tuple[TaskId, TaskType], ...]
@@ -37,7 +38,7 @@ class Entry:
 
 
 def snapshot(assignment: object) -> tuple[Entry, ...]:
-    """A copy of the assignment, everything in it read once. Raises MalformedAssignmentError."""
+    """Copies the assignment, reading each part once. Raises MalformedAssignmentError."""
     if not isinstance(assignment, TaskAssignment):
         raise MalformedAssignmentError(f"{type(assignment).__name__} is not a TaskAssignment")
     return tuple(_entry(one) for one in assignment.assignment)
@@ -68,8 +69,8 @@ def _pair(task: object) -> tuple[TaskId, TaskType]:
 def check(state: ApplicationState, entries: Sequence[Entry]) -> None:
     """Raises InvalidAssignmentError for the first error.
 
-    Java's checks come first and in Java's order, so what Java refuses is refused for the same reason; then those that
-    it lacks. How many standbys there are is the assignor's own affair.
+    Java's checks come first and in Java's order, so that what Java refuses is refused for the same reason; the
+    additional checks follow. The number of standbys is the assignor's choice.
     """
     owner = _check_tasks(state, entries)
     processes = {process.process_id for process in state.view.processes}
@@ -81,7 +82,7 @@ def check(state: ApplicationState, entries: Sequence[Entry]) -> None:
 
 
 def _check_tasks(state: ApplicationState, entries: Sequence[Entry]) -> dict[TaskId, ProcessId]:
-    """The active owner of every task that has one."""
+    """Returns the active owner of every task that has one. Raises InvalidAssignmentError."""
     numbers, stateful = state.numbers, state.view.tasks.stateful
     owner: dict[TaskId, ProcessId] = {}
     for entry in entries:

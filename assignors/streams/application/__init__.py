@@ -1,4 +1,4 @@
-"""What an application is: its topology, tasks, topics, changelog ends and lags."""
+"""The Streams application: its topology, tasks, topics, changelog end offsets and lags."""
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags, has_state, is_caught_up
 from bellwether_kafka.assignors.streams.application.model import (

@@ -1,7 +1,8 @@
-"""The text of `Topology.describe()` as nodes: sources, processors and sinks of each subtopology, and which precede
-which (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them.
+"""Reads the text of `Topology.describe()` as nodes: the sources, processors and sinks of each subtopology, and their
+order (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them.
 
-A part of a text is refused: `whole.py` compares the arrows with the nodes."""
+Incomplete texts are refused: `whole.py` compares the arrows with the nodes.
+"""
 
 import re
 from collections.abc import Iterable
@@ -23,10 +24,9 @@ BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(slots=True)
 class TopologyNode:
-    """One line of the text. `topics` are those that a source reads or a sink writes, without the application id;
-    `pattern` is a source's regular expression, `stores` a processor's; `before` are the nodes that feed it, `after`
-    those that it feeds; None where there
-    is no such line."""
+    """One node line of the text. `topics` are those that a source reads or a sink writes, without the application id.
+    `pattern` is a source's regular expression, `stores` are a processor's. `before` are the nodes that feed it, `after`
+    those that it feeds, None if the text has no such line."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -38,8 +38,8 @@ class TopologyNode:
 
 @dataclass(slots=True)
 class Part:
-    """One subtopology, by the names in the text. `dynamic`: some sink chooses its topic at run time. `with_tasks`: it
-    is not a global store."""
+    """One subtopology, with names as in the text. `dynamic`: a sink chooses its topic at run time. `with_tasks`: it is
+    not a global store."""
 
     number: int
     with_tasks: bool = True
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def nodes(self) -> dict[str, TopologyNode]:
-        """All of them, by name."""
+        """All nodes by name."""
         return self.sources | self.processors | self.sinks
 
     @property
@@ -70,21 +70,21 @@ class Part:
         return [node.pattern for node in self.sources.values() if node.pattern]
 
     def users(self, store: str) -> list[TopologyNode]:
-        """The processors that this store is connected with."""
+        """Returns the processors that are connected with this store."""
         return [node for node in self.processors.values() if store in node.stores]
 
     def readers(self, topic: str) -> list[TopologyNode]:
-        """The processors right behind the sources of this topic."""
+        """Returns the processors directly after the sources of this topic."""
         sources = {node.name for node in self.sources.values() if topic in node.topics}
         return [node for node in self.processors.values() if sources & {*node.before}]
 
     def feeds(self, node: TopologyNode) -> bool:
-        """Whether some node follows this one."""
+        """Returns whether a node follows this one."""
         followers: Iterable[TopologyNode] = (*self.processors.values(), *self.sinks.values())
         return any(node.name in follower.before for follower in followers)
 
     def topics_behind(self, node: TopologyNode) -> set[str]:
-        """The topics of all sources that records of this node may come from."""
+        """Returns the topics of all sources from which records can reach this node."""
         seen: set[str] = set()
         open_names = [node.name]
         while open_names:
@@ -96,8 +96,8 @@ class Part:
 
 
 def read_description(text: str) -> list[Part]:
-    """All subtopologies, those of global stores included. Raises TopologyError with the number of a line that cannot be
-    read. Whether anything is missing is not checked."""
+    """Returns all subtopologies, including those of global stores. Raises TopologyError with the number of a line that
+    cannot be read. Does not check whether the text is complete."""
     parts: list[Part] = []
     last: TopologyNode | None = None
     for number, line in enumerate(text.removeprefix(BYTE_ORDER_MARK).splitlines(), 1):
@@ -116,7 +116,7 @@ def read_description(text: str) -> list[Part]:
 
 
 def _add_arrow(node: TopologyNode | None, line: str) -> bool:
-    """Adds an arrow line to its node; whether it is one."""
+    """Adds an arrow line to its node. Returns whether the line is an arrow line."""
     before, after = _BEFORE.fullmatch(line), _AFTER.fullmatch(line)
     arrow = before or after
     linked = _linked(arrow[1]) if arrow else None
@@ -130,7 +130,7 @@ def _add_arrow(node: TopologyNode | None, line: str) -> bool:
 
 
 def _linked(text: str) -> tuple[str, ...] | None:
-    """The nodes of an arrow line, None where a name is missing. Where there is no node Streams writes "none"."""
+    """Returns the nodes of an arrow line, None if a name is missing. Streams writes "none" if there are no nodes."""
     names = tuple(name.strip() for name in text.split(","))
     if names == ("none",):
         return ()
@@ -138,7 +138,8 @@ def _linked(text: str) -> tuple[str, ...] | None:
 
 
 def _node(part: Part, line: str) -> TopologyNode | None:
-    """The new node of a line, None where it is none. Raises TopologyError where the subtopology has it already."""
+    """Returns the node that a line describes, None if it describes none. Raises TopologyError if the subtopology
+    already has it."""
     if source := _SOURCE.fullmatch(line):
         names = _names(source[2])
         return _added(part, part.sources, TopologyNode(source[1], names, "" if names else source[2]))
@@ -159,7 +160,7 @@ def _added(part: Part, nodes: dict[str, TopologyNode], node: TopologyNode) -> To
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The topics of a list such as "[a, b]"; nothing for a regular expression."""
+    """Returns the topics of a list such as "[a, b]", () for a regular expression."""
     if not (text.startswith("[") and text.endswith("]")):
         return ()
     names = tuple(name.strip() for name in text[1:-1].split(","))

@@ -1,4 +1,4 @@
-"""Java's named classes of characters, as far as a topic's name has these characters. All of them are ASCII."""
+"""Java's named character classes, restricted to the characters that topic names can have, all of them ASCII."""
 
 import string
 import unicodedata
@@ -23,7 +23,7 @@ PREDEFINED = {
     "v": NONE,
     "V": ALPHABET,
 }
-CASE_CLASSES = (LOWER, UPPER)  # under flag i they differ between versions of Java, as do these
+CASE_CLASSES = (LOWER, UPPER)  # under flag i they differ between versions of Java, as do those in TITLE_CASE
 TITLE_CASE = frozenset({"lt", "titlecase", "javatitlecase", "gc=lt", "general_category=lt"})
 _POSIX = {
     "Lower": LOWER,
@@ -114,7 +114,7 @@ _CATEGORIES = frozenset(
 
 
 def named_class(name: str) -> Chars | None:
-    """The characters of \\p{name}, None where it is not known here."""
+    """Returns the characters of \\p{name}, None if the class is not supported here."""
     key, equals, value = name.partition("=")
     if equals:
         if key.lower() in ("sc", "script"):

@@ -1,7 +1,7 @@
-"""Java's regular expressions with Java's meaning, for names of topics only.
+"""Translates Java's regular expressions, with Java's meaning, for topic names only.
 
-A topic's name has 65 possible characters, so every character class is the set of those that Java takes, written out.
-What has no exact counterpart, or another meaning in another version of Java, is refused with the part at fault.
+Topic names have 65 possible characters, so every character class is written out as the set that Java accepts. Parts
+without an exact counterpart, or whose meaning differs between versions of Java, are refused.
 """
 
 import re
@@ -25,16 +25,16 @@ _HEX = re.compile(r"x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|
 _PROPERTY = re.compile(r"[pP](?:\{(\^?)([^{}]+)\}|([A-Z]))")
 _QUOTED = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.", re.DOTALL)
 _ANCHORS = {"A": r"\A", "z": r"\Z", "Z": r"\Z", "b": r"\b", "B": r"\B"}
-_WITHOUT_EFFECT = frozenset("dmsuU")  # on lines, which no name has, and on letters beyond ASCII
+_WITHOUT_EFFECT = frozenset("dmsuU")  # these concern lines, which no name has, and letters beyond ASCII
 
 
 class PatternError(ValueError):
-    """What of a pattern cannot be translated, as a sentence part."""
+    """Raised for the part of a pattern that cannot be translated. The message is a sentence part."""
 
 
 @lru_cache(maxsize=1024)
 def translated(pattern: str) -> re.Pattern[str]:
-    """The pattern for `fullmatch`, as `Matcher.matches()`. Raises PatternError."""
+    """Returns the pattern for `fullmatch`, which then behaves like Java's `Matcher.matches()`. Raises PatternError."""
     if "\n" in pattern or "\r" in pattern:
         raise PatternError("it has a line break")
     reader = _Reader(_QUOTED.sub(_unquoted, pattern))
@@ -48,13 +48,13 @@ def translated(pattern: str) -> re.Pattern[str]:
 
 
 def _unquoted(match: re.Match[str]) -> str:
-    """The characters between \\Q and \\E by their numbers; other escapes stay."""
+    """Replaces the characters between \\Q and \\E by numeric escapes; other escapes stay."""
     return match[0] if match[1] is None else "".join(f"\\x{{{ord(char):x}}}" for char in match[1])
 
 
 @dataclass(slots=True)
 class _Reader:
-    """One pattern while it is read. `caseless`: flag i is on here."""
+    """A pattern being read. `caseless`: flag i is on at this position."""
 
     text: str
     at: int = 0
@@ -81,7 +81,7 @@ class _Reader:
         return self.text[self.at - 1]
 
     def alternatives(self, depth: int) -> str:
-        """Up to the end or the bracket that closes the group."""
+        """Translates up to the end, or to the bracket that closes the group."""
         if depth > 100:
             raise PatternError("its groups are nested too deeply")
         parts: list[str] = []
@@ -100,7 +100,7 @@ class _Reader:
         return "".join(parts)
 
     def atom(self, depth: int) -> str | None:
-        """One element, None for flags, which cannot be repeated."""
+        """Translates one element. Returns None for flags, which cannot be repeated."""
         if self.peek("(?") and (flags := self.take(_FLAGS)) and not (flags[3] == ":" and not flags[1] and not flags[2]):
             return self.flagged(flags, depth)
         if self.peek("(?:") or self.peek("("):
@@ -115,7 +115,7 @@ class _Reader:
         return {".": _set(ALPHABET), "^": r"\A", "$": r"\Z"}.get(char) or self.literal(char)
 
     def flagged(self, flags: re.Match[str], depth: int) -> str | None:
-        """Flags for the rest of the group, or for a group of their own."""
+        """Handles flags for the rest of the group, or for a group of their own."""
         on, off, before = flags[1], flags[2] or "", self.caseless
         if strange := sorted({*on, *off} - _WITHOUT_EFFECT - {"i"}):
             raise PatternError(f"flag {strange[0]!r} of {flags[0]!r} has no translation")
@@ -148,7 +148,7 @@ class _Reader:
         return inside
 
     def escape(self) -> str:
-        """What follows a backslash outside of a class."""
+        """Translates an escape outside of a character class."""
         begin = self.at - 1
         if (chars := self.escaped_set()) is not None:
             return _set(chars)
@@ -168,7 +168,7 @@ class _Reader:
         raise PatternError(f"{self.text[begin : self.at + 1]!r} at position {begin} has no translation")
 
     def reference(self, digits: str) -> str:
-        """A group by its number, which has as many digits as there are groups for."""
+        """Translates a reference to a group by number. As in Java, it takes as many digits as there are groups for."""
         while self.rest[:1].isdecimal() and int(digits + self.rest[0]) <= self.groups:
             digits += self.next("it")
         if int(digits) > self.groups:
@@ -181,7 +181,7 @@ class _Reader:
         return text
 
     def escaped_set(self) -> Chars | None:
-        """The characters of a predefined class or a property, None where another escape follows."""
+        """Returns the characters of a predefined class or a property, None if another escape follows."""
         if match := self.take(_PROPERTY):
             return self.property(match)
         if self.text[self.at : self.at + 1] in PREDEFINED:
@@ -198,7 +198,7 @@ class _Reader:
         return ALPHABET - chars if match[0][0] == "P" else chars
 
     def coded(self) -> str | None:
-        """The character of an escape that gives its number or its letter, None for another escape."""
+        """Returns the character of an escape with its number or letter, None for other escapes."""
         if match := self.take(_HEX):
             value = match[1] or match[2] or match[3]
             number = int(value, 16) if value else int(match[4], 8)
@@ -213,13 +213,14 @@ class _Reader:
         return _set(self.cased(char)) if self.caseless else re.escape(char)
 
     def cased(self, char: str) -> Chars:
-        """A character, under flag i in both cases."""
+        """Returns the character, in both cases under flag i."""
         if self.caseless and not char.isascii():
             raise PatternError(f"{char!r} under flag i has no translation")
         return frozenset({char, char.lower(), char.upper()}) if self.caseless else frozenset({char})
 
     def char_class(self, depth: int) -> Chars:
-        """Behind "[", up to its "]". Java 8 and 9 differ in what "^" negates in a class of several."""
+        """Reads a class after "[", up to its "]". Java 8 and 9 differ in what "^" negates if a class has several
+        parts."""
         begin = self.at - 1
         negated = self.peek("^")
         self.at += negated
@@ -238,8 +239,8 @@ class _Reader:
         return ALPHABET - result if negated else result
 
     def union(self, begin: int, depth: int, *, alone: bool) -> tuple[Chars, bool]:
-        """(the characters up to "&&" or "]", whether there is a class among them). `alone`: one class or none, because
-        Java forgets the class where something follows it behind "&&"."""
+        """Returns (the characters up to "&&" or "]", whether there is a nested class). With `alone`, a nested class
+        must be the only item, because Java drops it if something follows it behind "&&"."""
         chars: set[str] = set()
         nested = items = 0
         while not self.peek("]") and not self.peek("&&"):
@@ -255,7 +256,7 @@ class _Reader:
         return frozenset(chars), nested > 0
 
     def item(self, begin: int) -> Chars:
-        """A character, a range or a predefined class."""
+        """Returns the characters of a single character, a range or a predefined class."""
         if self.peek("\\"):
             self.at += 1
             if (chars := self.escaped_set()) is not None:
@@ -286,6 +287,6 @@ class _Reader:
 
 
 def _set(chars: Chars) -> str:
-    """An element that takes these characters, and nothing where there is none that a name may have."""
+    """Returns an expression for these characters, or one that never matches if a topic name can have none of them."""
     legal = sorted(chars & ALPHABET)
     return f"[{''.join(map(re.escape, legal))}]" if legal else "(?!)"

@@ -1,10 +1,9 @@
-"""How far each process is behind on each task, without ever building a table of tasks times processes.
+"""The lag of each process on each task, without a table of tasks times processes.
 
-Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
-questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the
-reports plus that one value per task. Orders are those of HighAvailabilityTaskAssignor: by raw lag, then process, so
-that an unknown lag (-3) sorts first although it never counts as caught up
-(docs/reference/streams.md#highavailabilitytaskassignor).
+Reports are sparse: a process without a report on a task restores all of it, so its lag is the task's end sum. The
+assignors' questions (which processes have caught up, which lags least, which comes first) are answered from the reports
+and that one value per task. The order is that of HighAvailabilityTaskAssignor: by raw lag, then process. So an unknown
+lag (-3) sorts first, although it never counts as caught up (docs/reference/streams.md#highavailabilitytaskassignor).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +15,13 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Ragged, starts, task_code
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, StreamsView
 
-# Up to so many reports of one task are looked through one after the other, which is faster than a search among all.
+# Up to this many reports per task are compared one by one, which is faster than a search among all reports.
 _FEW_REPORTS = 8
 
 
 def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
-    """Running there (-2), any lag is fine, or a known lag within `acceptable_lag` records."""
+    """Marks lags that count as caught up: the task runs there (-2), any lag is acceptable, or the lag is known and at
+    most `acceptable_lag` records."""
     if acceptable_lag == PINNED:
         return np.ones(len(lag), dtype=np.bool_)
     caught: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
@@ -29,7 +29,7 @@ def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
 
 
 def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
-    """Running there, or less left to restore than all of it."""
+    """Marks lags with usable state: the task runs there, or less than all of it is left to restore."""
     usable: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag < end_sum))
     return usable
 
@@ -38,9 +38,10 @@ def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
 class TaskLags:
     """The lags of one view, by task.
 
-    `reporters[t]` are the processes that reported task t, and `reporter_lag` has their lags beside. `caught[t]` are
-    those of them that have caught up, ascending; where `silent_caught[t]`, so has every process that did not report it.
-    `caught_count[t]` counts both. `least[t]` is the smallest raw lag of t on any process. `home` is the view's.
+    `reporters[t]` are the processes that reported task t, and `reporter_lag` is parallel to them. `caught[t]` are the
+    reporters that have caught up, ascending; if `silent_caught[t]`, processes that did not report it have caught up
+    too. `caught_count[t]` counts both. `least[t]` is the smallest raw lag of t on any process. `home` is that of the
+    view.
     """
 
     processes: int
@@ -92,7 +93,7 @@ class TaskLags:
         )
 
     def at(self, task: IntArray, process: IntArray) -> LongArray:
-        """The raw lag of each (task, process) pair."""
+        """Returns the raw lag of each (task, process) pair."""
         if not len(self.keys):
             return self.end_sum[task]
         begin = self.reporters.first[task]
@@ -110,19 +111,20 @@ class TaskLags:
         return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])
 
     def behind(self, task: IntArray, process: IntArray) -> BoolArray:
-        """Pairs whose process has not caught up while some process lags strictly less."""
+        """Marks pairs whose process has not caught up while another process lags strictly less."""
         lag = self.at(task, process)
         return ~is_caught_up(lag, self.acceptable_lag) & (self.least[task] < lag)
 
     def reports(self, task: int) -> list[tuple[int, int]]:
-        """What was reported about the task: (lag, process), unsorted."""
+        """Returns the reports on the task as (lag, process), unsorted."""
         mine = self.reporters.span(task)
         return list(zip(self.reporter_lag[mine].tolist(), self.reporters.values[mine].tolist(), strict=True))
 
     def first_before(
         self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
     ) -> int | None:
-        """The first allowed process by (raw lag, process) before `destination`; `closer`: of strictly less lag only."""
+        """Returns the first allowed process by (raw lag, process) that sorts before `destination`, None if there is
+        none. With `closer` its lag must be strictly less."""
         reports = self.reports(task)
         reporters = {process for _, process in reports}
         end = int(self.end_sum[task])
@@ -136,7 +138,7 @@ class TaskLags:
         return min(found)[1] if found else None
 
     def caught_up(self, task: int) -> list[int]:
-        """The processes that have caught up on the task, ascending."""
+        """Returns the processes that have caught up on the task, ascending."""
         first, processes, silent_caught = self._caught_lists
         found = processes[first[task] : first[task + 1]]
         if not silent_caught[task]:
@@ -145,7 +147,8 @@ class TaskLags:
         return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
 
     def state_of(self, process: int) -> dict[int, int]:
-        """The tasks of which the process has usable state, with the lag: running there, or less to restore than all."""
+        """Returns the tasks of which the process has usable state, with their lags: running there, or not everything
+        left to restore."""
         if process not in self._states:
             start, stop = np.searchsorted(self.keys, (process * self.tasks, (process + 1) * self.tasks))
             task, lag = self.keys[start:stop] - process * self.tasks, self.lag[start:stop]
@@ -154,14 +157,15 @@ class TaskLags:
         return self._states[process]
 
     def choices(self, process: int) -> dict[int, int]:
-        """The tasks that it could take over well, with its lag: of which it has state, or that are at home there."""
+        """Returns the tasks that suit the process, with its lags: those of which it has state, and those whose home it
+        is."""
         if process not in self._choices:
             at_home = {task: int(self.end_sum[task]) for task in self.at_home(process)}
             self._choices[process] = at_home | self.state_of(process)
         return self._choices[process]
 
     def at_home(self, process: int) -> Sequence[int]:
-        """The tasks that the process shall have back."""
+        """Returns the tasks whose home is this process: it should get them back."""
         return self._at_home.get(process, ())
 
     @cached_property
@@ -172,7 +176,7 @@ class TaskLags:
         return found
 
     def holders(self, task: int) -> list[tuple[int, int]]:
-        """(lag, process) of all usable state of the task, the least lag first."""
+        """Returns (lag, process) of all usable state of the task, the least lag first."""
         first, held = self._holder_lists
         return held[first[task] : first[task + 1]]
 
@@ -186,5 +190,5 @@ class TaskLags:
 
     @cached_property
     def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:
-        """As lists: movements ask task by task, for which arrays are slow."""
+        """The same as lists: movements read them task by task, which is slow with arrays."""
         return self.caught.first.tolist(), self.caught.values.tolist(), self.silent_caught.tolist()

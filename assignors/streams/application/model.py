@@ -6,7 +6,7 @@ Coordinates:
 * process index: position in `StreamsView.processes`, in Java's UUID order (two signed 64-bit halves);
 * rack index: as in `assignors.shared.model` (NO_RACK unknown, FOREIGN_RACK a rack without a broker).
 
-Named topologies are not modelled: a group that uses them is refused before it gets here.
+Named topologies are not modelled: groups that use them are refused earlier.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ PINNED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """One subtopology by full topic names. `changelogs` may hold a source topic that is reused as changelog."""
+    """One subtopology with full topic names. `changelogs` may include a source topic that is reused as changelog."""
 
     id: int
     sources: tuple[str, ...]
@@ -39,13 +39,13 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTable:
-    """Every task of the application.
+    """All tasks of the application.
 
-    `stateful` is Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
-    the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM everywhere after a failed fetch.
-    `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r; a last
-    column, beyond `racks`, counts all of them: FOREIGN_RACK (views without foreign racks may leave it out).
-    `changelog_remote` likewise. `racks_known`, `changelog_racks_known`: all their replicas have one.
+    `stateful` has Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
+    the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM for all tasks after a failed fetch.
+    `source_remote[source_signature[t], r]` counts the source partitions of task t without a replica in rack r; one more
+    column, for FOREIGN_RACK, counts all of them (views without foreign racks may omit it). `changelog_remote` is
+    analogous. `racks_known` and `changelog_racks_known`: all replicas of these partitions have a known rack.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -71,7 +71,7 @@ class TaskTable:
 
 @dataclass(frozen=True, slots=True)
 class ProcessView:
-    """One KafkaStreams instance: its threads are the group members `members`, sorted as UTF-16 strings."""
+    """One KafkaStreams instance. Its threads are the group members `members`, sorted as UTF-16 strings."""
 
     process_id: ProcessId
     members: tuple[str, ...]
@@ -88,28 +88,32 @@ class ProcessView:
 class StreamsView:
     """The application in one rebalance.
 
-    What processes reported is sparse: `report[p]` are the tasks that process p reported, ascending, and `report_lag`
-    has the lags beside `report.values` (already turned from offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or
-    >= 0). A task that p did not report has lag `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after
-    a failed fetch. `previous_active[p]` and `previous_standby[p]` are the tasks that p ran or kept.
+    Reports are sparse: `report[p]` are the tasks that process p reported, ascending, and `report_lag` is parallel to
+    `report.values` (already converted from offset sums to lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or >= 0). A task that
+    p did not report has lag `tasks.end_sum[t]` there (it restores everything), UNKNOWN_OFFSET_SUM after a failed fetch.
+    `previous_active[p]` and `previous_standby[p]` are the tasks that p ran or kept.
 
-    Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
-    `thread_tasks[n]` are the stateful tasks that thread n itself reported, ascending: the previous tasks of
-    docs/reference/streams.md#tasks-to-threads. Views made by hand may leave them out.
+    Threads are numbered consecutively: first all members of process 0 in their order, then those of process 1, and so
+    on. `thread_tasks[n]` are the stateful tasks that thread n itself reported, ascending: the previous tasks of
+    docs/reference/streams.md#tasks-to-threads. Views made by hand may omit them.
 
-    `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
+    `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () if unknown.
 
-    `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
-    process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
-    `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
-    not say, as far as is remembered; () for none. `resumed[p]`: process p came back a moment ago and had been emptied
-    before it stopped, or had just died, so nearly all of its copies are on its disk; () for none. `copies` are the
-    ascending codes of (process, task) that processes run or keep by the last plan that they took part in. `expected[t]`
-    copies are with processes that went a moment ago and are expected back, the first of them until `expected_until_ms`
-    (epoch; None where there is none); () for none. Process p has been emptied and is expected to stop until
-    `closes_until_ms[p]`; `now_ms` or () where it is not. `destination[t]` is the process where the last plan meant task
-    t to end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks that run stay where they
-    run in this rebalance.
+    `now_ms` (epoch) and `cluster` serve policies that set deadlines or need single partitions. For the following, ()
+    means none.
+
+    * `home[t]`: the process that ran task t before it left and that came back in time with its state; NOBODY for none.
+    * `report_hidden`: marks reports that no process sent (`hidden_state`), for remembered state that a restarted
+      process has on its disk and does not report.
+    * `resumed[p]`: process p just came back, and before that it had been evacuated or had died moments ago, so nearly
+      all of its copies are on its disk.
+    * `copies`: ascending codes of (process, task) that processes run or keep by the last plan in which they took part.
+    * `expected[t]`: how many copies of task t are on processes that just left and are expected back, the first of them
+      until `expected_until_ms` (epoch, None if there is none).
+    * `closes_until_ms[p]`: until when process p, which has been evacuated, is expected to stop; `now_ms` if it is not.
+    * `destination[t]`: the process where the last plan meant task t to end up, NOBODY if that no longer applies.
+
+    Unless it `hands_over`, running tasks stay where they run in this rebalance.
     """
 
     group_id: str
@@ -142,7 +146,7 @@ class StreamsView:
         return len(self.processes)
 
     def lag_of(self, task: int, process: int) -> int:
-        """What the process would have to restore of the task, in records, or one of Kafka's two sentinels."""
+        """Returns how many records of the task the process would have to restore, or one of Kafka's two sentinels."""
         reported = self.report[process]
         at = int(np.searchsorted(reported, task))
         if at < len(reported) and reported[at] == task:
@@ -150,7 +154,7 @@ class StreamsView:
         return int(self.tasks.end_sum[task])
 
     def tasks_of_thread(self, thread: int) -> IntArray:
-        """The stateful tasks in the thread's own report."""
+        """Returns the stateful tasks in the thread's own report."""
         own = self.thread_tasks
         return own[thread] if thread + 1 < len(own.first) else own.values[:0]
 
@@ -163,14 +167,15 @@ _INT_MAX = 2**31 - 1
 
 
 class AssignmentConfigError(ValueError):
-    """A value that Kafka would not take either. The message is one sentence and has Kafka's name of the setting."""
+    """Raised for a value that Kafka would not accept either. The message is one sentence with Kafka's name of the
+    setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError. A cost of None
-    means the assignor's own default: 10 and 1 under HighAvailability. Negative standby counts and costs, which Kafka
-    lets through although nothing can be meant by them, are refused."""
+    """KIP-924's AssignmentConfigs, with Kafka's names, defaults and bounds. Raises AssignmentConfigError. A cost of
+    None means the assignor's default: 10 and 1 under HighAvailability. Negative standby counts and costs, which Kafka
+    accepts although they mean nothing, are refused."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -182,7 +187,7 @@ class AssignmentConfigs:
     rack_aware_assignment_strategy: str = NO_STRATEGY
 
     def rack_costs(self, traffic: int, non_overlap: int) -> tuple[int, int]:
-        """(traffic cost, non-overlap cost) as configured, else these."""
+        """Returns the configured (traffic cost, non-overlap cost), with these values as defaults."""
         costs = (self.rack_aware_traffic_cost, traffic), (self.rack_aware_non_overlap_cost, non_overlap)
         configured, overlap_cost = (stock if cost is None else cost for cost, stock in costs)
         return configured, overlap_cost
@@ -226,14 +231,14 @@ def _check_tags(tags: object) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsPlan:
-    """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
-    process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
-    `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
-    `keeps_threads`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
-    `stages` tell what each configured stage did; `deferred` tasks wait for a later rebalance because of one of them.
-    `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
-    now and wait for others, so that all leave their processes at once. `evacuated[p]`: an order empties process p; ()
-    where there is none. `suspended`: nothing is evened out, because a process hands all over or is expected back."""
+    """The placement of all tasks. `active[t]` is a process index. `standby_task` and `standby_process` are parallel
+    arrays sorted by task, then process; `warmup` marks copies that exist only until they have caught up. `probing`
+    requests a probing rebalance. `deadlines` are (process index, epoch ms) of processes that should rejoin then
+    (KIP-924's follow-up rebalance). `keeps_threads`: tasks stay on the threads that run them; Kafka redistributes them
+    each time. `stages` are the reports of the configured stages; they made `deferred` tasks wait for a later rebalance.
+    `destination[t]` is the process where task t should end up; () if that is `active`. `held` tasks could move there
+    now, but wait so that all leave their processes together. `evacuated[p]`: an order evacuates process p; () if none.
+    `suspended`: nothing is evened out, because a process is handing over everything or is expected back."""
 
     active: IntArray
     standby_task: IntArray
@@ -256,7 +261,7 @@ class StreamsPlan:
 
     @classmethod
     def of(cls, active: IntArray, standby_task: IntArray, standby_process: IntArray) -> "StreamsPlan":
-        """A plan without warm-ups."""
+        """Returns a plan without warm-ups."""
         return cls(active, standby_task, standby_process, np.zeros(len(standby_task), dtype=np.bool_))
 
     @property
@@ -266,8 +271,8 @@ class StreamsPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadPlan:
-    """A StreamsPlan on threads, numbered as in StreamsView: `active[t]` is the thread that runs task t (NOBODY where
-    the plan has no owner), `standby` is parallel to `StreamsPlan.standby_task`."""
+    """A StreamsPlan on threads, numbered as in StreamsView. `active[t]` is the thread that runs task t (NOBODY if the
+    plan has no owner); `standby` is parallel to `StreamsPlan.standby_task`."""
 
     active: IntArray
     standby: IntArray

@@ -1,4 +1,4 @@
-"""End offsets of changelogs, the sums that tasks have to reach, and how far each report is behind them.
+"""End offsets of changelogs, their sums per task, and the lags of reports behind them.
 
 docs/reference/streams.md#lags has the rules. Overflow is pinned to 2^63-1, as in Java.
 """
@@ -18,9 +18,8 @@ MISSING = -1
 @dataclass(frozen=True, slots=True, eq=False)
 class EndOffsets:
     """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer. For a
-    source topic that is reused as changelog they are the committed offsets of the group (0 where none is); for a
-    changelog created in this very rebalance they are zeros. `failure` says why the query failed: then nothing is
-    known."""
+    source topic reused as changelog they are the group's committed offsets (0 if none); for a changelog created in this
+    rebalance they are 0. `failure` is why the query failed; then no offset is known."""
 
     ends: Mapping[str, LongArray] = field(default_factory=dict)
     read_at_ms: int = 0
@@ -32,8 +31,8 @@ class EndOffsets:
 
 
 def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """What to ask: (changelogs whose latest offsets are needed, source topics whose committed offsets are needed),
-    each with the number of partitions 0..n-1. Topics that `counts` lacks are left out."""
+    """Returns (changelogs whose latest offsets are needed, source topics whose committed offsets are needed), each with
+    its number of partitions. Topics missing in `counts` are left out."""
     sources = set(topology.source_topics)
     latest = {t: counts[t] for t in topology.changelogs if t not in sources and t in counts}
     committed = {t: counts[t] for t in topology.changelogs if t in sources and t in counts}
@@ -41,8 +40,8 @@ def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[
 
 
 def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArray | str:
-    """The sum of end offsets of each task of one subtopology, or what is missing. A source topic that is reused as
-    changelog counts for the partitions that it has."""
+    """Returns the sum of end offsets of each task of one subtopology, or a sentence part on what is missing. A source
+    topic reused as changelog counts only for the partitions that it has."""
     total = np.zeros(tasks, dtype=np.int64)
     for topic in subtopology.changelogs:
         known = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
@@ -58,8 +57,8 @@ def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArra
 
 
 def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray:
-    """Turns the offset sums of reports into lags beside the end sums of their tasks. A sum beyond the end is a store
-    that must be restored from scratch. Negative sums that mean nothing count as 0."""
+    """Converts the offset sums of reports to lags behind the end sums of their tasks. A sum beyond the end means a
+    store that must be restored from scratch. Meaningless negative sums count as 0."""
     own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
     if known:
         behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))

@@ -1,4 +1,4 @@
-"""Partition counts of an application's topics: what repartition topics need, and what is wrong with those that exist.
+"""Partition counts of an application's topics: how many repartition topics need, and what is wrong with existing ones.
 
 docs/reference/streams.md#repartition-topics has the rules. Pure: counts in, counts or sentence parts out.
 """
@@ -12,9 +12,10 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """`partitions` has every source topic and changelog that can be sized. `missing` external source topics do not
-    exist; `unsized` repartition topics have no writer whose size is known; `conflicts` say what contradicts what, and
-    `unchecked` what does without that Kafka Streams notices it."""
+    """The required counts. `partitions` has all source topics and changelogs whose size can be determined. `missing`
+    are external source topics that do not exist. `unsized` are repartition topics without a writer of known size.
+    `conflicts` are contradictions as sentence parts; `unchecked` are contradictions that Kafka Streams itself does not
+    detect."""
 
     partitions: Mapping[str, int]
     missing: tuple[str, ...] = ()
@@ -28,12 +29,13 @@ class PartitionCounts:
 
 
 def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
-    """What every topic of the application needs, from the partition counts of those that exist. The size of a
-    repartition topic is derived from its writers, as the application itself would; only where nobody is known to write
-    it (learned topologies), the existing topic decides.
+    """Returns how many partitions each topic of the application needs, given the counts of existing topics. The size of
+    a repartition topic is derived from its writers, as the application itself does; only if no writer is known (learned
+    topologies), the existing topic decides.
 
-    Kafka Streams checks copartition groups, those of the user's own topics included, only where there is a repartition
-    topic (docs/reference/streams.md#repartition-topics)."""
+    Kafka Streams checks copartition groups, including those of only user topics, only if there is a repartition topic
+    (docs/reference/streams.md#repartition-topics).
+    """
     internal = set(topology.repartition_topics)
     external = [t for t in topology.source_topics if t not in internal]
     counts = {t: existing[t] for t in external if existing.get(t, 0) > 0}
@@ -53,7 +55,8 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
 
 
 def to_describe(changelog: str) -> str:
-    """The line that lets Bellwether create a changelog, and what to change in it for other kinds of stores."""
+    """Returns advice on the line that lets Bellwether create a changelog, and how to change it for other kinds of
+    stores."""
     return (
         f"write `- {{Name: {changelog}, TopicConfigs: {{cleanup.policy: compact}}}}` instead of its bare name under"
         " StateChangelogTopics of the topology file (for a windowed store compact,delete, and retention.ms:"
@@ -62,19 +65,19 @@ def to_describe(changelog: str) -> str:
 
 
 def task_count(subtopology: Subtopology, counts: Mapping[str, int]) -> int:
-    """The tasks of a subtopology: the most partitions among its source topics."""
+    """Returns the number of tasks of a subtopology: the largest partition count of its source topics."""
     return max((counts.get(t, 0) for t in subtopology.sources), default=0)
 
 
 def resized(counts: PartitionCounts, existing: Mapping[str, int], topics: Iterable[str]) -> tuple[str, ...]:
-    """Sentence parts on internal topics that exist with another partition count than they need."""
+    """Returns sentence parts on internal topics whose partition count is not the required one."""
     wrong = [t for t in topics if t in existing and t in counts.partitions and existing[t] != counts.partitions[t]]
     return tuple(f"internal topic {t} has {existing[t]} partitions and needs {counts.partitions[t]}" for t in wrong)
 
 
 def _fixpoint(topology: Topology, counts: dict[str, int], derived: set[str]) -> None:
-    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known. In a
-    circle of repartition topics nothing ever is: then what is known of the sources must do."""
+    """Sizes repartition topics in `counts`: each gets the largest partition count of all sources of its writers, once
+    all of these are known. In a cycle of repartition topics they never are; then the known sources decide."""
     writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in sorted(derived)}
     waits_for = {t: {x for s in of for x in s.sources if x in derived} for t, of in writers.items()}
     while True:
@@ -89,7 +92,7 @@ def _fixpoint(topology: Topology, counts: dict[str, int], derived: set[str]) -> 
 def _copartition(
     subtopology: Subtopology, internal: set[str], fixed: Mapping[str, int], counts: dict[str, int]
 ) -> Iterable[str]:
-    """Makes the topics of each group equally large where it may; yields what it may not change."""
+    """Makes the topics of each group equally large where that is allowed; yields the conflicts where it is not."""
     for group in subtopology.copartition_groups:
         sizes = {t: counts[t] for t in group if t in counts}
         external = {t: n for t, n in sizes.items() if t not in internal}

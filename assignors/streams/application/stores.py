@@ -1,8 +1,6 @@
-"""What the names in a description show about stores and topics that Streams names itself: which topics are internal,
-how a changelog is kept, which source topic may serve as one (docs/reference/topology-file.md#what-a-description-shows).
-
-Names that the application chose tell nothing: then a person has to say it.
-"""
+"""Interprets names in a description that Streams generates for stores and topics: which topics are internal, how a
+changelog is kept, which source topic may serve as one (docs/reference/topology-file.md#what-a-description-shows). Names
+that the application chose carry no such information; then the user has to provide it."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +25,7 @@ _JOIN_STORE = re.compile(
 )
 _SUBSCRIPTION = re.compile(r"(.+)-subscription-receive")
 _TABLE = re.compile(rf"KTABLE-SOURCE{_NUMBER}|.+-table-source")
-# A processor of the user's is connected with the stores that it asks for; nothing has to fit together for that.
+# Custom processors are connected with the stores that they request, which implies nothing about copartitioning.
 _CUSTOM_CODE = re.compile(rf"KSTREAM-(PROCESSOR|PROCESSVALUES|TRANSFORM|TRANSFORMVALUES|FLATTRANSFORM.*){_NUMBER}")
 _DSL = re.compile(
     rf"(KSTREAM|KTABLE)-.*{_NUMBER}|.+-(this|other)-(windowed|join)|.+-join-(this|other)"
@@ -36,7 +34,7 @@ _DSL = re.compile(
 
 
 class StoreKind(StrEnum):
-    """How the changelog of a store is kept, as far as names tell. JOIN: windowed, of a join of two streams."""
+    """How the changelog of a store is kept, as far as names show. JOIN: windowed, of a join of two streams."""
 
     PLAIN = "plain"
     JOIN = "join"
@@ -44,14 +42,14 @@ class StoreKind(StrEnum):
 
 
 def named_internal(name: str) -> bool:
-    """Whether an internal topic that is no changelog may have this name, without the application id before it."""
+    """Returns whether an internal topic other than a changelog may have this name (without the application id)."""
     return _INTERNAL.fullmatch(name) is not None
 
 
 def surely_internal(topic: str, writers: Sequence[TopologyNode], readers: Sequence[TopologyNode]) -> bool | None:
-    """Of a topic with such a name that the application writes itself: whether Streams made it, None for undecided. Its
-    nodes have the topic's name, or the topic has a number, but for a table that is grouped anew. Before 2.5 the nodes
-    of named ones had numbers too: then the store behind it may have its name."""
+    """Returns whether Streams created a topic with such a name that the application itself writes, None if undecided.
+    For topics of Streams, nodes carry the topic's name, or the topic has a number, except for a table that is
+    regrouped. Before 2.5 the nodes of named topics had numbers too; then the store behind it may have its name."""
     if _NUMBERED_TOPIC.fullmatch(topic) or any(node.name == f"{topic.removesuffix('-topic')}-sink" for node in writers):
         return True
     if any(node.name.startswith(("KTABLE-AGGREGATE-", "KTABLE-REDUCE-")) for node in readers):
@@ -62,12 +60,12 @@ def surely_internal(topic: str, writers: Sequence[TopologyNode], readers: Sequen
 
 
 def may_be_sized(topic: str) -> bool:
-    """Whether `repartition` may have made this topic, which takes a number of partitions that no text shows."""
+    """Returns whether this topic may come from `repartition`, which accepts a partition count that no text shows."""
     return _MAYBE_SIZED.fullmatch(topic) is not None
 
 
 def kind_of(store: str, users: Sequence[TopologyNode]) -> StoreKind:
-    """`users` are the processors that the store is connected with."""
+    """Returns the kind of a store. `users` are the processors connected with it."""
     names = [store, *(node.name for node in users)]
     if _PLAIN_STORE.fullmatch(store) or _NUMBERED_STORE.fullmatch(store):
         return StoreKind.PLAIN
@@ -77,8 +75,8 @@ def kind_of(store: str, users: Sequence[TopologyNode]) -> StoreKind:
 
 
 def substitute(part: Part, store: str) -> str | None:
-    """The source topic that may serve as the changelog of this store: of a table under topology.optimization, and of a
-    read-only store, whose processor passes nothing on."""
+    """Returns the source topic that may serve as the changelog of this store: that of a table under
+    topology.optimization, or that of a read-only store, whose processor forwards nothing."""
     users = part.users(store)
     for node in users:
         topics = [t for name in node.before if name in part.sources for t in part.sources[name].topics]
@@ -90,14 +88,14 @@ def substitute(part: Part, store: str) -> str | None:
 
 
 def is_table(part: Part, store: str) -> bool:
-    """Whether a table that is read from a topic keeps this store."""
+    """Returns whether this store belongs to a table that is read from a topic."""
     return any(_TABLE.fullmatch(node.name) for node in part.users(store))
 
 
 def joined(part: Part) -> list[tuple[set[str], list[str]]]:
-    """(topics that must have equally many partitions, processors whose part in it is a guess), by the names in the
-    text: those that meet in a store, and those that meet with one of these elsewhere. Users' own processors may meet
-    there too, without that rule."""
+    """Returns (topics that must have equal partition counts, processors that only may take part) per group, with names
+    as in the text. Topics are in one group if they meet in a store, directly or through other topics of the group.
+    Custom processors may share a store too, without that rule."""
     groups: list[tuple[set[str], list[str]]] = []
     for store in part.stores:
         users = [node for node in part.users(store) if not _CUSTOM_CODE.fullmatch(node.name)]
@@ -107,7 +105,7 @@ def joined(part: Part) -> list[tuple[set[str], list[str]]]:
         if not known or len(users) < 2 or len(topics) < 2:
             continue
         produced = set().union(*(behind[name] for name in known))
-        # the join made the topic
+        # sure, because the join created one of the topics
         sure = topics == produced or any(f"{name}-repartition" in behind[name] for name in known)
         guessed = [] if sure else sorted(behind.keys() - known)
         for other in [group for group in groups if group[0] & topics]:

@@ -1,4 +1,4 @@
-"""From a topology and a cluster to the tables of tasks: which partitions a task reads, which racks hold them.
+"""Builds the tables of tasks from a topology and a cluster: which partitions a task reads, and which racks hold them.
 
 docs/reference/streams.md#tasks has the rules.
 """
@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskMap:
-    """The tasks beside the cluster's partitions. `task_of[flat]` is the task that reads a partition, NOBODY for
+    """The tasks in relation to the cluster's partitions. `task_of[flat]` is the task that reads a partition, NOBODY for
     partitions of other topics. The tasks of `table.subtopologies[i]` are `first[i]:first[i + 1]`."""
 
     topology: Topology
@@ -27,7 +27,7 @@ class TaskMap:
     task_of: IntArray
 
     def index(self, subtopology: IntArray, partition: IntArray) -> LongArray:
-        """Task indices of (subtopology id, partition) pairs, NOBODY where there is no such task."""
+        """Returns the task indices of (subtopology id, partition) pairs, NOBODY if there is no such task."""
         ids = np.array([s.id for s in self.table.subtopologies], dtype=np.int64)
         if not len(ids) or not len(subtopology):
             return np.full(len(subtopology), NOBODY, dtype=np.int64)
@@ -37,13 +37,13 @@ class TaskMap:
         return np.where(real, self.first[row] + number, NOBODY)
 
     def sources(self, row: int) -> list[int]:
-        """Topic indices of the sources of `table.subtopologies[row]`, ascending (that is, by name)."""
+        """Returns the topic indices of the sources of `table.subtopologies[row]`, ascending (and thus by name)."""
         return sorted(self.cluster.index[t] for t in self.table.subtopologies[row].sources if t in self.cluster.index)
 
 
 def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> tuple[TaskMap, str | None]:
-    """The tables, and why end offsets are not known (None if they are): then every end sum is UNKNOWN_OFFSET_SUM.
-    Source topics that the cluster lacks add nothing; a caller that minds must check first."""
+    """Returns the tables, and why end offsets are unknown (None if they are known). If they are unknown, every end sum
+    is UNKNOWN_OFFSET_SUM. Source topics that the cluster lacks are ignored, so callers check for them first."""
     counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
     sizes = [task_count(s, counts) for s in topology.subtopologies]
     first = offsets(sizes)
@@ -101,9 +101,9 @@ def _end_sums(
 def _remote(
     cluster: ClusterView, sizes: Sequence[int], names: Sequence[Sequence[str]]
 ) -> tuple[IntArray, IntArray, bool]:
-    """(signature of every task, per signature and rack the partitions without a replica there, all racks known). One
-    more column stands for racks without a broker: all partitions. Tasks whose partitions lie on the same sets of racks
-    share a signature: there are few of them."""
+    """Returns (the signature of every task, per signature and rack the number of partitions without a replica there,
+    whether all racks are known). An additional column for racks without a broker counts all partitions. Tasks whose
+    partitions are on the same sets of racks share a signature, so there are few."""
     signature = np.zeros(sum(sizes), dtype=np.int32)
     tables: list[IntArray] = []
     held = np.logical_or.reduce(cluster.signature_racks, axis=1)
@@ -129,7 +129,7 @@ def _remote(
 
 
 def _joined(code: LongArray, counted: IntArray, sets: IntArray, cluster: ClusterView) -> tuple[LongArray, IntArray]:
-    """Adds one topic to signatures. Row `nothing` of the sets stands for tasks without a partition of the topic."""
+    """Adds one topic to signatures. Row `nothing` of the sets is for tasks without a partition of the topic."""
     nothing = len(cluster.signature_racks)
     padded = np.full(len(code), nothing, dtype=np.int64)
     padded[: len(sets)] = sets

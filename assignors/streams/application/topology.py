@@ -1,13 +1,13 @@
-"""The shape of a Streams application that the wire does not carry: subtopologies, their topics and their stores.
+"""The parts of a Streams application that are not on the wire: subtopologies, their topics and their stores.
 
-A leader without the application's classes gets it from a file, a description or a live group
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). What must be known before a group is led with it:
+A leader without the application's classes reads them from a file, a description or a live group
+(docs/reference/streams.md#the-topology-is-not-on-the-wire). To lead a group, it must know:
 
-* every subtopology that has tasks, with every source topic (a pattern needs the topics that members see now);
-* every changelog, each with its subtopology. A client sums the offsets of all stores of a task, so a changelog too few
-  makes every lag wrong, and a subtopology without any counts as stateless. Where learning could not tell whose a
-  changelog is (`undecided`), the group is not led until it is settled;
-* repartition sinks, copartition groups and configs of internal topics only where a missing topic is to be created.
+* every subtopology that has tasks, with all source topics (for a pattern, the topics that members see now);
+* every changelog, with its subtopology. A client sums the offsets of all stores of a task, so one missing changelog
+  makes every lag wrong, and a subtopology without changelogs counts as stateless. If learning could not determine the
+  subtopology of a changelog (`undecided`), the group is not led until that is settled;
+* repartition sinks, copartition groups and configs of internal topics, only if a missing topic is to be created.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,18 +19,18 @@ from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 LEARNED = "learned"
-GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
+GUESSED = "guessed"  # learned, where one of several possible assignments of changelogs was chosen
 _LISTED = 5
 _OTHER_PATTERN = "write one that takes the same topics, with simple classes"
 
 
 class TopologyError(ValueError):
-    """A topology that contradicts itself or the group; the message names the subtopology or topic."""
+    """Raised for a topology that contradicts itself or the group. The message names the subtopology or topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """How an internal topic is to be created. `partitions` None: derived; `replication_factor` -1: the broker's."""
+    """How to create an internal topic. `partitions` None: derived; `replication_factor` -1: the broker's default."""
 
     name: str
     partitions: int | None = None
@@ -40,8 +40,8 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the exporter adds that no text of an application shows: the version of Kafka Streams, a digest of the file,
-    and the names of the stores that a member keeps in memory only, suppression buffers included."""
+    """What only the exporter provides: the version of Kafka Streams, a digest of the file, and the names of the stores
+    that a member keeps only in memory, including suppression buffers."""
 
     streams_version: str
     digest: str
@@ -50,12 +50,12 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A whole application. Raises TopologyError where it contradicts itself.
+    """A whole application. Raises TopologyError if it contradicts itself.
 
-    `source` says where it comes from ("file", "description", "learned"). `patterns` are (subtopology id, Java's
-    regular expression) of pattern sources: their topics are found among what members subscribe. `internal_topics` hold
-    what is configured for internal topics. `undecided` are changelogs whose subtopology is not known. `exported` is
-    there where the application itself wrote the file. A pattern in a copartition group means the topics that it finds.
+    `source` is its origin ("file", "description", "learned"). `patterns` are (subtopology id, Java's regular
+    expression) of pattern sources, whose topics are taken from what members subscribe to. `internal_topics` has what is
+    configured for internal topics. `undecided` are changelogs whose subtopology is unknown. `exported` is set if the
+    application itself wrote the file. A pattern in a copartition group stands for the topics that it matches.
     """
 
     application_id: str
@@ -75,7 +75,8 @@ class Topology:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what decides placement: not of the source, who writes what, or topics of patterns."""
+        """A fingerprint of what determines placement. It ignores the source, who writes which topics, and the topics of
+        patterns."""
         shape = [
             (s.id, sorted(t for t in s.sources if not self.fits_pattern(t)), sorted(s.changelogs))
             for s in self.subtopologies
@@ -85,7 +86,7 @@ class Topology:
 
     @property
     def summary(self) -> str:
-        """Which topology this is, in words."""
+        """A short description of the topology."""
         origin = f", exported by Kafka Streams {self.exported.streams_version}" if self.exported is not None else ""
         count = len(self.subtopologies)
         return f"{count} subtopolog{'y' if count == 1 else 'ies'}, digest {self.digest}{origin}"
@@ -97,7 +98,7 @@ class Topology:
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        """What every member subscribes to, sorted: repartition topics included, global ones not."""
+        """The topics that every member subscribes to, sorted: with repartition topics, without global ones."""
         return tuple(sorted(self.subtopology_of))
 
     @property
@@ -110,12 +111,13 @@ class Topology:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Everything whose metadata a leader reads."""
+        """All topics whose metadata a leader reads."""
         return tuple(sorted({*self.source_topics, *self.changelogs, *self.undecided}))
 
     @property
     def obstacle(self) -> str:
-        """Why no application can be led with this file, and what to write, as a sentence part; "" for nothing."""
+        """Why no application can be led with this file and what to write instead, as a sentence part; "" if there is no
+        reason."""
         if not self.undecided:
             return ""
         listed = ", ".join(self.undecided)
@@ -128,20 +130,21 @@ class Topology:
         return next((s for s in self.subtopologies if s.id == subtopology_id), None)
 
     def internal(self, topic: str) -> InternalTopic | None:
-        """What the topology says about creating this topic, None where it says nothing."""
+        """Returns how to create this topic, None if the topology does not say."""
         return next((t for t in self.internal_topics if t.name == topic), None)
 
     def fits_pattern(self, topic: str) -> tuple[int, ...]:
-        """The subtopologies with a pattern that this topic matches."""
+        """Returns the subtopologies with a pattern that this topic matches."""
         return tuple(sorted({s for s, pattern in self.patterns if translated(pattern).fullmatch(topic)}))
 
     def found_by_members(self, topic: str) -> bool:
-        """Whether members take this topic even before they list it. With a pattern among the sources Streams subscribes
-        to all of them by one large pattern, and a member lists what it has found: not a topic made a moment ago."""
+        """Returns whether members subscribe to this topic even before they list it. If sources include a pattern,
+        Streams subscribes to all of them by one large pattern, and a member only lists topics that it has already
+        found, not ones just created."""
         return bool(self.patterns) and (topic in self.repartition_topics or bool(self.fits_pattern(topic)))
 
     def resolved(self, subscribed: Iterable[str]) -> "Topology":
-        """The topology with pattern topics filled in from what members subscribe. Raises TopologyError."""
+        """Returns the topology with pattern topics added from what members subscribe to. Raises TopologyError."""
         added: dict[int, list[str]] = {}
         for topic in sorted(set(subscribed) - self.subtopology_of.keys()):
             owners = self.fits_pattern(topic)
@@ -156,7 +159,7 @@ class Topology:
         return replace(self, subtopologies=tuple(grown))
 
     def _grown(self, subtopology: Subtopology, added: Mapping[int, Sequence[str]]) -> Subtopology:
-        """With topics that patterns have found: its own ones, and those of patterns in its copartition groups."""
+        """Adds topics that match patterns: the subtopology's own, and those of patterns in its copartition groups."""
         patterns = {pattern for _, pattern in self.patterns}
         topics = [topic for found in added.values() for topic in found]
 
@@ -169,8 +172,8 @@ class Topology:
         return replace(subtopology, sources=sources, copartition_groups=groups)
 
     def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
-        """What one member's subscription says against this topology, one sentence part each; () where they agree. A
-        member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone."""
+        """Returns how one member's subscription contradicts this topology, as sentence parts; () if they agree. A
+        member may lack a pattern topic (it has not found it yet) or still list one that was deleted."""
         theirs = set(subscribed)
         extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
         lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]
@@ -211,7 +214,7 @@ def _check_one(subtopology: Subtopology, sources: Mapping[str, int], with_patter
         if not is_topic_name(topic):
             raise TopologyError(f"{here} names {topic!r}, which is no legal topic name")
     for group in subtopology.copartition_groups:
-        unknown = sorted(set(group) - sources.keys())  # Streams joins topics of several for `cogroup`
+        unknown = sorted(set(group) - sources.keys())  # for `cogroup` a group has topics of several subtopologies
         if unknown and subtopology.id not in with_pattern:
             raise TopologyError(f"{here} has a copartition group with {unknown[0]}, which no subtopology reads")
 

@@ -1,10 +1,10 @@
-"""The topology in the text of `Topology.describe()`, as far as the text shows it
+"""Derives the topology from the text of `Topology.describe()`, as far as the text shows it
 (docs/reference/topology-file.md#what-a-description-shows).
 
-The text has no application id, no logging flags, no kinds of stores and no sizes: internal topics are prefixed here,
-and where the topics of the cluster are given they tell which stores are logged. What neither tells becomes a note with
-the line to write. The subtopology numbers are those of the tasks only if the text was made with the application's own
-configuration (topology.optimization changes them): nothing here can see that.
+The text has no application id, no logging flags, no kinds of stores and no sizes. Internal topics are prefixed here,
+and the topics of the cluster, if given, show which stores are logged. What neither shows becomes a note with the line
+to write. The subtopology numbers are those of the tasks only if the text was made with the application's own
+configuration, because topology.optimization changes them; this cannot be checked here.
 """
 
 from collections.abc import Collection, Iterable
@@ -34,7 +34,7 @@ _LISTED = "under StateChangelogTopics"
 
 @dataclass(frozen=True, slots=True)
 class DescribedSubtopology:
-    """A topology from a text, and what it does not say, as sentences for people."""
+    """A topology from a text, and notes for the user on what the text does not contain."""
 
     topology: Topology
     notes: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class DescribedSubtopology:
 
 @dataclass(slots=True)
 class _Reading:
-    """One description while its topics get their full names. `started`: the application's topics are there to be
-    looked at. The lists are what the text leaves open, for notes."""
+    """A description while its topics get their full names. `started`: the application's topics exist in the cluster.
+    `plain`, `unknown` and `windowed` list changelogs for the notes."""
 
     application_id: str
     parts: list[Part]
@@ -66,8 +66,8 @@ class _Reading:
 
 
 def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> DescribedSubtopology:
-    """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
-    TopologyError with the number of a line that cannot be read, or what is missing."""
+    """Returns the topology that a description contains. `topics` are all topics of the cluster, None if unknown. Raises
+    TopologyError with the number of a line that cannot be read, or with what is missing."""
     described = read_description(text)
     check_whole(described, application_id, topics)
     reading = _Reading(application_id, [part for part in described if part.with_tasks], topics)
@@ -83,8 +83,8 @@ def parse_description(text: str, application_id: str, topics: Collection[str] | 
 
 
 def _not_in_the_text(topology: Topology, topics: Collection[str]) -> Iterable[str]:
-    """Internal topics that are there and that no subtopology of the text has: a text that is cut off behind a whole
-    subtopology may lack them."""
+    """Yields a note on existing internal topics that no subtopology of the text has; a text that was cut off after a
+    whole subtopology may lack them."""
     prefix, named = f"{topology.application_id}-", {*topology.topics}
     strange = sorted(t for t in topics if t.startswith(prefix) and t.endswith((CHANGELOG, REPARTITION)))
     strange = [t for t in strange if t not in named]
@@ -96,7 +96,8 @@ def _not_in_the_text(topology: Topology, topics: Collection[str]) -> Iterable[st
 
 
 def _find_internal(reading: _Reading) -> None:
-    """Which topics are internal: by their names, by the nodes that write and read them, and by what exists."""
+    """Determines internal topics from their names, from the nodes that write and read them, and from existing
+    topics."""
     written = {topic for part in reading.parts for topic in part.written}
     for topic in sorted({topic for part in reading.parts for topic in part.read if named_internal(topic)}):
         prefixed = f"{reading.application_id}-{topic}"
@@ -133,8 +134,9 @@ def _subtopology(part: Part, reading: _Reading) -> Subtopology:
 
 
 def _found(part: Part, reading: _Reading) -> Iterable[str]:
-    """The changelogs of a subtopology where the application's topics exist. A table whose changelog does not has its
-    source topic for it, unless another table of the application shows that this is not the custom there."""
+    """Yields the changelogs of a subtopology if the application's topics exist. If the changelog of a table does not
+    exist, its source topic serves as changelog, unless a changelog of another table exists and so shows that this
+    application does not do so."""
     tables = [reading.changelog(store) for p in reading.parts for store in p.stores if is_table(p, store)]
     optimized = not any(map(reading.exists, tables))
     here = f"{_LISTED} of subtopology {part.number}"
@@ -156,7 +158,7 @@ def _found(part: Part, reading: _Reading) -> Iterable[str]:
 
 
 def _supposed(part: Part, reading: _Reading) -> Iterable[str]:
-    """The changelogs that the stores of a subtopology have if all of them are logged."""
+    """Yields the changelogs of a subtopology if all its stores are logged."""
     for store in part.stores:
         changelog, source = reading.changelog(store), substitute(part, store)
         yield changelog
@@ -171,7 +173,8 @@ def _supposed(part: Part, reading: _Reading) -> Iterable[str]:
 
 
 def _groups(part: Part, reading: _Reading) -> tuple[tuple[str, ...], ...]:
-    """The copartition groups: they decide how large an internal topic is, and whether an application may be led."""
+    """Returns the copartition groups, which determine the size of internal topics and whether the application may be
+    led."""
     groups: set[tuple[str, ...]] = set()
     for topics, guessed in joined(part):
         groups.add(tuple(sorted(map(reading.full, topics))))
@@ -185,7 +188,7 @@ def _groups(part: Part, reading: _Reading) -> tuple[tuple[str, ...], ...]:
 
 
 def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
-    """What is left open of the whole application."""
+    """Yields notes on what the text leaves open about the whole application."""
     if reading.topics is not None and not reading.started and (reading.internal or reading.plain or reading.unknown):
         yield "none of its internal topics exists yet, so that this is from the text alone"
     if not reading.started:
@@ -204,7 +207,7 @@ def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
 
 
 def _kinds(reading: _Reading) -> Iterable[str]:
-    """How changelogs are kept, where names do not tell."""
+    """Yields notes on changelogs whose names do not show how they are kept."""
     if reading.unknown:
         yield (
             "what these stores are the text does not say, and until the file does, a Java member has to make their"

@@ -1,7 +1,7 @@
-"""Whether the text of `Topology.describe()` is all of it. Kafka Streams writes each connection at both of its ends,
-numbers subtopologies from 0 without gaps, connects all nodes of one, and reads every repartition topic that it writes:
-where one of these does not hold, lines are missing (docs/reference/topology-file.md#what-a-description-shows).
-"""
+"""Checks that the text of `Topology.describe()` is complete. Kafka Streams writes each connection at both of its
+ends, numbers subtopologies from 0 without gaps, connects all nodes of a subtopology, and reads every repartition
+topic that it writes. If one of these does not hold, lines are missing
+(docs/reference/topology-file.md#what-a-description-shows)."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
@@ -14,7 +14,8 @@ _REMEDY = "copy the whole text of Topology.describe(), with its arrows"
 
 
 def check_whole(parts: Sequence[Part], application_id: str, topics: Collection[str] | None) -> None:
-    """`topics` are all that exist in the cluster, None: not known. Raises TopologyError with what is missing."""
+    """Raises TopologyError with the first missing part, if any. `topics` are all topics of the cluster, None if
+    unknown."""
     if not any(part.with_tasks for part in parts):
         raise TopologyError("the description has no subtopology with tasks")
     found = chain(*map(_missing, parts), _missing_parts(parts), _one_sided(parts, application_id, topics or ()))
@@ -23,7 +24,7 @@ def check_whole(parts: Sequence[Part], application_id: str, topics: Collection[s
 
 
 def _missing(part: Part) -> Iterable[str]:
-    """Sentence parts on what a subtopology lacks."""
+    """Yields sentence parts on what a subtopology lacks."""
     here, nodes = f"subtopology {part.number}", part.nodes
     if not part.sources:
         yield f"{here} has no source"
@@ -47,7 +48,7 @@ def _missing(part: Part) -> Iterable[str]:
 
 
 def _connected(part: Part) -> set[str]:
-    """The nodes that are connected with the first one, by arrows and by stores that they share."""
+    """Returns the nodes that are connected with the first one by arrows or shared stores."""
     nodes = part.nodes
     seen: set[str] = set()
     open_names = [*nodes][:1]
@@ -65,7 +66,7 @@ def _connected(part: Part) -> set[str]:
 
 
 def _missing_parts(parts: Sequence[Part]) -> Iterator[str]:
-    """Sentence parts on subtopologies that are not there."""
+    """Yields sentence parts on missing subtopologies."""
     numbers = {part.number for part in parts}
     for number in range(max(numbers)):
         if number not in numbers:
@@ -73,8 +74,8 @@ def _missing_parts(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _one_sided(parts: Sequence[Part], application_id: str, topics: Collection[str]) -> Iterator[str]:
-    """Sentence parts on repartition topics of which only the writers or only the readers are there. A topic of the
-    user's may have such a name, so that it must not exist as one."""
+    """Yields sentence parts on repartition topics with only writers or only readers. A user's topic may have such a
+    name, so a topic that exists without the prefix of the application is not reported."""
     written = {topic for part in parts for topic in part.written if named_internal(topic)}
     read = {topic for part in parts for topic in part.read if named_internal(topic)}
     for topic in sorted(written - read):
