@@ -1,6 +1,7 @@
-"""The pure function of a Streams group's leader: the bytes of a JoinGroup answer in, those of SyncGroup out.
+"""The pure decision of a Streams group's leader: from the bytes of a JoinGroup response to those of a SyncGroup
+request.
 
-It never raises: where no valid plan can be sent, the answer is a Refusal with its reason, and a Java member leads.
+It never raises. If no valid plan can be sent, it returns a Refusal with the reason, and a Java member leads.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,16 +30,17 @@ from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
 
 _LISTED = 5
-_LET_GO_MS = 1_000  # for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
+_LET_GO_MS = 1_000  # time for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
 
 
 @dataclass(frozen=True, slots=True)
 class Assignors:
-    """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads.
+    """The functions that place tasks: `assign` for a policy by name, `fallback` if that fails or lags are unknown,
+    `spread` for threads.
 
-    `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags. Processes
-    that went less than `affinity_ms` ago are remembered with their tasks. `durable` stores survive the restart of their
-    process, up to what a crash loses of them (see `hidden_state`).
+    `copes`: `assign` also runs if lags are unknown, as for custom assignors in Java; the stock policies need lags.
+    Processes that left less than `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a restart
+    of their process, except for what a crash loses of them (see `hidden_state`).
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
@@ -53,7 +55,7 @@ STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
 
 
 def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
-    """The stock policies with these stages."""
+    """Returns the stock policies with these stages."""
     made = replace(STOCK, durable=True) if durable else STOCK
     if not stages.any:
         return made
@@ -62,7 +64,7 @@ def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Planning:
-    """The arguments of one decision, and what has been read from them."""
+    """The arguments of one decision, and what was decoded from them."""
 
     raw: shared.RawGroup
     configs: AssignmentConfigs
@@ -78,7 +80,7 @@ class _Planning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inputs:
-    """What a rebalance is decided from, and what of former rebalances goes on into its memory."""
+    """The inputs of a decision, and the parts of former rebalances that go on into the next memory."""
 
     tasks: TaskMap
     claims: members.ThreadClaims
@@ -104,8 +106,8 @@ def decide_streams(
     *,
     assignors: Assignors = STOCK,
 ) -> shared.Decision[TaskPlan] | shared.Refusal:
-    """Decides one rebalance. Pure: equal arguments give equal answers. Never raises. `cluster` holds `topology.topics`
-    and whatever members subscribe to; `ends` what `wanted_offsets` asks for."""
+    """Decides one rebalance. Pure: equal arguments give equal results. Never raises. `cluster` must have
+    `topology.topics` and all topics that members subscribe to; `ends` must have what `wanted_offsets` returns."""
     warnings: list[str] = []
     try:
         decoded = members.decode_streams(raw, memory.threads.keys() if memory.led else ())
@@ -117,7 +119,7 @@ def decide_streams(
         return _decide(work, cluster, ends, topology)
     except shared.RefusalError as error:
         return replace(error.refusal, warnings=tuple(warnings))
-    except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
+    except Exception as error:  # noqa: BLE001 - members and plug-ins are not trusted; a raise would block the group
         return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
@@ -147,7 +149,8 @@ def _decide(
 
 
 def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
-    """With what former rebalances tell: state that restarted processes hide, and where tasks shall go back to."""
+    """Adds what is known from former rebalances: hidden state of restarted processes, destinations, and the homes of
+    tasks."""
     seen, hidden, tasks = inputs.seen, None, inputs.tasks
     memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
     if inputs.view.lags_known and work.policy == STREAMS_HA:
@@ -165,12 +168,13 @@ def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
 
 
 def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
-    """The policy's plan if it can be asked and is valid, else the fallback's and a warning."""
+    """Returns the policy's plan if the policy can run and the plan is valid, else the fallback's plan, with a
+    warning."""
     if view.lags_known or work.assignors.copes:
         try:
             plan = work.assignors.assign(view, work.configs, work.policy)
             reason = "; ".join(sending.validate_plan(view, plan))
-        except Exception as error:  # noqa: BLE001 - a policy may be anybody's code, and the group must not stand still
+        except Exception as error:  # noqa: BLE001 - a policy may be third-party code, and must not block the group
             reason = repr(error)
         if not reason:
             return plan
@@ -187,7 +191,8 @@ def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan) -> ThreadPla
 
 
 def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
-    """What of the target can be sent now, encoded, read back and found right."""
+    """Returns the decision with what can be sent of the target now, after encoding it and reading it back for
+    validation."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
     target = shared.lookup(process_map.member, threads.active, shared.NOBODY)
     held_back = members.still_held(tasks, inputs.claims, target)
@@ -246,15 +251,15 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
 
 
 def _probing_at_ms(work: _Planning, plan: StreamsPlan) -> int | None:
-    """When Bellwether rejoins to see what has changed. Threads do so at a deadline by themselves; but stateful members
-    know of none, and the thread that was asked to may have gone."""
+    """Returns when Bellwether should rejoin to see what has changed. Threads rejoin at their deadlines by themselves,
+    but stateful members know no deadlines, and the thread that has one may have left."""
     tick_ms = [work.now_ms + work.configs.probing_rebalance_interval_ms] if plan.probing else []
     return min((*tick_ms, *(at_ms for _, at_ms in plan.deadlines)), default=None)
 
 
 def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
-    """For a group in which Bellwether is alone, or whose members ask to shut the application down: every member is
-    told to."""
+    """Returns the decision for a group in which Bellwether is alone, or whose members request a shutdown of the
+    application; then every member gets that order."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
     claims = members.read_claims(work.decoded, tasks, work.memory)
@@ -287,7 +292,7 @@ def _assignments(raw: shared.RawGroup, blobs: list[bytes]) -> tuple[tuple[str, b
 
 
 def _refuse(findings: Sequence[str], what: str, cause: shared.RefusalCause = shared.RefusalCause.PLAN) -> None:
-    """Raises RefusalError if anything has been found."""
+    """Raises RefusalError if there are findings."""
     if findings:
         raise shared.RefusalError(cause, f"{what}: {'; '.join(findings[:_LISTED])}")
 
@@ -295,8 +300,8 @@ def _refuse(findings: Sequence[str], what: str, cause: shared.RefusalCause = sha
 def _temporary(
     view: StreamsView, plan: StreamsPlan, tasks: shared.IntArray, target: shared.IntArray
 ) -> shared.IntArray:
-    """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one
-    rebalance."""
+    """Returns (row, task) of pending tasks whose store the new process already keeps, so that it does not close the
+    store for one rebalance."""
     if not len(tasks) or not len(view.previous_standby.values):
         return np.zeros((0, 2), dtype=np.int32)
     kept = view.previous_standby.codes(view.tasks.size)
@@ -313,21 +318,22 @@ def _called_back(
     held_back: shared.BoolArray,
     destinations: members.Destinations | None,
 ) -> shared.LongArray:
-    """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
+    """Returns when each member should rejoin. If a task is pending, its receiver rejoins at once, as in Kafka.
 
-    Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
-    are called. Not again while an owner does not let go of what the last plan gave to nobody. A busy owner may not have
-    fetched that plan before the others were back, and members that come back at once would keep it from the next plan,
-    too. So only those that wait are called, and later: the owner rejoins by itself when it has let go.
+    Other members would learn of that rebalance with their next heartbeat, and the task runs nowhere until the last
+    member has joined; so all members are called. They are not called again while an owner has not yet given up what the
+    last plan took from it: a busy owner may not have fetched that plan before the others were back, and members that
+    return at once would keep it from fetching the next plan too. Then only the receivers are called, and later; the
+    owner rejoins by itself once it has given the task up.
 
-    Where a restarted process is to say what it has, everybody joins again soon, unless that is done at once anyway.
+    If a restarted process still has to report its state, all members rejoin soon, unless they do so at once anyway.
     """
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
     given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != shared.NOBODY
     pending_now = shared.lookup(held_back, inputs.tasks.task_of, False)
     all_given = bool(given[pending_now].all())
-    first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
+    first = shared.offsets([p.capacity for p in process_map.processes])  # a process's deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     if rows and memory.led and memory.processes and not all_given:
         return sending.deadlines(len(decoded.members), (), [*later, *((r, work.now_ms + _LET_GO_MS) for r in rows)])
@@ -342,7 +348,8 @@ def _called_back(
 
 
 def _blind(decoded: members.DecodedStreams, hosts: Collection[HostInfo]) -> shared.BoolArray:
-    """Members with an endpoint of their own that the maps lack: shown maps without it, they would rejoin for ever."""
+    """Marks members with an endpoint that the host maps lack. They get empty maps, because maps without their endpoint
+    would make them rejoin endlessly."""
     texts = decoded.infos.end_point
     unseen = {text for text in set(texts) if text and members.end_point(text) not in hosts}
     return np.array([text in unseen for text in texts], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What members report, and what a leader remembers of them from one rebalance to the next."""
+"""What members report, and what a leader remembers of them between rebalances."""
 
 from bellwether_kafka.assignors.streams.members.checks import (
     check_members,

@@ -1,9 +1,10 @@
-"""What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong. Also
-the sentences on what was odd in a rebalance.
+"""Checks that must pass before Bellwether leads a Streams group; each names the wrong subtopology, topic or member.
+Also the warnings about a rebalance.
 
-Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), Bellwether
-steps aside instead: an error code of Bellwether's would only be another way to fail it
-(docs/reference/streams.md#leader-steps)."""
+In cases where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning),
+Bellwether leaves the lead to another member, because sending an error code would fail it too
+(docs/reference/streams.md#leader-steps).
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,7 +24,8 @@ _LISTED = 5
 
 
 def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
-    """A member can be read, none uses named topologies, and newer members meet only such as can be probed."""
+    """Raises RefusalError if no member can be read, if one uses named topologies, or if members newer than Bellwether
+    meet ones too old for version probing."""
     if not process_map.processes:
         row, reason = next(iter(process_map.outsiders.items()))
         raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
@@ -38,7 +40,8 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
 def check_topology(
     decoded: DecodedStreams, process_map: ProcessMap, topology: application.Topology, cluster: ClusterView
 ) -> application.Topology:
-    """The topology with its pattern topics, if it explains what every thread subscribes to."""
+    """Returns the topology with its pattern topics. Raises RefusalError unless it matches what every thread subscribes
+    to."""
     if topology.undecided:
         reason = "the topology does not say which subtopology these belong to: "
         raise RefusalError(RefusalCause.TOPOLOGY, reason + ", ".join(topology.undecided[:_LISTED]))
@@ -58,7 +61,8 @@ def check_topology(
 
 
 def known_cluster(topology: application.Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
-    """The cluster with topics that cannot be read now at the size that memory knows: they are not gone."""
+    """Returns the cluster with unreadable topics at their remembered size, because they still exist. Raises
+    RefusalError if the size of such a source topic is unknown."""
     seen = memory.plan.cluster
     sizes = {t: int(seen.counts[seen.index[t]]) for t in cluster.unreadable if t in seen.index}
     cluster = extended(cluster, sizes)
@@ -69,7 +73,8 @@ def known_cluster(topology: application.Topology, cluster: ClusterView, memory: 
 
 
 def check_topics(topology: application.Topology, cluster: ClusterView) -> tuple[str, ...]:
-    """Every topic is there and as large as the application needs it. Returns warnings of what Streams lets pass."""
+    """Checks that every topic exists with the size that the application needs. Raises RefusalError. Returns warnings
+    about defects that Streams does not check."""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
     counts = application.required_counts(topology, existing)
     if counts.missing:
@@ -97,9 +102,9 @@ def _way_out(topology: application.Topology, missing: Sequence[str]) -> str:
 
 
 def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
-    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing. A source
-    topic that is gone, sources that are no longer copartitioned, internal topics of another size than the sources now
-    ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on."""
+    """Returns why a Java leader would fail the whole application if it rebalanced with these topics, "" if it would
+    not: a missing source topic, sources that are no longer copartitioned, or internal topics whose size does not match
+    the sources (docs/reference/streams.md#repartition-topics). Until a rebalance the application continues."""
     if cluster.unreadable:
         return ""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
@@ -117,7 +122,8 @@ def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
 def check_standbys(
     topology: application.Topology, memory: StreamsMemory, configs: application.AssignmentConfigs
 ) -> None:
-    """A plan that was not Bellwether's shows how many standbys the application is configured to have."""
+    """Raises RefusalError if the last plan, made by another leader, shows a different number of standbys than
+    configured here."""
     odd = memory.odd_standbys(topology.stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
     if odd:
         raise RefusalError(RefusalCause.CONFIG, odd)
@@ -129,7 +135,7 @@ def _own_changelogs(topology: application.Topology) -> Iterable[str]:
 
 
 def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[str]:
-    """Members that cannot be read, contradictions inside a process, old and new versions."""
+    """Returns warnings about unreadable members, contradictions within a process, and old and new versions."""
     ids = [m.member_id for m in decoded.members]
     known = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
     lines = list(process_map.warnings)
@@ -145,7 +151,7 @@ def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[st
 
 
 def state_warnings(claims: ThreadClaims, decoded: DecodedStreams, trouble: str | None) -> list[str]:
-    """Unknown lags, false claims, members that did not come back."""
+    """Returns warnings about unknown lags, refused claims, and members that did not rejoin."""
     ids = [m.member_id for m in decoded.members]
     lines = [f"lags are not known, tasks stay where they are: {trouble}"] if trouble else []
     lines += [f"member {ids[m]} {what}" for m, what in list(claims.refused.reasons.items())[:_LISTED]]

@@ -1,11 +1,11 @@
-"""Which process runs which task now: the partitions that threads own, cleaned of what cannot be.
+"""Which process runs which task now: the partitions that threads own, without impossible claims.
 
-A thread owns what it says it owns, as far as that can be true: `shared.believe` decides, as for consumers. Where it
-cannot have said anything (static and not back yet, or unreadable), it owns what was last delivered to it.
+A thread owns what it claims, if `shared.believe` accepts it, as for consumers. A thread that cannot have claimed
+anything (static and not rejoined, or unreadable) owns what was last delivered to it.
 
-A consumer counts itself to a generation from its JoinGroup on; where the next rebalance begins before it gets that
-plan, it joins again with what it had before, and runs it (the Java leader believes such claims for ever, because it
-ignores generations: docs/reference/streams.md#reading-the-members).
+A consumer reports a generation as its own from its JoinGroup on. If the next rebalance begins before it receives that
+generation's plan, it joins again with what it had before, and runs that. (The Java leader ignores generations, so it
+believes such claims for ever: docs/reference/streams.md#reading-the-members.)
 """
 
 from dataclasses import dataclass, field, replace
@@ -34,9 +34,10 @@ _UNCLAIMED = -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadClaims:
-    """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
-    speak in this rebalance; `refused` are those that are not believed. `asked` is per flat partition: in how many
-    plans in a row its claimant will have been asked to give it up, if this plan does; 0 where it did not speak."""
+    """Claims sorted by member row, then flat partition, without duplicates. `generation` is per member. `silent` marks
+    members that did not join in this rebalance; `refused` are the claims that are not believed. `asked` is per flat
+    partition: how many plans in a row will have asked its claimant to give it up, if this plan asks; 0 if the claimant
+    is silent."""
 
     member: LongArray
     flat: LongArray
@@ -46,12 +47,12 @@ class ThreadClaims:
     refused: Refused = field(default_factory=Refused.none)
 
     def tasks(self, tasks: TaskMap) -> IntArray:
-        """The task behind each claim, NOBODY for partitions that no task reads."""
+        """Returns the task of each claim, NOBODY for partitions that no task reads."""
         return tasks.task_of[self.flat]
 
 
 def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> ThreadClaims:
-    """The claims of all members in the coordinates of `tasks.cluster`."""
+    """Returns the claims of all members in the coordinates of `tasks.cluster`."""
     columns, cluster, raw = decoded.columns, tasks.cluster, decoded.raw
     keys = [m.key for m in decoded.members]
     remembered = memory.plan.owner_in(cluster, keys)
@@ -79,9 +80,9 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 
 
 def still_held(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
-    """Tasks that must not be sent yet: another member still owns one of their partitions
-    (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. Its own claim of a
-    partition wins unless another one's is of a later generation."""
+    """Marks tasks that must not be sent yet because another member still owns one of their partitions
+    (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. That member's own
+    claim to a partition wins unless another claim has a later generation."""
     result = np.zeros(tasks.table.size, dtype=np.bool_)
     task = claims.tasks(tasks)
     inside = task != NOBODY
@@ -101,8 +102,8 @@ def still_held(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolAr
 
 
 def _silent(decoded: DecodedStreams, memory: StreamsMemory) -> BoolArray:
-    """Static members with the bytes of last time (joining changes the unique field), everybody who is known of a group
-    at rest, and those that cannot be read."""
+    """Marks static members whose bytes did not change (joining changes the unique field), all remembered members of a
+    resting group, and unreadable members."""
     silent, resting = np.zeros(len(decoded.members), dtype=np.bool_), decoded.raw.resting
     for m, raw in enumerate(decoded.members):
         if not (raw.instance_id or resting):

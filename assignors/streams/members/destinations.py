@@ -1,13 +1,12 @@
-"""Where tasks are on their way to: what the last plan decided and could not do at once.
+"""The destinations of tasks: what the last plan decided but could not do at once.
 
-A plan moves a task in several rebalances: its new process warms up, its owner gives it up, then the new process gets
-it. Lags change in between, and a plan made anew from lags alone would choose other tasks for other processes, of which
-some have been given up already. So the destinations of a plan stand as long as the group is the one that it was made
-for.
+A plan moves a task over several rebalances: the new process warms up, the owner gives the task up, then the new process
+gets it. Lags change in the meantime, and a new plan from lags alone would choose other tasks for other processes,
+although some tasks have already been given up. So a plan's destinations apply as long as the group is unchanged.
 
-Tasks leave processes that run them once in HAND_OVER_MS at most (see `memory`): what has caught up meanwhile goes
-together with what catches up until then, because each hand-over costs two rebalances. No task waits for this that runs
-nowhere.
+Running tasks leave their processes at most once per HAND_OVER_MS (see `memory`): tasks that have caught up move
+together with those that catch up until then, because each hand-over costs two rebalances. A task that runs nowhere
+never waits for this.
 """
 
 from dataclasses import replace
@@ -20,9 +19,9 @@ from bellwether_kafka.assignors.streams.members.memory import Destinations, Stre
 
 
 def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *, asks: bool) -> StreamsView:
-    """The view with the destinations that stand: of all tasks where the group is the same, else of those that the last
-    plan withheld for a process that is the same. `asks`: a process has come back that will soon say what it has; then
-    all that shall go there goes at once."""
+    """Returns the view with the destinations that still apply: those of all tasks if the group is unchanged, else those
+    of tasks that the last plan left pending for a process that is unchanged. `asks`: a process has come back and will
+    soon report its state; then everything destined for it moves together."""
     last = memory.destinations
     if last is None:
         return replace(view, hands_over=not asks)
@@ -35,7 +34,7 @@ def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *
 
 
 def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemory) -> Destinations:
-    """What to remember once this plan has been sent."""
+    """Returns what to remember once this plan has been sent."""
     last = memory.destinations
     owned = view.previous_active
     leaves = bool((plan.active[owned.values] != owned.row).any())
@@ -49,7 +48,8 @@ def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemo
 
 
 def _pending_for(last: Destinations, view: StreamsView, memory: StreamsMemory, tasks: TaskMap) -> IntArray:
-    """Per task that was sent to nobody and runs nowhere, the process that it was meant for, if that is the same."""
+    """Returns, for each task that was sent to no process and runs nowhere, the process that it was meant for, if that
+    is unchanged."""
     index = {process: p for p, process in enumerate(view.processes)}
     process = np.array([*(index.get(process, NOBODY) for process in last.processes), NOBODY], dtype=np.int32)
     task = tasks.index(last.subtopology, last.partition)

@@ -1,29 +1,28 @@
 """State that a restarted process has on its disk and does not report.
 
-Kafka Streams 4.3 keeps the directories of its stores locked by the thread that starts it, until it is given their
-tasks. So the first JoinGroup of its new life names none of them, and without a memory it is a process that has lost its
+In Kafka Streams 4.3 the thread that starts up locks the directories of all stores until their tasks are assigned. So
+the first JoinGroup after a restart reports none of them, and without a memory the process appears to have lost its
 state: others restore what it has, and its own tasks may never come back. `use_hidden_state` is the overview.
 
 What is remembered of a process that restarted:
 
-* hidden state: tasks of which it had state and that it does not report now. It counts as the very least that is state,
-  so it decides who gets a copy where nobody else has more, and never makes anybody wait. A task that the process is
-  given it reports in the next rebalance, which proves the memory right or ends it.
-* trusted: hidden state that counts as caught up, where stores are known to be `durable`. A task that a process ran when
-  it stopped, and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as
-  a crash leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back
-  at once, in the rebalance in which the process returns. If the process does not report within RETURNING_MS that it
-  has it, or reports that it is far behind, the next rebalance gives the task to a process that has caught up.
-* resumed: a process that had been emptied before it restarted (an order to restart it without a pause), or that is back
-  from its death while it is expected. Its copies need little to catch up, so it gets all of them at once; as warm-ups
-  they would return `max.warmup.replicas` at a time, at two rebalances for each few.
-* expected: an emptied process that is about to stop, or any that went a moment ago (see `expected`).
-* promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
-  Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
-  state of them. Else tasks would go to and fro under a burst of input.
-* its homes: tasks that it ran until it restarted or was emptied, and tasks that were lost, that is, sent to it and run
-  by none of its threads now, because the broker or another leader removed the thread. It shall have them back once it
-  has caught up.
+* hidden state: tasks of which it had state and that it does not report now. It counts as the smallest possible state,
+  so it decides who gets a copy only if no other process has more, and it never makes a task wait. If the process is
+  given such a task, it reports it in the next rebalance, which confirms or ends the memory.
+* trusted: hidden state that counts as caught up, if stores are known to be `durable`. If a process ran a task when it
+  stopped and no process has run it since, then its disk has the state up to the last record of the changelog, or as
+  close as a crash leaves it (the process id is stored there too: docs/reference/wire-formats.md#subscriptioninfo). The
+  task goes back at once, in the rebalance in which the process returns. If the process does not report the state within
+  RETURNING_MS, or reports a large lag, the next rebalance gives the task to a process that has caught up.
+* resumed: a process that was evacuated before its restart (an order to restart it without a pause), or that died and is
+  back while it is expected. Its copies have little to catch up, so it gets all of them at once; as warm-ups they would
+  return only `max.warmup.replicas` at a time, with two rebalances for each batch.
+* expected: an evacuated process that is about to stop, or any process that just left (see `expected`).
+* promised: tasks that the last plan meant for the process but left pending, because their owner had not given them up.
+  By the time it does, the changelog may have grown by more than the acceptable lag; the process gets them anyway if it
+  has some state of them. Otherwise a burst of input would move tasks back and forth.
+* homes: tasks that it ran until it restarted or was evacuated, and lost tasks: sent to it, but run by none of its
+  threads now, because the broker or another leader removed the thread. It should get them back once it has caught up.
 
 docs/reference/streams-stages.md#what-streams-ha-remembers has an example.
 """
@@ -66,22 +65,21 @@ from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemor
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
-REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
-RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
-ASK_MS = 500  # at first; then when it has been here twice as long
-OPENING_MS = 50  # of a thread, for each store (docs/reference/client-quirks.md#java-streams-threads)
+REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: then it deletes state of tasks that it lacks
+RETURNING_MS = 5_000  # how long Bellwether keeps polling a restarted process for its state
+ASK_MS = 500  # at first; the next interval is as long as the process has been back
+OPENING_MS = 50  # per store and thread (docs/reference/client-quirks.md#java-streams-threads)
 LONG_AGO = -(2**62)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenState:
-    """What is remembered in this rebalance, in the words of this module.
+    """What is remembered in this rebalance, in the terms of this module.
 
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
-    for one of which no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the
-    process, NOBODY for none. `away` is what processes held that are not here. `had` are the ascending codes of what
-    those that are here ran by the last plan or were to have back; those in `evacuated_ms` have had nothing left to run
-    since then.
+    if no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the process, NOBODY for
+    none. `away` is what absent processes held. `had` are ascending codes of what present processes ran by the last plan
+    or should get back. `evacuated_ms` is, by process, since when it has had nothing left to run.
     """
 
     hidden: LongArray
@@ -96,17 +94,19 @@ class HiddenState:
     evacuated_ms: Mapping[int, int]
 
     def asks(self, now_ms: int, lags: TaskLags) -> bool:
-        """Whether a process has come back in this rebalance that can take over more once it has said what it has.
-        Where others took its tasks over that is anything: it opens its stores first, also small ones."""
+        """Returns whether a process that came back in this rebalance could take over more tasks once it has reported
+        its state. If others took its tasks over, this includes tasks of any size, because it must first open its
+        stores."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
         taken_over = np.isin(process, list(self.evacuated_ms))
         unsaid = taken_over | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
         return bool((unsaid & (self.restarted_ms[process] == now_ms)).any())
 
     def homes(self, affinity: IntArray) -> IntArray:
-        """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
-        found = self.promised_to  # its owner has let go of it for this process, after all that else is remembered
-        # Affinity is what the operator wants back, as long as the process has state of it.
+        """Returns, per task, the process that should get it back, NOBODY for none. `affinity` are the homes of host
+        affinity."""
+        found = self.promised_to  # first, because the owner has already given the task up for this process
+        # Next affinity, which the operator configured, provided that the process has state of the task.
         for following in (affinity, self.ran_before_restart, self.lost_by):
             found = np.where(found == NOBODY, following, found)
         return found
@@ -123,20 +123,20 @@ def use_hidden_state(
     *,
     durable: bool = False,
 ) -> tuple[TimestampedView, HiddenState]:
-    """The view in which what is remembered counts as far as it may, and what is remembered. `durable`: stores survive
-    the restart of their process."""
+    """Returns the view with remembered state added as far as it may count, and what is remembered. `durable`: stores
+    survive a restart of their process."""
     view, acceptable_lag = seen.view, configs.acceptable_recovery_lag
-    # Who was sent what in the last plan, and what is remembered of each process that is here.
+    # The recipients of the last plan, and what is remembered of each present process.
     sent = _sent_to(memory, process_map, tasks)
     known = _known(memory, process_map, now_ms)
     continuing = _continuing(memory, decoded, process_map)
     going_on = {p: held for p, held in known.items() if p in continuing}
-    # What processes that restarted not long ago hide, the earliest restart first.
+    # Hidden state of processes that restarted recently, the earliest restart first.
     restarts = _restarts(known, continuing, view, tasks, now_ms)
     hidden = _codes(view, [(r.process, r.task[r.hidden]) for r in restarts])
-    # What of it counts as caught up: they ran it until now, and nobody has run it since.
+    # Treat as caught up only tasks that this process ran last.
     trusted = _codes(view, [(r.process, r.task[r.trusted(sent, now_ms)]) for r in restarts if durable])
-    # What the last plan withheld for a process: give it to that process, even where it has fallen behind meanwhile.
+    # Tasks that the last plan left pending go to the process they were meant for, even if it has fallen behind since.
     promised = _promised(view, tasks, going_on, sent)
     kept, promised_to = _keep_promises(view, promised, acceptable_lag)
     state = HiddenState(
@@ -160,13 +160,13 @@ def use_hidden_state(
         expected_until_ms=expected_until_ms,
         closes_until_ms=closes_until(known, view.size, now_ms),
     )
-    # All other hidden state is a report of almost nothing.
+    # All other hidden state counts as a report of minimal state.
     return _report_hidden(replace(seen, view=kept), state, now_ms, acceptable_lag), state
 
 
 def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> HeldBy:
-    """What to remember once this plan has been sent. A task that a process is given it will report itself, so that is
-    hidden no more; a store that is trusted may take until it is opened."""
+    """Returns what to remember once this plan has been sent. If a process is given a task, it will report it, so the
+    task is no longer hidden; but trusted state stays hidden, because its store may take a while to open."""
     total = view.tasks.size
     mine = np.flatnonzero(plan.active != NOBODY)
     runs: LongArray = np.sort(task_code(plan.active[mine], mine, total))
@@ -205,10 +205,10 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
 def asks_again_at_ms(
     state: HiddenState, lags: TaskLags, plan: StreamsPlan, capacity: IntArray, now_ms: int
 ) -> int | None:
-    """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
-    has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow. A copy that has
-    more than half to restore is not a store that was only hidden: it is probed for when it should have caught up.
-    `capacity` are the threads of each process."""
+    """Returns when all threads should rejoin (epoch ms) so that a process that just came back can report its state;
+    None if nothing waits for that. The interval grows each time, until the process counts as slow. A copy with more
+    than half left to restore was not a hidden store; it is probed for when it should have caught up. `capacity` is the
+    number of threads per process."""
     away_ms = now_ms - state.restarted_ms
     process, task = np.divmod(state.trusted, max(1, lags.tasks))
     waited_for = [away_ms[process[plan.active[task] == process]]]
@@ -226,9 +226,9 @@ def asks_again_at_ms(
 
 
 def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_ms: int) -> int:
-    """How long to leave processes that came back in this rebalance alone, because their threads open one store after
-    the other. A thread that is called meanwhile joins when it is done with all, and until then nobody commits anything
-    under exactly-once."""
+    """Returns how long to wait for processes that came back in this rebalance, because their threads open stores one
+    after the other. A thread that is called earlier joins only when it has opened all of them, and until then no member
+    can commit under exactly-once."""
     back = state.restarted_ms == now_ms
     copies = np.bincount(plan.standby_process, minlength=len(back))
     of_a_thread = -(-copies[back] // capacity[back])
@@ -237,9 +237,9 @@ def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_m
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Restart:
-    """A process that restarted at `at_ms`, and the tasks of `held` beside it: `task` (NOBODY for one that is gone),
-    whether it is `stateful` and whether the process `reported` state of it. `continuing`: it joined before with the
-    threads that it has, so its restart was seen in an earlier rebalance."""
+    """A process that restarted at `at_ms`. Parallel to the tasks of `held`: `task` (NOBODY if it no longer exists),
+    whether it is `stateful`, and whether the process `reported` state of it. `continuing`: a present thread took part
+    in the last plan, so the restart was seen in an earlier rebalance."""
 
     process: int
     at_ms: int
@@ -256,33 +256,34 @@ class _Restart:
 
     @property
     def ran(self) -> BoolArray:
-        """What it ran until it restarted and may have state of."""
+        """Marks tasks that it ran until it restarted and of which it may have state."""
         ran = self.held.home if self.continuing else self.held.ran | self.held.home
         usable: BoolArray = self.reported | self.hidden | ~self.stateful
         usable &= self.task != NOBODY
         return ran & usable
 
     def trusted(self, sent: IntArray, now_ms: int) -> BoolArray:
-        """What it ran until now, and nobody has run since."""
+        """Marks hidden tasks that it ran last: it ran them until now, and no other process has run them since."""
         at_once = self.held.went_ms is None and now_ms - self.at_ms <= RETURNING_MS
         still_its_own: BoolArray = (sent[self.task] == self.process) & at_once
         return self.hidden & self.held.ran & still_its_own
 
 
 def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, Held]:
-    """What processes of this rebalance held, unless they were away so long that Streams has deleted it."""
+    """Returns what the processes of this rebalance held, except for those absent for so long that Streams has deleted
+    it."""
     held = [(p, memory.held.get(process.process_id)) for p, process in enumerate(process_map.processes)]
     return {p: _returned(known, now_ms) for p, known in held if known is not None and not _too_old(known, now_ms)}
 
 
 def _returned(held: Held, now_ms: int) -> Held:
-    """One that died and is late has been replaced: it warms up as others do."""
+    """Drops the resumption of a process that died and is back late: it has been replaced, and warms up like others."""
     return replace(held, evacuated_ms=None) if held.died and back_until_ms(held, now_ms) is None else held
 
 
 def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> HeldBy:
-    """What processes held that went not long ago. Once there is a process that was never seen, nobody waits for any of
-    them: it may be what came instead of one."""
+    """Returns what processes held that left recently. Once there is a process that was never seen before, none of them
+    is expected any more, because it may be the replacement of one."""
     here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
     since = {p: _missed(held, now_ms, standbys) if held.went_ms is None else held for p, held in gone.items()}
@@ -292,7 +293,8 @@ def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standb
 
 
 def _missed(held: Held, now_ms: int, standbys: bool) -> Held:
-    """Missing for the first time. Where there are standbys, others take over now what no order let them take before."""
+    """Records that a process is missing for the first time. If there are standbys, other processes now take over what
+    no order had moved away before."""
     died = standbys and held.evacuated_ms is None
     return replace(held, went_ms=now_ms, evacuated_ms=now_ms if died else held.evacuated_ms, died=died)
 
@@ -302,7 +304,7 @@ def _too_old(held: Held, now_ms: int) -> bool:
 
 
 def _continuing(memory: StreamsMemory, decoded: DecodedStreams, process_map: ProcessMap) -> set[int]:
-    """Processes of which a thread took part in the last plan."""
+    """Returns the processes of which a thread took part in the last plan."""
     before = {m.member_id for m in memory.plan.members}
     rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
     return {process for row, process in rows if decoded.members[row].member_id in before}
@@ -311,9 +313,9 @@ def _continuing(memory: StreamsMemory, decoded: DecodedStreams, process_map: Pro
 def _restarts(
     known: Mapping[int, Held], continuing: set[int], view: StreamsView, tasks: TaskMap, now_ms: int
 ) -> list[_Restart]:
-    """The restarts of the last REMEMBERED_MS, the earliest first."""
+    """Returns the restarts of the last REMEMBERED_MS, the earliest first."""
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
-    # A clock that was set back must not make a restart last until it is where it was.
+    # If the clock was set back, a restart must not last until the clock has caught up.
     at = [(min(at_ms, now_ms), p) for p, at_ms in since.items() if at_ms is not None]
     recent = sorted((at_ms, p) for at_ms, p in at if now_ms - at_ms <= REMEMBERED_MS)
     reported = _reported(view) if recent else np.zeros(0, dtype=np.int64)
@@ -345,13 +347,13 @@ def _ran_before_restart(view: StreamsView, restarts: Sequence[_Restart]) -> IntA
     owner: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     for restart in restarts:
         ran = restart.task[restart.ran]
-        owner[ran[owner[ran] == NOBODY]] = restart.process  # who restarted first ran it before those that helped out
+        owner[ran[owner[ran] == NOBODY]] = restart.process  # the first to restart ran it before others filled in
     return owner
 
 
 def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> IntArray:
-    """The process of this rebalance, under its old member ids too, that each task was sent to in the last plan; NOBODY
-    where it was withheld, or the process is not here. One entry more, for no task."""
+    """Returns, per task, the process of this rebalance that the last plan sent it to, even if its member ids have
+    changed; NOBODY if the task was pending or the process is absent. One additional entry is for NOBODY."""
     index = {process.process_id: p for p, process in enumerate(process_map.processes)}
     keys = memory.plan.members.keys
     process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
@@ -362,7 +364,7 @@ def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> 
 
 
 def _promised(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], sent: IntArray) -> LongArray:
-    """Codes of stateful tasks that the last plan meant for a process and sent to nobody."""
+    """Returns codes of stateful tasks that the last plan meant for a process and sent to none."""
     if not (view.tasks.stateful & (sent[:-1] == NOBODY)).any():
         return _codes(view, ())
     meant = [(p, tasks.index(held.subtopology, held.partition)[held.ran]) for p, held in going_on.items()]
@@ -370,7 +372,7 @@ def _promised(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], s
 
 
 def _lost_by(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], sent: IntArray) -> IntArray:
-    """The process that each task was sent to, if no thread has the task now; NOBODY for all other tasks."""
+    """Returns, per task, the process that it was sent to if no thread has it now; NOBODY for all other tasks."""
     owner: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     nowhere = view.running_on == NOBODY
     if not nowhere.any():
@@ -382,13 +384,13 @@ def _lost_by(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], se
 
 
 def _codes(view: StreamsView, held: Sequence[tuple[int, LongArray]]) -> LongArray:
-    """The ascending codes of (process, its tasks)."""
+    """Returns the ascending codes of (process, its tasks)."""
     codes = [task_code(process, task, view.tasks.size) for process, task in held]
     return distinct(np.concatenate([np.zeros(0, dtype=np.int64), *codes]))
 
 
 def _reported(view: StreamsView) -> LongArray:
-    """Codes of what processes said that they have, ascending."""
+    """Returns codes of the state that processes themselves reported, ascending."""
     usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values])
     if len(view.report_hidden):
         usable &= ~view.report_hidden
@@ -396,8 +398,8 @@ def _reported(view: StreamsView) -> LongArray:
 
 
 def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) -> tuple[StreamsView, IntArray]:
-    """The view in which a process that was promised a task is within the acceptable lag of it, and that process per
-    task, NOBODY where there is none: it has some state of the task, which runs nowhere."""
+    """Returns the view in which a process that was promised a task is within the acceptable lag, and, per task, that
+    process, NOBODY if none. It must have some state of the task, and the task must run nowhere."""
     promised_to: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     if not len(promised):
         return view, promised_to
@@ -413,12 +415,11 @@ def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) 
 
 
 def _report_hidden(seen: TimestampedView, state: HiddenState, now_ms: int, acceptable_lag: int) -> TimestampedView:
-    """The view in which hidden state is reported, as almost nothing, and what is trusted as caught up. State that would
-    count as caught up is left out, except what is trusted: nobody may be given a running task for the sake of a
-    memory."""
+    """Returns the view with reports for hidden state: trusted state as caught up, all other as minimal. Other state
+    that would thereby count as caught up is left out, because a running task must not move on account of a memory."""
     if not len(state.hidden):
         return seen
-    view, total = seen.view, seen.view.tasks.size  # not 0: there is hidden state of some
+    view, total = seen.view, seen.view.tasks.size  # not 0, because some state is hidden
     end = view.tasks.end_sum[state.hidden % total]
     trusted = among(state.hidden, state.trusted)
     used = (end - 1 > max(0, acceptable_lag)) | trusted

@@ -1,4 +1,4 @@
-"""Which process each task shall have back: what is remembered from rebalance to rebalance for host affinity."""
+"""The homes of tasks for host affinity: which process should get each task back, remembered between rebalances."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,7 +16,8 @@ NO_HOMES: Homes = MappingProxyType({})
 
 
 def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, now_ms: int, window_ms: int) -> Homes:
-    """The stateful tasks of processes that went after the last plan, and those remembered for less than `window_ms`."""
+    """Returns the stateful tasks of processes that left after the last plan, and homes remembered for less than
+    `window_ms`."""
     if window_ms <= 0:
         return NO_HOMES
     present = {process.process_id for process in process_map.processes}
@@ -32,8 +33,8 @@ def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, 
 
 
 def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
-    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering). A
-    process that is back without the state of a task is no home of it any more."""
+    """Returns (per task the process index of its home, NOBODY if there is none or it is absent; the homes still to be
+    remembered). A process that came back without a task's state is no longer its home."""
     home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     if not homes:
         return home, NO_HOMES

@@ -1,7 +1,7 @@
-"""What the leader of a Streams group remembers: what it delivered to which thread, and who these threads were.
+"""What the leader of a Streams group remembers: what it delivered to which thread, and the identity of these threads.
 
-The partitions that were sent live in the same `Memory` as those of consumer groups; beside it stands what only Streams
-needs: the process of every thread, when it last joined, and how many standbys the last plan had.
+The partitions sent are in the same `Memory` as for consumer groups. Only Streams needs the rest: the process of every
+thread, when it last joined, and how many standbys the last plan had.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,13 +26,13 @@ from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
 
-HAND_OVER_MS = 3_000  # from one hand-over of running tasks to the next
+HAND_OVER_MS = 3_000  # between two hand-overs of running tasks
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRecord:
-    """A thread as it was last seen. `joined_at_ms`: when these very bytes first came, so when its sums were read.
-    `joins`: its JoinGroups by its own count, modulo 256, 0 where it tells none."""
+    """A thread as last seen. `joined_at_ms` is when its current bytes first arrived, and so when its offset sums were
+    read. `joins` is its own count of its JoinGroups, modulo 256, 0 if it does not send one."""
 
     process_id: ProcessId
     version: int
@@ -44,7 +44,7 @@ class ThreadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The process that ran a task until it went, and when it was first missed (epoch milliseconds)."""
+    """The process that ran a task until it left, and when it was first missed (epoch milliseconds)."""
 
     process_id: ProcessId
     left_at_ms: int
@@ -52,11 +52,13 @@ class Home:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
-    `ran`: tasks that it runs; `kept`: those of which it was given a standby or a warm-up; `home`: those that it ran
-    until it restarted, or until an order emptied it; `hidden`: state not mentioned since its restart, which was seen at
-    `restarted_ms` (epoch). It was first missed at `went_ms`. Others took over all that it ran at `evacuated_ms`: by an
-    order, or because it `died`. None for each of them where there was no such time."""
+    """The tasks that one process runs, has state of or was given: parallel arrays of subtopology ids and partitions.
+
+    `ran`: tasks that it runs. `kept`: tasks of which it was given a standby or a warm-up. `home`: tasks that it ran
+    until it restarted, or until an order evacuated it. `hidden`: state that it has not reported since its restart,
+    which was seen at `restarted_ms` (epoch). It was first missed at `went_ms`. Others took over all that it ran at
+    `evacuated_ms`, by an order or because it `died`. Times are None if there was no such event.
+    """
 
     subtopology: IntArray
     partition: IntArray
@@ -72,9 +74,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Destinations:
-    """The processes where tasks shall end up: parallel arrays of subtopology ids, partitions and positions in
-    `processes`, for which they were chosen. Tasks last left processes that ran them at `handed_over_ms` (epoch), None
-    where they never did."""
+    """Where tasks should end up: parallel arrays of subtopology ids, partitions and positions in `processes`, the
+    processes for which they were chosen. `handed_over_ms` (epoch) is when tasks last left processes that ran them, None
+    if never."""
 
     processes: tuple[ProcessView, ...]
     subtopology: IntArray
@@ -83,7 +85,7 @@ class Destinations:
     handed_over_ms: int | None = None
 
     def next_hand_over_ms(self, now_ms: int) -> int:
-        """When tasks may leave processes that run them again. A clock that was set back makes nobody wait."""
+        """Returns when tasks may leave processes that run them again. After a clock was set back, that is now."""
         at_ms = self.handed_over_ms
         return now_ms if at_ms is None or at_ms > now_ms else max(now_ms, at_ms + HAND_OVER_MS)
 
@@ -92,10 +94,10 @@ class Destinations:
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
-    `led` tells whether that plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the
-    processes that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology
-    used. `homes` are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them
-    (see `hidden_state`). `destinations` are those of the last plan; None where the policy has none.
+    `led`: the plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the processes that had
+    a standby of each task. `processes` is how many took part in it. `topology` is the digest of the topology used.
+    `homes` are the tasks of processes that left recently (host affinity). `held` is the state of all processes (see
+    `hidden_state`). `destinations` are those of the last plan, None if the policy has none.
     """
 
     plan: Memory
@@ -118,23 +120,23 @@ class StreamsMemory:
         return self.plan.generation
 
     def joined_at_ms(self, key: str, metadata: bytes, now_ms: int) -> int:
-        """When this metadata came first: a member that did not join again reports what it knew then."""
+        """Returns when this metadata first arrived: a member that did not rejoin reports what it knew then."""
         record = self.threads.get(key)
         return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
 
     def usual_standbys(self, stateful: Collection[int]) -> int:
-        """How many standbys most tasks of these subtopologies have in the plan; 0 where none is known."""
+        """Returns how many standbys most tasks of these subtopologies have in the plan; 0 if unknown."""
         counts = self._standbys_of(stateful)
         return counts[len(counts) // 2] if counts else 0
 
     def _standbys_of(self, stateful: Collection[int]) -> list[int]:
-        """Ascending."""
+        """Returns the standby counts of these subtopologies' tasks, ascending."""
         return sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
 
     def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
-        """Why the standbys of a plan that was not Bellwether's do not fit this configuration, None if they do.
-        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
-        fewer than configured has no such explanation."""
+        """Returns why the standbys of another leader's plan do not fit this configuration, None if they do. `stateful`
+        are subtopology ids. Each warm-up adds one copy, so that many extra copies are allowed; nothing explains that
+        all tasks have fewer than configured."""
         counts = self._standbys_of(stateful)
         if self.led or not counts or self.processes < 2:
             return None
@@ -151,13 +153,13 @@ class StreamsMemory:
 def recall_streams(
     generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]
 ) -> StreamsMemory:
-    """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
-    Nothing says when these members joined, so their reports count as old as the epoch."""
+    """Returns the memory that a new leader can get from DescribeGroups of a Stable group. No bytes make it raise. The
+    time when these members joined is unknown, so their reports count as being from the epoch."""
     columns = read_subscriptions([d.metadata for d in described])
     infos = read_infos(columns.user_data)
     threads: dict[str, ThreadRecord] = {}
     copies: dict[TaskId, set[ProcessId]] = {}
-    sent: dict[ProcessId, dict[TaskId, bool]] = {}  # whether it runs there
+    sent: dict[ProcessId, dict[TaskId, bool]] = {}  # whether the task runs there
     for m, (member, process) in enumerate(zip(described, infos.process, strict=True)):
         if process is None:
             continue
@@ -184,7 +186,7 @@ def recall_streams(
 
 
 def _held(tasks: Mapping[TaskId, bool]) -> Held:
-    """What one process was sent, and whether it is to run it."""
+    """Returns what one process was sent, and whether it should run it."""
     ordered = sorted(tasks, key=lambda task: task[:2])
     subtopology = np.array([task.subtopology for task in ordered], dtype=np.int32)
     partition = np.array([task.partition for task in ordered], dtype=np.int32)
@@ -194,7 +196,7 @@ def _held(tasks: Mapping[TaskId, bool]) -> Held:
 
 
 def owned_partitions(columns: SubscriptionColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:
-    """(row of the member, flat partition) of all that members say they own, as far as it exists."""
+    """Returns (member row, flat partition) of all partitions that members claim to own and that exist."""
     if not len(columns.owned_member) or not cluster.topics:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
@@ -204,7 +206,7 @@ def owned_partitions(columns: SubscriptionColumns, cluster: ClusterView) -> tupl
 
 
 def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:
-    """The row of a member that said when it joined that it has each flat partition, NOBODY where nobody did."""
+    """Returns, per flat partition, the row of a member that claimed it when it joined, NOBODY if none did."""
     owner: IntArray = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     member, flat = owned_partitions(columns, cluster)
     owner[flat] = member
@@ -213,7 +215,7 @@ def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:
 
 
 def assignment_info(assignment: bytes) -> AssignmentInfo | None:
-    """The Streams part of an encoded assignment, None where there is none that can be read."""
+    """Returns the Streams part of an encoded assignment, None if there is none or it cannot be read."""
     try:
         data = ConsumerProtocolAssignment.decode(assignment).user_data
         return AssignmentInfo.decode(data) if data else None

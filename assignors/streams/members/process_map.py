@@ -1,8 +1,8 @@
-"""Which member is a thread of which process: the grouping of a Streams group's members.
+"""Groups the members of a Streams group into processes.
 
-One member that cannot be read is one degraded member. If memory knows it, it stays the thread that it was; otherwise it
-is an outsider: it gets no tasks and a valid empty assignment, because without one it would die and take its instance
-along (docs/reference/client-quirks.md#java-streams-threads). Nothing here raises for what members sent.
+An unreadable member degrades only itself. If memory knows it, it remains the same thread. Otherwise it is an outsider:
+it gets no tasks but a valid empty assignment, because without one it would die and take its instance along
+(docs/reference/client-quirks.md#java-streams-threads). No bytes of a member make this module raise.
 """
 
 import re
@@ -26,7 +26,7 @@ _PORT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedStreams:
-    """A group's bytes in columns; rows are `members`, the group without Bellwether's own."""
+    """A group's decoded bytes in columns. Rows are `members`, the group without Bellwether's own member."""
 
     raw: RawGroup
     members: tuple[RawMember, ...]
@@ -35,20 +35,21 @@ class DecodedStreams:
 
     @property
     def bad(self) -> dict[int, str]:
-        """Members that cannot be read, and why."""
+        """Unreadable members (rows), with the reasons."""
         return {**self.infos.errors, **self.columns.errors}
 
     @property
     def shutdown(self) -> bool:
-        """A member requests a shutdown of the whole application."""
+        """Whether a member requests a shutdown of the whole application."""
         return bool((self.infos.error_code == SHUTDOWN_REQUESTED).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessMap:
-    """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
-    `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
-    lowest latest version of the group; `future` says whether a member is newer than Bellwether is."""
+    """The threads and processes of a group. Threads are numbered as in StreamsView: `member[thread]` is the row of its
+    member, `process[thread]` its process. `thread[row]` is the thread of a member, -1 for an outsider. `outsiders` has
+    rows and reasons. `version` is the lowest version used in the group, `common` the lowest of its latest versions.
+    `future`: a member is newer than Bellwether."""
 
     processes: tuple[ProcessView, ...]
     member: IntArray
@@ -62,9 +63,9 @@ class ProcessMap:
 
 
 def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
-    """Decodes every foreign member once. `led` are the keys of threads that Bellwether leads already, so the
-    application has no named topologies: a newcomer that names one beside them is no thread of it, and a leader's step
-    aside would only let it ruin the next leader."""
+    """Decodes each member except Bellwether's own, once. `led` are the keys of threads that Bellwether already leads,
+    which proves that the application has no named topologies. A new member that uses them is then treated as
+    unreadable, because if Bellwether left the lead, that member would break the next leader too."""
     members = raw.others
     columns = read_subscriptions([m.metadata for m in members])
     infos = read_infos(columns.user_data)
@@ -75,7 +76,8 @@ def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
 
 
 def future_process(group_id: str) -> ProcessId:
-    """The one process that stands for all members whose version Bellwether cannot read; the same in every rebalance."""
+    """Returns the one process id for all members whose version Bellwether cannot read; it is the same in every
+    rebalance."""
     return ProcessId.of_bytes(blake2b(b"future " + group_id.encode(), digest_size=16).digest())
 
 
@@ -113,14 +115,15 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
         thread=thread,
         outsiders=outsiders,
         version=min({STREAMS_VERSION_MAX, *used}),
-        common=min({STREAMS_VERSION_MAX, *latest}),  # versions 1 and 2 do not say theirs, which Java writes down as -1
+        common=min({STREAMS_VERSION_MAX, *latest}),  # versions 1 and 2 do not send theirs, which Java records as -1
         future=bool(infos.future.any()),
         warnings=tuple([warning for _, warnings in views for warning in warnings]),
     )
 
 
 def end_point(text: str | None) -> HostInfo | None:
-    """Reads "host:port", perhaps with a scheme or brackets around the host; None where it is nothing of the kind."""
+    """Parses "host:port", optionally with a scheme or with brackets around the host; returns None if it is something
+    else."""
     found = _END_POINT.fullmatch(text) if text else None
     if found is None or int(found[2]) > _PORT_MAX:
         return None
@@ -137,7 +140,7 @@ def _by_id(members: Sequence[RawMember], rows: Sequence[int]) -> list[int]:
 def _view(
     process: ProcessId, rows: Sequence[int], readable: Sequence[int], decoded: DecodedStreams
 ) -> tuple[ProcessView, tuple[str, ...]]:
-    """The first readable thread speaks for its process; what others say otherwise is a warning."""
+    """Returns the process as its first readable thread describes it, and warnings about threads that disagree."""
     members = tuple([decoded.members[m].member_id for m in rows])
     if not readable:
         return ProcessView(process, members), ()
@@ -150,6 +153,6 @@ def _view(
         warnings.append(f"threads of process {process} disagree on rack, tags or endpoint, {members[0]} counts")
     if first[2] and host is None:
         warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
-    # Java takes no rack into account where threads of one process disagree on theirs; no rack has the same effect.
+    # Java ignores the racks of a process whose threads disagree on it; having no rack has the same effect.
     in_rack = first[0] if len({other[0] for other in identities}) == 1 else None
     return ProcessView(process, members, in_rack, first[1], host), tuple(warnings)

@@ -1,6 +1,6 @@
-"""From a decoded Streams group to a StreamsView, in bulk: 2,000 processes and 100,000 tasks are array work.
+"""Converts a decoded Streams group to a StreamsView in bulk: 2,000 processes and 100,000 tasks are array work.
 
-The rules: docs/reference/streams.md#reading-the-members and docs/reference/streams.md#previous-tasks.
+The rules are in docs/reference/streams.md#reading-the-members and docs/reference/streams.md#previous-tasks.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ _LISTED = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reports:
-    """What members say of tasks: row of the member, task index (NOBODY: not in the topology), offset sum as sent."""
+    """What members report of tasks: the member's row, the task index (NOBODY: not in the topology), the offset sum as
+    sent."""
 
     member: LongArray
     task: LongArray
@@ -39,7 +40,7 @@ class Reports:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimestampedView:
-    """A view, and when each report in it was read: `report_at_ms` is parallel to `view.report_task` (epoch ms)."""
+    """A view with the times of its reports: `report_at_ms` (epoch ms) is parallel to the values of `view.report`."""
 
     view: StreamsView
     report_at_ms: LongArray
@@ -47,7 +48,7 @@ class TimestampedView:
 
 
 def read_reports(decoded: DecodedStreams, tasks: TaskMap) -> Reports:
-    """All offset sums of the group, in the order of the members."""
+    """Returns all offset sums of the group, in the order of the members."""
     infos = decoded.infos
     member = np.repeat(np.arange(len(decoded.members)), np.diff(infos.sum_first))
     task = tasks.index(infos.sum_subtopology, infos.sum_partition)
@@ -57,15 +58,15 @@ def read_reports(decoded: DecodedStreams, tasks: TaskMap) -> Reports:
 def reports_at_rest(
     decoded: DecodedStreams, process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims, memory: StreamsMemory
 ) -> Reports:
-    """What members would say if they joined again now: what they said when they joined, with what they were given
-    since. A copy of which nobody has reported anything yet is of unknown size."""
+    """Returns what members would report if they rejoined now: what they reported when they joined, and what they have
+    been given since. A copy that no member has reported yet has an unknown size."""
     reports, table = read_reports(decoded, tasks), tasks.table
     silent, process_of = claims.silent, lookup(process_map.process, process_map.thread, NOBODY)
     owned = claims.tasks(tasks)
     runs = silent[claims.member] & lookup(table.stateful, owned, False) & (process_of[claims.member] != NOBODY)
     code, first = np.unique(task_code(process_of[claims.member[runs]], owned[runs], table.size), return_index=True)
     runner = claims.member[runs][first]
-    # Another thread of the process cannot report what this one runs: its directory is locked.
+    # Other threads of the process cannot report a task that this one runs, because its directory is locked.
     of_tasks = (reports.task != NOBODY) & (process_of[reports.member] != NOBODY)
     elsewhere = of_tasks & among(task_code(process_of[reports.member], reports.task, table.size), code)
     kept = ~(silent[reports.member] & elsewhere)
@@ -85,7 +86,8 @@ def reports_at_rest(
 def _copies_given(
     process_map: ProcessMap, tasks: TaskMap, memory: StreamsMemory, known: LongArray, silent: BoolArray
 ) -> tuple[LongArray, LongArray]:
-    """(member, task) of stateful tasks that memory has on a process and of which `known` codes have nothing."""
+    """Returns (member, task) of stateful tasks that memory has on a process and that are not among the `known`
+    codes."""
     first = np.searchsorted(process_map.process, np.arange(len(process_map.processes)))
     members: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     found: list[LongArray] = [np.zeros(0, dtype=np.int64)]
@@ -112,7 +114,7 @@ def streams_view(
     *,
     lags_known: bool,
 ) -> TimestampedView:
-    """The application in the coordinates of `tasks` and `process_map`."""
+    """Returns the application in the coordinates of `tasks` and `process_map`."""
     table = tasks.table
     usable = (reports.task != NOBODY) & (process_map.thread[reports.member] >= 0)
     thread = process_map.thread[reports.member[usable]]
@@ -152,12 +154,12 @@ def streams_view(
 def contradictions(
     decoded: DecodedStreams, tasks: TaskMap, claims: ThreadClaims, reports: Reports, memory: StreamsMemory
 ) -> tuple[str, ...]:
-    """Sentence parts on running tasks that the topology cannot explain; () where it explains all.
+    """Returns sentence parts on running tasks that contradict the topology; () if there are none.
 
-    A running task (sum -2) is in the topology, is stateful, and its thread owns partitions of it. State on disk of
-    tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that Bellwether
-    leads: a thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says. Nor
-    does a member whose claims are not believed.
+    A running task (sum -2) must be in the topology and stateful, and its thread must own partitions of it. State on
+    disk of tasks that the topology lacks is ignored, because it may be old. So are members that are new in a group that
+    Bellwether leads: a thread closes its tasks before it joins under a new id, so it runs nothing, whatever it reports.
+    Members with refused claims are ignored too.
     """
     speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
     if memory.led:
@@ -189,7 +191,7 @@ def contradictions(
 
 
 def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
-    """Positions of the last report on each (process, task), ordered by process, then task."""
+    """Returns the positions of the last report on each (process, task), ordered by process, then task."""
     key = task_code(process, task, total)
     order = np.argsort(key, kind="stable")
     ordered = key[order]
@@ -202,7 +204,7 @@ def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
 def _previous(
     process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims, process: IntArray, task: LongArray, sums: LongArray
 ) -> tuple[LongArray, LongArray]:
-    """Codes (process * tasks + task), ascending, of what each process ran and of what it only kept."""
+    """Returns two arrays of ascending codes (process * tasks + task): what each process ran, and what it only kept."""
     total = tasks.table.size
     thread = process_map.thread[claims.member]
     owned = claims.tasks(tasks)
@@ -215,7 +217,7 @@ def _previous(
 
 
 def _running_on(process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims) -> IntArray:
-    """The thread that runs each task now, by the latest claim on its partitions."""
+    """Returns the thread that runs each task now, by the latest claim to its partitions."""
     running = np.full(tasks.table.size, NOBODY, dtype=np.int32)
     task, thread = claims.tasks(tasks), process_map.thread[claims.member]
     inside = (task != NOBODY) & (thread >= 0)
@@ -225,7 +227,7 @@ def _running_on(process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims) -
 
 
 def _beyond(view: StreamsView, far: LongArray) -> tuple[str, ...]:
-    """A warning for reports that are further than the end offsets: a changelog is missing, or was wiped."""
+    """Returns a warning about reports beyond the end offsets: a changelog is missing in the topology, or was wiped."""
     if not len(far):
         return ()
     process = view.processes[view.report.row[far[0]]].process_id

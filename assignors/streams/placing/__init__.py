@@ -1,4 +1,4 @@
-"""Tasks to processes as Kafka's assignors place them: HighAvailability, StickyTask, standbys and racks."""
+"""Places tasks on processes as Kafka's assignors do: HighAvailability, StickyTask, standbys and racks."""
 
 from bellwether_kafka.assignors.streams.placing.even import Evener
 from bellwether_kafka.assignors.streams.placing.high_availability import (

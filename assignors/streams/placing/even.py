@@ -1,7 +1,8 @@
-"""Evens out active tasks with as few moves as that takes: over all threads, and each subtopology over all threads.
+"""Evens out active tasks with as few moves as possible: in total over all threads, and each subtopology over all
+threads.
 
 KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
-Here placement starts from the present owners. What must move prefers places that have its state already.
+Here placement starts from the present owners. Tasks that must move prefer processes that already have their state.
 """
 
 from collections import defaultdict
@@ -17,10 +18,10 @@ Remote = Callable[[int, int], int]
 
 
 class Evener:
-    """`owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]` counts active tasks of process
-    p that stay where they are but weigh in its load. `remote(task, process)` is what the racks say against a place, for
-    those that take them into account. `resumed` are processes that take back what is at home there even where totals
-    are no more even afterwards."""
+    """Evens out one set of tasks. `owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]`
+    counts active tasks of process p that stay where they are but count in its load. `remote(task, process)` is the rack
+    cost of a place, if racks count. `resumed` are processes that get back the tasks whose home they are, even if that
+    does not make the totals more even."""
 
     def __init__(
         self,
@@ -50,10 +51,10 @@ class Evener:
         self._begin(capacity, others)
 
     def _begin(self, capacity: IntArray, others: LongArray) -> None:
-        """What another kind of evening out has to know of how everything was before."""
+        """Hook for subclasses that need the loads from before the first move."""
 
     def run(self, *, subtopologies: bool = True) -> None:
-        """Evens out the totals, then each of the subtopologies without unsettling the totals."""
+        """Evens out the totals, then each subtopology without making the totals uneven."""
         uneven = self._next_pair() is not None or (subtopologies and any(map(self._uneven, self._count)))
         if not self._resumed and not uneven:
             return
@@ -71,13 +72,15 @@ class Evener:
         return self._worst_pair(count) is not None
 
     def _worst_pair(self, count: LongArray) -> tuple[int, int] | None:
-        """The most and the least loaded process, if moving a task from one to the other would be for the better."""
+        """Returns the most and the least loaded process if moving a task between them would improve the balance, else
+        None."""
         giving, taking = (count - 1) / self._capacity, (count + 1) / self._capacity
         source, destination = int(giving.argmax()), int(taking.argmin())
         return (source, destination) if giving[source] >= taking[destination] else None
 
     def _even_totals(self) -> None:
-        """Tasks that a process has warmed up for go there first, even if others could take them too."""
+        """Evens out the totals. Tasks for which a process has warmed up go there first, even if other processes could
+        take them too."""
         for process in self._takers():
             self._take(process, self._lags.choices(process), self._can_move)
         while (pair := self._next_pair()) is not None:
@@ -90,7 +93,7 @@ class Evener:
             self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
 
     def _take(self, process: int, tasks: Iterable[int], may_move: Callable[[int, int], bool]) -> None:
-        """Takes such of these tasks as the processes that have them can spare."""
+        """Moves those of these tasks to the process that their owners can spare."""
         room = self._capacity[process]
         for task in self._by_harm(tasks, process):
             row, source = int(self._row[task]), int(self.owner[task])
@@ -101,27 +104,27 @@ class Evener:
                 self._move(task, source, process)
 
     def _next_pair(self) -> tuple[int, int] | None:
-        """Between whom a task is to be moved for the sake of totals; None where they are even."""
+        """Returns between which processes to move a task to even out the totals, None if they are even."""
         return self._worst_pair(self._total)
 
     def _takers(self) -> list[int]:
-        """Who could take a task from anybody for the sake of totals."""
+        """Returns the processes that could take a task from the fullest one for the sake of totals."""
         most = ((self._total - 1) / self._capacity).max()
         takers: list[int] = np.flatnonzero((self._total + 1) / self._capacity <= most).tolist()
         return takers
 
     def _can_move(self, source: int, destination: int) -> bool:
-        """Whether totals are not less even after moving a task between these."""
+        """Returns whether moving a task between these makes totals no less even."""
         spare = (self._total[source] - 1) / self._capacity[source]
         return bool(spare >= (self._total[destination] + 1) / self._capacity[destination])
 
     def _may_return(self, source: int, destination: int) -> bool:
-        """Whether totals are as even as before after moving a task between these."""
+        """Returns whether totals are as even as before after moving a task between these."""
         load = (self._total[destination] + 1) / self._capacity[destination]
         return bool(self._total[source] / self._capacity[source] >= load)
 
     def _even_subtopology(self, row: int) -> bool:
-        """Moves tasks of one subtopology; returns whether it moved any."""
+        """Moves tasks of one subtopology. Returns whether it moved any."""
         moved = False
         while (pair := self._worst_pair(self._count[row])) is not None:
             source, destination = pair
@@ -137,14 +140,14 @@ class Evener:
         return moved
 
     def _settled_after(self, source: int, destination: int) -> bool:
-        """Whether totals stay even when one task moves and none comes back."""
+        """Returns whether totals stay even if one task moves and none comes back."""
         total = self._total.copy()
         total[source] -= 1
         total[destination] += 1
         return not self._uneven(total)
 
     def _in_return(self, row: int, source: int, destination: int) -> int:
-        """The subtopology of which a task had best come back, -1 if any would undo what is gained."""
+        """Returns the subtopology whose task should best come back, -1 if any would undo the gain."""
         gain = self._cost(self._count[row, source], source, self._count[row, destination], destination)
         back = self._cost(self._count[:, destination], destination, self._count[:, source], source)
         back = np.where(self._count[:, destination] > 0, back, np.inf)
@@ -155,7 +158,7 @@ class Evener:
     def _cost(
         self, giver_count: LongArray, giver: int, taker_count: LongArray, taker: int
     ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        """How moving one task changes the sum of count² / threads, which is least where everything is even."""
+        """Returns how moving one task changes the sum of count² / threads, which is smallest if everything is even."""
         gives = (1 - 2 * giver_count) / self._capacity[giver]
         takes = (1 + 2 * taker_count) / self._capacity[taker]
         change: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = gives + takes
@@ -167,18 +170,19 @@ class Evener:
         return min(mine) if stated is None else stated
 
     def _with_state(self, tasks: Iterable[int], process: int) -> int | None:
-        """The task that is at home there, or of which this process has the most state; None if it has none of any."""
+        """Returns the task whose home is this process, or else the one of which it has the most state; None if there is
+        neither."""
         choices = self._lags.choices(process)
         return next(iter(self._by_harm((task for task in tasks if task in choices), process)), None)
 
     def _by_harm(self, tasks: Iterable[int], process: int) -> list[int]:
-        """Tasks that the process may take over, in the best order for it.
+        """Returns the tasks that the process may take over, in the best order.
 
-        What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
-        start them anyway, while one that runs would have to stop for it. Of what it must warm up for first, tasks that
-        run: they go on meanwhile, while one that runs nowhere is on its way to one that has caught up on it. Then those
-        that their racks want there: of an exchange for their sake one task may have gone ahead while the other warmed
-        up, and the other shall follow.
+        Tasks whose home it is come first, then those that it has caught up on. Among caught-up tasks, those that run
+        nowhere come first: a process must start them anyway, whereas a running task would have to stop. Among tasks to
+        warm up for, running ones come first: they continue meanwhile, whereas one that runs nowhere is on its way to a
+        process that has caught up on it. Then come tasks whose racks prefer this process: in an exchange for the sake
+        of racks one task may have moved while the other warmed up, and the other should follow.
         """
         lags, home = self._lags.choices(process), self._lags.home
 

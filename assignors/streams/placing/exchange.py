@@ -1,9 +1,9 @@
-"""Exchanging standbys between pairs of processes in different racks (docs/reference/streams.md#rackawaretaskassignor).
+"""Exchanges standbys between pairs of processes in different racks (docs/reference/streams.md#rackawaretaskassignor).
 
-Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles.
-In such a graph every cycle swaps two tasks; which ones is worked out here without a graph, exactly as Java's
-Bellman-Ford finds them (see `_Pair`), because later pairs depend on it. Pairs that cannot gain by any swap are left
-out by a bound on what each process could gain in each rack, which is what makes thousands of processes affordable.
+Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles. In such a
+graph every cycle swaps two tasks. Which ones is computed here without a graph, exactly as Java's Bellman-Ford finds
+them (see `_Pair`), because later pairs depend on it. Pairs that cannot gain are skipped by a bound on what each process
+could gain in each rack, which makes thousands of processes affordable.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ Movable = Callable[[int, int, int], bool]
 
 
 class StandbyExchange:
-    """`cost[t, r]` is what a standby of task t costs in rack r, `leaving` what a swap adds per task that moves.
-    `standbys[t]` lists the processes that keep task t and is changed in place, swap by swap, because `movable` (source,
-    destination, task) may look at it."""
+    """Exchanges standbys. `cost[t, r]` is the cost of a standby of task t in rack r; `leaving` is added per task that
+    moves. `standbys[t]` lists the processes that keep task t; it is updated with every swap, because `movable(source,
+    destination, task)` may read it."""
 
     __slots__ = (
         *("_active", "_best", "_changed", "_clock", "_cost", "_leaving", "_movable"),
@@ -53,13 +53,14 @@ class StandbyExchange:
         self._best = np.full((size, cost.shape[1]), _NEVER, dtype=np.int64)
         for process in range(size):
             self._measure(process)
-        # When a process last changed, and when a pair was last looked at: neither changed since, nothing to gain.
+        # When each process last changed and each pair was last tried. If neither changed since, the pair has nothing to
+        # gain.
         self._clock = 1
         self._changed = np.ones(size, dtype=np.int64)
         self._seen: dict[tuple[int, int], int] = {}
 
     def run(self) -> None:
-        """Up to four passes over all pairs, until a pass swaps nothing."""
+        """Makes up to four passes over all pairs, until a pass swaps nothing."""
         for _ in range(PASSES):
             if not self._exchanged():
                 return
@@ -83,13 +84,13 @@ class StandbyExchange:
         return moved
 
     def _promising(self, first: int, at: int) -> IntArray:
-        """Processes from `at` on that might swap something with `first`."""
+        """Returns processes from `at` on that might swap something with `first`."""
         rack = self._rack
         gain = self._best[first, rack[at:]] + self._best[at:, rack[first]]
         return (np.flatnonzero((gain > 0) & (rack[at:] != rack[first])) + at).astype(np.int32)
 
     def _measure(self, process: int) -> None:
-        """The most that a standby of the process gains in each rack."""
+        """Records the most that a standby of the process could gain in each rack."""
         mine = self._tasks[process]
         if not mine:
             self._best[process] = _NEVER
@@ -98,7 +99,7 @@ class StandbyExchange:
         self._best[process] = (costs[:, self._rack[process], None] - costs).max(axis=0) - self._leaving
 
     def _pair(self, first: int, second: int) -> bool:
-        """Swaps what gains between two processes; returns whether anything moved."""
+        """Makes all swaps that gain between two processes. Returns whether anything moved."""
         if self._movable is None:
             seen = self._seen.get((first, second), 0)
             if seen >= max(self._changed[first], self._changed[second]):
@@ -120,7 +121,7 @@ class StandbyExchange:
         return True
 
     def _offers(self, source: int, destination: int) -> list[tuple[int, int, int]]:
-        """What may move from source to destination: (task, its cost here, its cost there)."""
+        """Returns what may move from source to destination, as (task, its cost here, its cost there)."""
         held, active, movable = self._tasks[destination], self._active, self._movable
         tasks = [t for t in self._tasks[source] if t not in held and active[t] != destination]
         if movable is not None:
@@ -139,7 +140,8 @@ class StandbyExchange:
 
 
 def _swapped(own: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> list[tuple[int, bool]]:
-    """Which tasks end on the other side, and whether they were `theirs`; offers are (task, cost here, cost there)."""
+    """Returns which tasks end on the other side, and whether they were `theirs`. Offers are (task, cost here, cost
+    there)."""
     if max(a - b for _, a, b in own) + max(a - b for _, a, b in theirs) <= 0:
         return []
     pair = _Pair(own, theirs)
@@ -151,14 +153,14 @@ def _swapped(own: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]
 
 
 class _Pair:
-    """Two processes A and B and what may move between them: `groups[a, b]` are the tasks that cost a on A and b on B,
-    as heaps of those that are on A and of those that are on B.
+    """Two processes A and B and the tasks that may move between them. `groups[a, b]` are the tasks that cost a on A and
+    b on B, as two heaps: those on A and those on B.
 
-    Bellman-Ford starts with distance 0 everywhere and goes over the edges in order: tasks to the source node and to the
-    other process, then processes to their tasks. So after every pass a task is as far as its process less its cost
-    there, a process is as far as its best swap makes it, and its parent is the first task with the greatest gain. After
-    one pass for each of the n tasks, A, B, source and sink, one more decides: its first relaxation is still carried
-    out, and if that is a task to a process, the task takes the place of the one with the greatest gain.
+    Bellman-Ford starts with distance 0 everywhere and relaxes edges in order: tasks to the source node and to the other
+    process, then processes to their tasks. So after every pass the distance of a task is that of its process minus its
+    cost there, the distance of a process follows from its best swap, and its parent is the first task with the greatest
+    gain. There is one pass for each of the n tasks, A, B, source and sink, and then a final one: its first relaxation
+    is still carried out, and if that is from a task to a process, this task replaces the one with the greatest gain.
     """
 
     __slots__ = ("_passes", "groups")
@@ -175,7 +177,7 @@ class _Pair:
             heapify(on_b)
 
     def cycle(self) -> bool:
-        """Swaps the two tasks that Java swaps next, one of each side; False if no swap gains."""
+        """Swaps the two tasks that Java swaps next, one of each side. Returns False if no swap gains."""
         best_a, gain_a, dear_a = self._best(0)
         best_b, gain_b, dear_b = self._best(1)
         if gain_a + gain_b <= 0:
@@ -183,7 +185,7 @@ class _Pair:
         far_a, far_b = _distances(gain_a, gain_b, self._passes)
         before_a, before_b = _distances(gain_a, gain_b, self._passes - 1)
         source = min(0, before_a - dear_a, before_b - dear_b)
-        # A task relaxes the source node if it is dear enough, the other process if it gains enough.
+        # A task relaxes the source node if it costs enough, the other process if it gains enough.
         most_a, most_b, apart = far_a - source, far_b - source, far_a - far_b
         first = None
         for key, (on_a, on_b) in self.groups.items():
@@ -200,7 +202,8 @@ class _Pair:
         return True
 
     def _best(self, on_b: int) -> tuple[tuple[int, int], int, int]:
-        """(the group whose first task gains most by leaving this side, first of equals; that gain; the dearest)."""
+        """Returns (the group whose first task gains most by leaving this side, the first of equals; that gain; the
+        highest cost)."""
         best, gain, dearest, lowest = (0, 0), _NEVER, _NEVER, -1
         for key, sides in self.groups.items():
             mine = sides[on_b]
@@ -215,7 +218,8 @@ class _Pair:
 
 
 def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:
-    """How far A and B are after so many passes: a swap's gain nearer per pass, and not before it pays."""
+    """Returns the distances of A and B after this many passes: each pass lowers them by a swap's gain, once that is
+    positive."""
     hops, total = passes - 1, gain_a + gain_b
     if gain_a > 0 and gain_b > 0:
         half, odd = divmod(hops, 2)

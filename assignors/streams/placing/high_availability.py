@@ -1,7 +1,7 @@
 """HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/reference/streams.md#highavailabilitytaskassignor.
 
 Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
-least loaded processes. The racks of KIP-925 come in as a hook at the three places where Kafka optimises them.
+least loaded processes. The racks of KIP-925 are a hook at the three places where Kafka optimises them.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from bellwether_kafka.assignors.streams.placing.placement import Placement, bala
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
 
-STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving where the placement has put a task
+STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving the process that the placement chose
 STATELESS_COSTS = (1, 0)
 
 
 class HighAvailability:
-    """One assignment; the parts that a policy may replace are methods of their own."""
+    """One assignment. The parts that a policy may replace are separate methods."""
 
     def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> None:
         self.view = view
@@ -51,7 +51,7 @@ class HighAvailability:
         return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
 
     def refine(self, tasks: IntArray) -> None:
-        """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
+        """Hook for a policy to change these active tasks once they are placed. Kafka's assignor does nothing here."""
 
     @property
     def to_copy(self) -> IntArray:
@@ -63,7 +63,7 @@ class HighAvailability:
         return TaskLags.of(self.view, self.configs.acceptable_recovery_lag)
 
     def place_stateful(self) -> None:
-        """Sorted tasks round robin over sorted processes, then balanced by threads."""
+        """Places sorted tasks round robin on sorted processes, then balances them by threads."""
         owners = np.arange(len(self.stateful), dtype=np.int32) % self.view.size
         self.place.place_actives(self.stateful, owners)
         balance_actives(self.place, self.stateful)
@@ -79,12 +79,12 @@ class HighAvailability:
             self.racks.standbys(self.place, rule, *self.stateful_costs)
 
     def move(self) -> int:
-        """Leaves tasks where their state is for now; returns how many are not where they should end up."""
+        """Leaves tasks where their state is for now. Returns how many are not yet where they should end up."""
         moves = Movements(self.place, self.lags, self.configs.max_warmup_replicas, hashes_of(self.view))
         return moves.actives(self.stateful) + moves.standbys()
 
     def place_stateless(self) -> None:
-        """Each task in order to the process with the least active tasks per thread."""
+        """Places each task in order on the process with the fewest active tasks per thread."""
         if not len(self.stateless):
             return
         counts = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
@@ -103,9 +103,9 @@ class HighAvailability:
 
 
 def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
-    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index). Process p
-    asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves these
-    requests in sorted order, so the smallest ones are selected at once."""
+    """Returns the owners of `tasks` tasks that are given one by one to the process with the least (count / capacity,
+    index). Process p requests its next task at load (counts + 0) / capacity, then (counts + 1) / capacity and so on; as
+    requests are served in sorted order, the smallest ones are selected at once."""
     capacity = capacity.astype(np.int64)
     low, high = 0, int(counts.max()) + tasks + 1
     while low < high:
@@ -122,12 +122,13 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
 
 
 def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
-    """The hash codes of the processes, computed if anybody needs them."""
+    """Returns a function that computes the hash codes of the processes on first use."""
     return cache(lambda: [uuid_hash(process.process_id) for process in view.processes])
 
 
 def assign_high_availability(
     view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None
 ) -> StreamsPlan:
-    """The shipped assignor: what a Java leader with these inputs would decide, process by process."""
+    """Returns the plan of the shipped assignor: what a Java leader would decide with these inputs, process by
+    process."""
     return HighAvailability(view, configs, racks).assign()

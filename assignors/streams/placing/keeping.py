@@ -1,7 +1,7 @@
-"""Standbys that stay where they are: the rule of the policy `streams-ha`.
+"""The standby rule of the policy `streams-ha`: standbys stay where they are.
 
-A replica is kept on a process that has its state, as long as replicas of a task are on different labels (the configured
-client tags, or else racks); then new ones are placed on unused labels; then wherever state is; then on the lightest
+A replica is kept on a process that has its state, as long as a task's replicas are on different labels (the configured
+client tags, or else racks). New replicas go to unused labels first, then to processes with state, then to the lightest
 process.
 """
 
@@ -15,7 +15,7 @@ RACK = "client.rack"
 
 
 class KeepingRule(LabelRule):
-    """KIP-708's spread over tags, KIP-925's over racks, starting from the state that there is."""
+    """KIP-708's spread over tags, or KIP-925's over racks, starting from existing state."""
 
     def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: TaskLags) -> None:
         labels, keys = spread_by(view, configs)
@@ -35,8 +35,8 @@ class KeepingRule(LabelRule):
         fill_lightest(place, left)
 
     def _keep(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
-        """Keeps replicas where the state is. Where more processes have caught up than there shall be replicas, those
-        stay that are on the least loaded processes, as long as labels stay as different as they are."""
+        """Keeps replicas where the state is. If more processes have caught up than there should be replicas, those on
+        the least loaded processes stay, as long as labels remain equally diverse."""
         crowded = []
         for task in tasks:
             active = place.active[task]
@@ -61,7 +61,8 @@ class KeepingRule(LabelRule):
         return max(copies, key=key)
 
     def _clear_repeated(self, place: Placement, task: int) -> list[int]:
-        """Takes away replicas on labels already used, if any; then returns all that there were."""
+        """Removes replicas on labels that are already used. If there are any, returns all replicas from before, else
+        []."""
         before = list(place.standbys[task])
         for process in before:
             place.remove_standby(task, process)
@@ -76,7 +77,7 @@ class KeepingRule(LabelRule):
         return []
 
     def _undo_in_vain(self, place: Placement, kept: dict[int, list[int]]) -> None:
-        """Puts replicas back that made way for others without any gain in different labels."""
+        """Restores replicas that made way for others if that did not make labels more diverse."""
         for task, before in kept.items():
             active, copies = place.active[task], list(place.standbys[task])
             if self.diversity((active, *before)) < self.diversity((active, *copies)):
@@ -87,8 +88,8 @@ class KeepingRule(LabelRule):
                 place.add_standby(task, process)
 
     def balance(self, place: Placement) -> None:
-        """Moves standbys for balance: first to where state of them is, then from the most to the least loaded process,
-        so that none of them both gives and takes."""
+        """Moves standbys for balance: first to processes with their state, then from the most to the least loaded
+        process, so that no process both gives and takes."""
         if not uneven(place):
             return
         kept: list[set[int]] = [set() for _ in range(place.size)]
@@ -110,7 +111,8 @@ class KeepingRule(LabelRule):
                 _move(place, kept, task, giver, process)
 
     def _level_one(self, place: Placement, kept: list[set[int]]) -> bool:
-        """Moves one standby from a process as loaded to one as little loaded as possible; False if none may move."""
+        """Moves one standby from the most loaded to the least loaded process possible. Returns False if none may
+        move."""
         order = _by_load(place)
         for source in reversed(order):
             for destination in order:
@@ -130,12 +132,12 @@ class KeepingRule(LabelRule):
         return self._by_tags or self._plain or self.may_move_task(source, destination, task, place)
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Tags bind as they do in Kafka; racks are looked at task by task."""
+        """Tags bind as in Kafka; racks are checked per task."""
         return super().may_move(source, destination) if self._by_tags else anywhere(source, destination)
 
 
 def _by_load(place: Placement) -> list[int]:
-    """The processes, the least loaded first."""
+    """Returns the processes, the least loaded first."""
     return sorted(range(place.size), key=lambda p: place.load[p] / place.capacity[p])
 
 
@@ -147,14 +149,15 @@ def _move(place: Placement, kept: list[set[int]], task: int, source: int, destin
 
 
 def spread_by(view: StreamsView, configs: AssignmentConfigs) -> tuple[list[Labels], tuple[str, ...]]:
-    """The labels of each process and the keys to spread over: the configured client tags, or else its rack."""
+    """Returns the labels of each process and the keys to spread over: the configured client tags, or else its rack."""
     if configs.rack_aware_assignment_tags:
         return [process.tags for process in view.processes], configs.rack_aware_assignment_tags
     return [((RACK, process.rack),) if process.rack else () for process in view.processes], (RACK,)
 
 
 def rack_disagreement(view: StreamsView, configs: AssignmentConfigs) -> str | None:
-    """KIP-925's warning: both client.rack and tags are set, but no tag says the same as client.rack everywhere."""
+    """Returns KIP-925's warning, None if it does not apply: client.rack and tags are both set, but no tag equals
+    client.rack on every process."""
     tags = configs.rack_aware_assignment_tags
     placed = [process for process in view.processes if process.rack]
     if not tags or not placed:

@@ -1,8 +1,8 @@
-"""Task movements: tasks stay where their state is until the process that they are meant for has caught up.
+"""Task movements: tasks stay where their state is until their intended process has caught up.
 
-The port of TaskMovement (docs/reference/streams.md#task-movements). The placement says where everything should end up;
-a movement takes an active task or a standby back to a process that has its state now, and lets the intended process
-warm up, as long as the budget of warm-up replicas lasts.
+A port of TaskMovement (docs/reference/streams.md#task-movements). The placement states where everything should end up.
+A movement returns an active task or a standby to a process that has its state now, and lets the intended process warm
+up, as long as the budget of warm-up replicas lasts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,8 +20,8 @@ NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
 class Movements:
-    """The movements of one placement. `warmups` replicas may be made, not counting those of tasks of which a process in
-    `resumed` has state; `hashes` are the hash codes of the processes."""
+    """The movements of one placement. At most `warmups` warm-up replicas are made, not counting those on a process in
+    `resumed` that has state of the task. `hashes` are the hash codes of the processes."""
 
     def __init__(
         self, place: Placement, lags: TaskLags, warmups: int, hashes: Hashes, resumed: Collection[int] = ()
@@ -40,12 +40,12 @@ class Movements:
         first: BoolArray | None = None,
         held: Collection[int] = (),
     ) -> int:
-        """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
+        """Moves each of these active tasks whose process lags behind to one that does not. Returns how many it moved.
 
         Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now)
-        stay there meanwhile; Java sends them to the lightest that has caught up, and later once more. Tasks
-        in `first` (per task) are asked for warm-ups first, after those in `held`, which run and stay although their
-        process has caught up.
+        stay there meanwhile; Java moves them to the lightest process that has caught up, and later once more. Tasks in
+        `first` (per task) get warm-ups first, after those in `held`, which run and stay although their process has
+        caught up.
         """
         lags = self._lags
         waiting = np.isin(tasks, list(held)) if held else np.zeros(len(tasks), dtype=np.bool_)
@@ -66,9 +66,9 @@ class Movements:
         return len(queue)
 
     def standbys(self, *, closer: bool = False, urgent: Collection[int] = ()) -> int:
-        """Does the same for standbys other than the warm-ups just made; returns how many moved. Where nobody else has
-        caught up, Java moves a standby to the first by lag, also one that lags as much but has a smaller id.
-        With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others."""
+        """Does the same for standbys other than the warm-ups just made. Returns how many moved. If no other process has
+        caught up, Java moves a standby to the first process by lag, even to one with the same lag and a smaller id;
+        with `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others."""
         place, lags = self._place, self._lags
         task, process = place.replicas()
         late = lags.behind(task, process)
@@ -95,7 +95,7 @@ class Movements:
         polled = source is not None
         if source is None:
             source = self._lags.first_before(task, self._place.active[task], lambda _: True)
-            if source is None:  # cannot be: the task was queued because some process lags less
+            if source is None:  # impossible: the task was queued because some process lags less
                 return
             if source in standbys:
                 self._swap(task, source, polled=False)
@@ -103,7 +103,7 @@ class Movements:
         self._run_meanwhile(task, source, polled=polled)
 
     def _run_meanwhile(self, task: int, source: int, *, polled: bool) -> None:
-        """The source runs the task, and the intended process warms up as far as the budget goes."""
+        """Lets the source run the task, and the intended process warm up if the budget allows."""
         place = self._place
         destination = place.active[task]
         place.active[task] = source
@@ -115,7 +115,7 @@ class Movements:
             self._lightest.offer(source, destination, gained=1, lost=1, polled=polled)
 
     def _swap(self, task: int, source: int, *, polled: bool) -> None:
-        """The standby takes over, and the intended process keeps a standby instead: nothing that counts changes."""
+        """Lets the standby take over; the intended process keeps a standby instead, so no load changes."""
         destination, copies = self._place.active[task], self._place.standbys[task]
         copies[copies.index(source)] = destination
         self._place.active[task] = source
@@ -137,7 +137,7 @@ class Movements:
         return True
 
     def _warms_up(self, task: int, destination: int, source: int, *, polled: bool) -> bool:
-        """Takes a warm-up replica from the budget; False if there is none left."""
+        """Takes a warm-up replica from the budget. Returns False if none is left."""
         if destination not in self._resumed or task not in self._lags.state_of(destination):
             self._left -= 1
             if self._left < 0:

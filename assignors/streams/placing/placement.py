@@ -1,4 +1,4 @@
-"""The placement under construction: which process runs each task, which keep copies of it, and how loaded each is.
+"""The placement under construction: which process runs each task, which ones keep copies of it, and the load of each.
 
 Also the balancing sweep of HighAvailabilityTaskAssignor (docs/reference/streams.md#highavailabilitytaskassignor, step
 2), which works on either kind of copy.
@@ -13,19 +13,20 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
 
-# Only tasks that anybody asked for have an entry; a million empty lists would cost more than all placing.
+# Only tasks that were accessed have an entry; a million empty lists would cost more than all of the placing.
 Standbys = defaultdict[int, list[int]]
 MayMove = Callable[[int, int], bool]
 
 
 def anywhere(source: int, destination: int) -> bool:
-    """The default standby assignor lets every standby move (as active tasks always may)."""
+    """Returns True: the default standby assignor lets every standby move (as active tasks always may)."""
     del source, destination
     return True
 
 
 class Placement:
-    """Plain lists, because movements touch single tasks. `load[p]` counts active tasks and standbys of process p."""
+    """A placement as plain lists, because movements change single tasks. `load[p]` counts active tasks and standbys of
+    process p."""
 
     __slots__ = ("active", "capacity", "load", "size", "standbys", "warmups")
 
@@ -38,14 +39,14 @@ class Placement:
         self.warmups: set[tuple[int, int]] = set()
 
     def place_actives(self, tasks: IntArray, owners: IntArray) -> None:
-        """Puts tasks that are not placed yet on their owners."""
+        """Places tasks that have no owner yet on these owners."""
         active = np.array(self.active, dtype=np.int32)
         active[tasks] = owners
         self.active[:] = active.tolist()
         self.load = (np.array(self.load) + np.bincount(owners, minlength=self.size)).tolist()
 
     def replace_actives(self, tasks: IntArray, owners: IntArray) -> None:
-        """Puts placed tasks on other owners."""
+        """Moves placed tasks to these owners."""
         before = np.bincount(self.owners(tasks), minlength=self.size)
         self.load = (np.array(self.load) - before).tolist()
         self.place_actives(tasks, owners)
@@ -65,7 +66,7 @@ class Placement:
         self.load[process] -= 1
 
     def replicas(self) -> tuple[IntArray, IntArray]:
-        """All standbys as parallel arrays, by task, then process."""
+        """Returns all standbys as parallel arrays, ordered by task, then process."""
         counts = np.fromiter(map(len, self.standbys.values()), dtype=np.int64, count=len(self.standbys))
         task = np.repeat(np.fromiter(self.standbys, dtype=np.int32, count=len(counts)), counts)
         process = np.fromiter(chain.from_iterable(self.standbys.values()), dtype=np.int32, count=len(task))
@@ -83,7 +84,7 @@ class Placement:
 
 
 def balance_actives(place: Placement, tasks: IntArray) -> None:
-    """Balances the tasks just placed, while there are no standbys yet."""
+    """Balances the tasks just placed, before there are standbys."""
     if not uneven(place):
         return
     owned = _by_process(place.size, tasks.tolist(), [place.active[t] for t in tasks.tolist()])
@@ -96,7 +97,7 @@ def balance_actives(place: Placement, tasks: IntArray) -> None:
 
 
 def balance_standbys(place: Placement, may_move: MayMove) -> None:
-    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go."""
+    """Balances standbys over processes without a copy of the task, where `may_move` allows it."""
     if not uneven(place):
         return
     task, process = place.replicas()
@@ -113,13 +114,13 @@ def balance_standbys(place: Placement, may_move: MayMove) -> None:
 
 
 def uneven(place: Placement) -> bool:
-    """Whether there is a pair of processes between which a task would be moved for balance."""
+    """Returns whether a task could move between two processes for balance."""
     loads = list(zip(place.load, place.capacity, strict=True))
     return max((load - 1) / room for load, room in loads) >= min((load + 1) / room for load, room in loads)
 
 
 def is_wanted(place: Placement, source: int, destination: int) -> bool:
-    """Whether moving a task between these would be for the better."""
+    """Returns whether moving a task between these improves the balance."""
     load, capacity = place.load, place.capacity
     return (load[source] - 1) / capacity[source] >= (load[destination] + 1) / capacity[destination]
 
@@ -134,9 +135,9 @@ def _by_process(size: int, tasks: list[int], processes: list[int]) -> list[list[
 def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, int], bool], may_move: MayMove) -> None:
     """Sweeps over all ordered pairs until a whole sweep moves nothing.
 
-    A task is wanted from s to d when s still has at least d's load afterwards: (s - 1) / capacity >= (d + 1) /
-    capacity. That is Java's shouldMoveATask, whose third test (less skew than before) then holds by itself. While s
-    gives, fewer and fewer processes want anything from it.
+    A task should move from s to d if s still has at least d's load afterwards: (s - 1) / capacity >= (d + 1) /
+    capacity. That is Java's shouldMoveATask, whose third test (less skew than before) then always holds. While s gives,
+    fewer and fewer processes want anything from it.
     """
     load, capacity = place.load, place.capacity
     taking = (np.array(load) + 1) / np.array(capacity)
@@ -159,8 +160,8 @@ def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, i
 def _give(
     place: Placement, owned: list[list[int]], move: Callable[[int, int, int], bool], source: int, destination: int
 ) -> bool:
-    """Moves tasks in order for as long as that is wanted; False if none moved. What a process owns is sorted when it
-    gives, not each time it takes: taking appends."""
+    """Moves tasks in order as long as that improves the balance. Returns False if none moved. A process's tasks are
+    sorted when it gives, not each time it takes, because taking only appends."""
     load, capacity = place.load, place.capacity
     mine = owned[source]
     mine.sort()

@@ -1,8 +1,8 @@
 """Rack-aware optimisation of placed tasks (KIP-925, docs/reference/streams.md#rackawaretaskassignor).
 
-Active tasks cost their source partitions without a replica in the process's rack, standbys their changelog partitions;
-a task that leaves the placement just made costs the non-overlap cost on top. Actives are placed at the least possible
-cost (`assignors.shared.flow`), equal to Java's. Standbys are exchanged between pairs of processes in Java's order and
+An active task costs its source partitions without a replica in the process's rack, a standby its changelog partitions;
+a task that leaves the placement just made adds the non-overlap cost. Actives are placed at the minimum cost
+(`assignors.shared.flow`), which equals Java's. Standbys are exchanged between pairs of processes in Java's order and
 with Java's choice among equal exchanges, so that their cost is equal too.
 """
 
@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.placing.standby import LabelRule, Standb
 
 
 def can_use(view: application.StreamsView, with_standbys: bool) -> str | None:
-    """Why racks cannot be taken into account, None if they can."""
+    """Returns why racks cannot be taken into account, None if they can."""
     for process in view.processes:
         if not process.rack:
             return f"process {process.process_id} has no client.rack, or its threads disagree on it"
@@ -30,26 +30,28 @@ def can_use(view: application.StreamsView, with_standbys: bool) -> str | None:
 
 
 def is_pointless(view: application.StreamsView) -> bool:
-    """Whether every task costs the same everywhere, actives and standbys alike: then there is nothing to optimise."""
+    """Returns whether every task, active or standby, costs the same everywhere, so that there is nothing to
+    optimise."""
     racks = np.unique(columns(view))
     tables = (remote_table(view, view.tasks.source_remote), remote_table(view, view.tasks.changelog_remote))
     return all(bool((table[:, racks] == table[:, racks[:1]]).all()) for table in tables)
 
 
 def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongArray:
-    """How many tasks of a subtopology a process may get: its share, rounded up (in Java's order of operations)."""
+    """Returns how many tasks of a subtopology a process may get: its share, rounded up (in Java's order of
+    operations)."""
     held = np.bincount(holder, minlength=size)
     share = held * 1.0 / len(holder) * np.bincount(group, minlength=groups)[:, None]
     return np.ceil(share).astype(np.int64)
 
 
 def columns(view: application.StreamsView) -> IntArray:
-    """The column of each process in a table of remote partitions; racks without a broker share the last one."""
+    """Returns the column of each process in a table of remote partitions; racks without a broker share the last one."""
     return np.where(view.rack < 0, np.int32(len(view.tasks.racks)), view.rack).astype(np.int32)
 
 
 def remote_table(view: application.StreamsView, remote: IntArray) -> LongArray:
-    """Remote partitions per signature and rack, with the column for racks without a broker."""
+    """Returns the remote partitions per signature and rack, with a column for racks without a broker."""
     if remote.shape[1] == len(view.tasks.racks):
         worst = remote.max(axis=1, initial=0)
         remote = np.column_stack([remote, worst])
@@ -58,8 +60,8 @@ def remote_table(view: application.StreamsView, remote: IntArray) -> LongArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RackOptimiser:
-    """The rack stage of the assignors for one view. `current` are the active owners right now (process per task,
-    NOBODY: unknown), None where that does not matter."""
+    """The rack stage of the assignors for one view. `current` are the present active owners (process per task, NOBODY:
+    unknown), None if they do not matter."""
 
     view: application.StreamsView
     strategy: str
@@ -69,15 +71,15 @@ class RackOptimiser:
     def of(
         cls, view: application.StreamsView, configs: application.AssignmentConfigs, current: IntArray | None = None
     ) -> "RackOptimiser | str | None":
-        """The stage; None if the strategy is none; a sentence if racks cannot be used."""
+        """Returns the stage; None if the strategy is none; a sentence part if racks cannot be used."""
         if configs.rack_aware_assignment_strategy == application.NO_STRATEGY:
             return None
         reason = can_use(view, configs.num_standby_replicas > 0)
         return reason or cls(view, configs.rack_aware_assignment_strategy, current)
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes. Every
-        process keeps its number of these tasks. Among placements of equal cost `current` wins."""
+        """Returns the active owners of all tasks after exchanging `tasks`, which must be placed, between their
+        processes. Every process keeps its number of these tasks. `current` wins among placements of equal cost."""
         view, holder = self.view, active[tasks]
         if self.strategy == application.NO_STRATEGY or not len(tasks):
             return active
@@ -98,7 +100,7 @@ class RackOptimiser:
         return owners
 
     def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Exchanges standbys in the placement itself, because the rule looks at it. Every process keeps its number of
+        """Exchanges standbys in the placement itself, because the rule reads it. Every process keeps its number of
         standbys, and none gets a second copy of a task. Not for placements with warm-up replicas."""
         movable = None
         if isinstance(rule, LabelRule):
