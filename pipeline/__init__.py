@@ -5,4 +5,4 @@ Importing this package imports no pyspark: the command line starts without it.
 
 
 class PipelineError(Exception):
-    """What a user has to put right; one sentence."""
+    """Raised for what a user has to correct. The message is one sentence."""

@@ -13,7 +13,7 @@ FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Raises SystemExit with the exit code."""
+    """Runs a command. Raises SystemExit with the exit code."""
     asked = _parser().parse_args(arguments)
     try:
         code = asked.work(asked)
@@ -52,7 +52,7 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
 
 
 def _ids(asked: argparse.Namespace) -> dict[int, events.EventSchema]:
-    """What the schema registry calls the schemas; nothing without a registry."""
+    """Returns the schemas by their ids in the Schema Registry; {} without a registry."""
     url, schemas = asked.registry_url, events.SchemaSet.load()
     return events.registered(url, asked.topic, schemas) if url else {}
 

@@ -1,11 +1,11 @@
-"""The streaming jobs: one query per table, each with its own checkpoint, and Parquet by day and group as output.
+"""The streaming jobs: one query per table, each with its own checkpoint, and output in Parquet by day and group.
 
     python -m bellwether_kafka.pipeline run --bootstrap HOST:PORT --topic bellwether.events --output DIR  # here
     spark-submit --packages ... --py-files bellwether_kafka.zip pipeline/__main__.py run ...   # on a cluster
 
-Exactly once: Spark's file sink lists the files of a batch in its own log, so what a killed batch left behind is not
-read; readers must read the table's directory as a whole. The weights query writes a window of rates in a directory of
-its batch, which the repeated batch overwrites, and weights to a compacted topic, where the last word counts.
+Exactly once: Spark's file sink lists the files of a batch in its own log, so files that a killed batch left behind are
+not read; readers must read the table's directory as a whole. The weights query writes a window of rates to a directory
+per batch, which a repeated batch overwrites, and weights to a compacted topic, where the last record counts.
 """
 
 import json
@@ -33,8 +33,8 @@ JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Where the jobs read and write. `kafka` are Kafka properties beyond bootstrap.servers, `ids` what a schema
-    registry calls the schemas, for topics in Confluent's framing."""
+    """Where the jobs read and write. `kafka` are Kafka properties besides bootstrap.servers. `ids` are the schemas by
+    their ids in a schema registry, for topics in Confluent's framing."""
 
     bootstrap: str
     topic: str
@@ -62,9 +62,9 @@ class Pipeline:
 def start(
     spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS, schemas: SchemaSet | None = None
 ) -> list[StreamingQuery]:
-    """Starts the queries; they know `schemas`, by default those of this package. Raises PipelineError for an unknown
-    job, a topic that cannot be described, a format without its jars, and a checkpoint of another version, another
-    format or a topic that was deleted and created again."""
+    """Starts the queries, with `schemas`, by default those of this package. Raises PipelineError for an unknown job, a
+    topic that cannot be described, a format without its jars, and a checkpoint of another version, another format or a
+    topic that was deleted and created again."""
     if unknown := sorted(set(jobs) - set(JOBS)):
         raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
     if WEIGHTS in jobs and pipeline.weights_topic is None:
@@ -96,7 +96,8 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet
 
 
 def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet) -> None:
-    """One batch of closed windows: kept, and with those of the last days turned into weights of every partition."""
+    """Stores one batch of closed windows, and computes weights of every partition from these and the windows of the
+    last days."""
     if batch.isEmpty():
         return
     spark = batch.sparkSession
@@ -108,7 +109,7 @@ def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet
 
 
 def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
-    """Weights as Avro single objects, keyed by topic-partition."""
+    """Writes weights as Avro single objects, keyed by topic-partition."""
     schema = schemas.latest("weight")
     names = [field["name"] for field in json.loads(schema.text)["fields"]]
     value = F.concat(F.lit(bytearray(schema.header)), to_avro(F.struct(*names), schema.text))
@@ -124,7 +125,7 @@ _SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long"
 
 
 def check_format(spark: SparkSession, table_format: str) -> None:
-    """Raises PipelineError for a format that is none of Bellwether's or whose jars Spark does not have."""
+    """Raises PipelineError for an unknown format, or one whose jars Spark does not have."""
     if table_format not in (PARQUET, DELTA):
         raise PipelineError(f"There is no format {table_format}; known are {PARQUET} and {DELTA}.")
     if table_format == DELTA:
@@ -138,13 +139,13 @@ def check_format(spark: SparkSession, table_format: str) -> None:
             ) from None
 
 
-# What their writers keep in a table.
+# The logs that the writers of each format keep in a table.
 LOGS = {PARQUET: "_spark_metadata", DELTA: "_delta_log"}
 
 
 def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
-    """Raises PipelineError where the job has written its table in another format, behind whose rows it would go on, or
-    with another checkpoint: Spark's writer of Parquet leaves out each batch of a number that the table has already."""
+    """Raises PipelineError if the job has written its table in another format, which it would continue without those
+    rows, or with another checkpoint: Spark's Parquet writer skips every batch whose number the table already has."""
     if other := _other_format(spark, pipeline.table(job), pipeline.table_format):
         raise PipelineError(
             f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"
@@ -159,14 +160,14 @@ def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
 
 
 def _other_format(spark: SparkSession, path: str, table_format: str) -> str | None:
-    """The format of the table at `path`, if it is not this one; told from the logs that its writers keep."""
+    """Returns the format of the table at `path` if it is not this one, as its writer's log shows."""
     return next((f for f, log in LOGS.items() if f != table_format and _Note(spark, f"{path}/{log}").is_there()), None)
 
 
 def check_version(spark: SparkSession, checkpoint: str) -> None:
-    """Writes the version beside a new checkpoint; raises PipelineError for a checkpoint of another one.
+    """Writes the version beside a new checkpoint. Raises PipelineError for a checkpoint of another version.
 
-    A checkpoint holds the state of a query, and a query of another version must not go on from it.
+    A checkpoint holds the state of a query, and a query of another version must not continue from it.
     """
     note = _Note(spark, f"{checkpoint}/bellwether-version")
     found = note.read()
@@ -183,9 +184,9 @@ def check_version(spark: SparkSession, checkpoint: str) -> None:
 
 
 def check_topic(spark: SparkSession, pipeline: Pipeline, job: str, identity: str) -> None:
-    """Writes the topic's id beside a new checkpoint; raises PipelineError for a checkpoint of another topic.
+    """Writes the topic's id beside a new checkpoint. Raises PipelineError for a checkpoint of another topic.
 
-    Offsets of a topic that was deleted and created again mean other records: going on would skip some without a word.
+    Offsets of a topic that was deleted and created again refer to other records: the job would silently skip some.
     """
     note = _Note(spark, f"{pipeline.checkpoint(job)}/bellwether-topic")
     named = f"{pipeline.topic} {identity}"
@@ -199,7 +200,7 @@ def check_topic(spark: SparkSession, pipeline: Pipeline, job: str, identity: str
 
 
 def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
-    """What brokers call the topic; another one after it was created again. Raises PipelineError."""
+    """Returns the broker's id of the topic, which changes if the topic is created again. Raises PipelineError."""
     jvm = spark._jvm  # noqa: SLF001 - the only way to the Kafka client that Spark reads with, and its properties
     properties = jvm.java.util.Properties()
     for name, value in {"bootstrap.servers": pipeline.bootstrap, **pipeline.kafka}.items():
@@ -222,7 +223,7 @@ def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
 
 
 class _Note:
-    """A line of text in a file beside a checkpoint, wherever Hadoop's file systems reach."""
+    """A line of text in a file beside a checkpoint, on any of Hadoop's file systems."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._path = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - the only way to those file systems
@@ -232,7 +233,7 @@ class _Note:
         return bool(self._files.exists(self._path))
 
     def read(self) -> str | None:
-        """None if there is none."""
+        """Returns the text, None if there is no file."""
         if not self.is_there():
             return None
         stream = self._files.open(self._path)
@@ -246,7 +247,7 @@ class _Note:
         return bool(self._files.exists(parent) and len(self._files.listStatus(parent)))
 
     def write(self, text: str) -> None:
-        """Nothing where it says so already."""
+        """Writes the text, unless the file already has it."""
         if self.read() == text:
             return
         out = self._files.create(self._path)
@@ -257,7 +258,8 @@ class _Note:
 
 
 def progress(query: StreamingQuery) -> dict[str, object]:
-    """The last batch of a query in a few numbers; rows dropped by the watermark are of all recent batches."""
+    """Returns the last batch of a query in a few numbers; rows dropped by the watermark are summed over all recent
+    batches."""
     last = query.lastProgress
     if last is None:
         return {"job": query.name, "batch": None}
@@ -276,5 +278,5 @@ def progress(query: StreamingQuery) -> dict[str, object]:
 
 
 def local_path(text: str) -> str:
-    """An output directory as Spark wants it: paths of this machine become file: URIs."""
+    """Returns an output directory in Spark's form: paths of this machine become file: URIs."""
     return text if "://" in text else Path(text).absolute().as_uri()

@@ -1,7 +1,7 @@
-"""Keeps the queries of `pipeline run` going until SIGTERM, reports their progress, and ends them within a bounded time.
+"""Runs the queries of `pipeline run` until SIGTERM, reports their progress, and stops them within a bounded time.
 
-Spark waits for a batch to end before a query stops, and a batch may wait minutes for brokers. So stopping has a limit,
-behind which Spark's JVM is killed: that loses nothing, a batch that was cut off is done again at the next start.
+Spark waits for the end of a batch before a query stops, and a batch may wait minutes for brokers. So stopping has a
+limit after which Spark's JVM is killed. That loses nothing, because the next start repeats an interrupted batch.
 """
 
 import json
@@ -29,11 +29,11 @@ DEATH_S = 10.0
 
 
 def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float) -> int:
-    """Until SIGTERM, SIGINT or the end of all queries; the exit code.
+    """Runs until SIGTERM, SIGINT or the end of all queries. Returns the exit code.
 
-    Where Spark does not stop within `stop_s`, the process ends from in here.
+    If Spark does not stop within `stop_s`, the process exits from within this function.
     """
-    logging.disable(logging.ERROR)  # py4j writes stack traces about a JVM that has ended; no job logs here
+    logging.disable(logging.ERROR)  # py4j logs stack traces about a JVM that has ended; no job logs here
     jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - the only way to it; None under spark-submit
     stopping: list[int] = []
 
@@ -62,7 +62,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
 
 
 def _died(jvm: Any) -> bool:
-    """Whether Spark's JVM has ended; its connections may be closed a moment before it has."""
+    """Returns whether Spark's JVM has ended; its connections may close a moment before it does."""
     if jvm is None:
         return False
     try:
@@ -73,8 +73,8 @@ def _died(jvm: Any) -> bool:
 
 
 def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
-    """Waits; the query that failed, if one did."""
-    _log_progress(queries)  # so that everybody sees that they run
+    """Waits. Returns the query that failed, if one did."""
+    _log_progress(queries)  # shows at once that the jobs run
     reported_at = time.monotonic()
     while not stopping and any(query.isActive for query in queries):
         time.sleep(POLL_S)
@@ -89,7 +89,7 @@ def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> Stream
 
 
 def _end_within(limit_s: float, jvm: Any, code: int) -> None:
-    """Whatever then still waits for Spark is cut off."""
+    """Starts a timer that ends the process after `limit_s`, even if it still waits for Spark."""
 
     def end() -> None:
         late = f"Spark did not stop within {limit_s:.0f} s"

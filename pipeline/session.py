@@ -1,4 +1,4 @@
-"""A Spark session for the jobs: local on this machine, or whatever spark-submit has configured."""
+"""The Spark session of the jobs: local on this machine, or as spark-submit configured it."""
 
 import os
 import sys
@@ -25,12 +25,12 @@ def session(
     table_format: str = PARQUET,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """The session; times are UTC. With `master` (such as "local[2]") the jars of `make setup-pipeline` are added, and
-    those of `make setup-delta` for tables in that format; without it everything comes from spark-submit. `more` are
+    """Returns the session; times are UTC. With `master` (such as "local[2]") it has the jars of `make setup-pipeline`,
+    and those of `make setup-delta` for tables in that format; without it, spark-submit provides everything. `more` are
     Spark properties."""
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if master is not None:
-        # Otherwise workers run whatever `python3` is on the PATH, which need not have Bellwether's packages.
+        # Otherwise workers run the `python3` on the PATH, which may lack Bellwether's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = (
             builder.master(master)

@@ -1,7 +1,8 @@
-"""From the events topic to typed rows, and to dead letters for what is no event, no row or out of time.
+"""Converts the events topic to typed rows, and to dead letters for records that are no event, no valid row or out of
+time.
 
-Whether a record is late is told from the record alone: its own time against the broker's append time. So a restart, a
-different cut into batches and a batch recomputation all agree on it.
+Whether a record is late follows from the record alone: its own time compared with the broker's append time. So a
+restart, other batch boundaries and a batch recomputation give the same result.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,9 +25,9 @@ from bellwether_kafka.coordinator.events import (
 
 LATE_MS_MAX = 15 * 60_000
 AHEAD_MS_MAX = 5 * 60_000
-EPOCH_MS_MAX = 10**14  # beyond it, arithmetic of times may overflow
-AMOUNT_MAX = 1 << 46  # bytes, records or lag in one sample; more is absurd, and sums might overflow
-# The field that says when an event happened.
+EPOCH_MS_MAX = 10**14  # beyond it, arithmetic on times may overflow
+AMOUNT_MAX = 1 << 46  # bytes, records or lag in one sample; larger values are absurd, and sums might overflow
+# The field with the time of an event.
 TIME_FIELDS: Mapping[str, str] = {
     "decision": "decided_at_ms",
     "assignment": "decided_at_ms",
@@ -41,7 +42,7 @@ _PLACE = ("topic", "partition", "offset", "timestamp")
 
 
 def kafka_options(bootstrap: str, topic: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Options of Spark's Kafka source. `more` are Kafka properties such as security.protocol."""
+    """Returns options of Spark's Kafka source. `more` are Kafka properties such as security.protocol."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
@@ -57,7 +58,8 @@ def read_stream(spark: SparkSession, options: Mapping[str, str], per_trigger: in
 
 
 def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
-    """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
+    """Converts values in Confluent's framing to single objects (see `codec.single_object`); other values stay as they
+    are."""
     if not ids:
         return raw
     size = CONFLUENT_BYTES
@@ -76,15 +78,15 @@ def header() -> Column:
 
 
 def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
-    """Records of one event in any of its versions, as the latest has them: `record` (null fields where the bytes are
-    malformed), `at_ms` (its own time), and where and when it was appended."""
+    """Returns the records of one event, in any of its versions, as rows of the latest version: `record` (null fields if
+    the bytes are malformed), `at_ms` (its own time), and where and when it was appended."""
     mine = raw.where(header().isin([bytearray(s.header) for s in schemas.versions(event)]))
     rows = mine.select(_parsed(F, event, schemas, lambda record: record).alias("record"), *_PLACE)
     return rows.withColumn("at_ms", F.col(f"record.{TIME_FIELDS[event]}")).withColumn("group", F.col("record.group"))
 
 
 def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], Column]) -> Column:
-    """Goes on with a chain of `when` by the versions of one event."""
+    """Extends a chain of `when` by the versions of one event."""
     options = {"mode": "PERMISSIVE", "avroSchema": schemas.latest(event).text}
     body = F.expr(f"substring(value, {HEADER_BYTES + 1})")
     for schema in schemas.versions(event):
@@ -94,7 +96,7 @@ def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], 
 
 
 def trouble() -> Column:
-    """Why a decoded row is no row of a table, null if it is one."""
+    """Returns why a decoded row is not a valid row of a table, null if it is."""
     appended = F.expr("unix_millis(timestamp)")
     return (
         F.when(F.col("group").isNull() | F.col("at_ms").isNull(), "malformed")
@@ -105,18 +107,18 @@ def trouble() -> Column:
 
 
 def sane(amount: str) -> Column:
-    """An amount, -1 (unknown) where it is absurd."""
+    """Returns an amount, -1 (unknown) if it is absurd."""
     return F.when(F.col(amount).between(0, AMOUNT_MAX), F.col(amount)).otherwise(F.lit(-1).cast("long"))
 
 
 def events(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
-    """The good rows of one event: the record's fields and `at`, its own time."""
+    """Returns the valid rows of one event: the record's fields and `at`, its own time."""
     good = decoded(raw, event, schemas).where(trouble().isNull())
     return good.select(F.expr("timestamp_millis(at_ms)").alias("at"), "record.*")
 
 
 def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
-    """What becomes of every record that is in no table: where it is, why, and which event it claims to be."""
+    """Returns a row for every record that is in no table: where it is, why, and which event it claims to be."""
     head, event = F, F
     for name, field in TIME_FIELDS.items():
         known = [bytearray(s.header) for s in schemas.versions(name)]

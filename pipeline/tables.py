@@ -1,7 +1,7 @@
-"""The tables: what the streaming jobs compute and what a batch recomputation computes again, by the same functions.
+"""The tables. The streaming jobs and a batch recomputation compute them by the same functions.
 
-Sums are sums of whole numbers, so that the order in which rows arrive cannot change a result: a stream that was killed
-and restarted and a batch over the same records give equal rows. Every table has `day` and `group`.
+Sums are sums of whole numbers, so that the order of rows cannot change a result: a stream that was killed and restarted
+and a batch over the same records give equal rows. Every table has `day` and `group`.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"
 STORM_REBALANCES = 5
-WEIGHT_WINDOWS = 12  # behind a weight
+WEIGHT_WINDOWS = 12  # the most windows behind a weight
 WHOLE = "decimal(38,0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`price_per_gb`: money for a gigabyte that crosses racks. `watermark`: how long windows wait for late events.
-    `rate_window`: the window of the tables rates and weights."""
+    """Settings of the tables. `price_per_gb`: the price of a gigabyte that crosses racks. `watermark`: how long windows
+    wait for late events. `rate_window`: the window of the tables rates and weights."""
 
     price_per_gb: float = 0.01
     watermark: str = WATERMARK
@@ -31,16 +31,17 @@ class Options:
 
 
 def lag_trends(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per window and partition (or standby copy): lag percentiles, slope in records per second, seconds to catch up.
+    """Returns, per window and partition (or standby copy): lag percentiles, slope in records per second, seconds to
+    catch up.
 
-    `catch_up_s` is null where lag does not shrink; `unknown` counts samples without a lag.
+    `catch_up_s` is null if lag does not shrink; `unknown` counts samples without a lag.
     """
     rows = events(raw, "lag", schemas).withWatermark("at", options.watermark)
     rows = rows.select("at", "group", "sampled_at_ms", F.explode("entries").alias("e"))
     rows = rows.select("at", "group", "sampled_at_ms", "e.*").withColumn("lag", sane("lag"))
     rows = rows.withColumn("known", F.when(F.col("lag") >= 0, F.col("lag")))
     window = F.window("at", LAG_WINDOW)
-    # Time in the window in whole milliseconds: small numbers, and exact.
+    # Time within the window in whole milliseconds: small numbers, and exact.
     rows = rows.withColumn("t", F.when(F.col("lag") >= 0, F.col("sampled_at_ms") % 300_000))
     x, t = F.col("known").cast(WHOLE), F.col("t").cast(WHOLE)
     grouped = rows.groupBy(window.alias("w"), "group", "topic", "partition", "task", "role", "member").agg(
@@ -82,10 +83,10 @@ def lag_trends(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
 
 
 def rack_costs(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per hour, group, topic and pair of racks: records, bytes, and money for what crossed.
+    """Returns, per hour, group, topic and pair of racks: records, bytes, and the cost of what crossed.
 
-    Readers read from a replica in their own rack where there is one (KIP-392), so only the rest crosses.
-    Readers or leaders without a rack are the rack "". `unknown` counts samples whose bytes nobody knows.
+    Readers use a replica in their own rack if there is one (KIP-392), so only the rest crosses. Readers or leaders
+    without a rack have the rack "". `unknown` counts samples with unknown bytes.
     """
     rows = _traffic(raw, schemas, options)
     to = F.coalesce("e.rack", F.lit(""))
@@ -114,8 +115,9 @@ def rack_costs(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
 
 
 def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per window, group and cause: rebalances, moves, and how long the leader's part of them took. `storm` marks a
-    cause that alone made five rebalances or more in one window. Moves and pauses are sums of those that are known."""
+    """Returns, per window, group and cause: rebalances, moves, and how long the leader's part of them took. `storm`
+    marks a cause that alone made five rebalances or more in one window. Moves and pauses are sums of the known
+    values."""
     rows = events(raw, "decision", schemas).withWatermark("at", options.watermark)
     pause_ms = F.col("metadata_ms") + F.col("plan_ms") + F.col("sync_ms")
     pause_us = (F.when(pause_ms.between(0, 1e9), pause_ms) * 1000).cast("long")
@@ -137,12 +139,12 @@ def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
 
 
 def _sum(amount: str) -> Column:
-    """Of the amounts that are known: unknown ones are negative."""
+    """Returns the sum of the known amounts: unknown ones are negative."""
     return F.sum(F.greatest(F.least(amount, F.lit(AMOUNT_MAX)), F.lit(0)))
 
 
 def culprits(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per window, group and member: how often it came, went, restarted or changed its subscription."""
+    """Returns, per window, group and member: how often it came, left, restarted or changed its subscription."""
     rows = events(raw, "membership", schemas).withWatermark("at", options.watermark)
     grouped = rows.groupBy(F.window("at", CHURN_WINDOW).alias("w"), "group", "member", "change").agg(
         F.count("*").alias("times"), F.max("generation").alias("generation_last")
@@ -151,7 +153,7 @@ def culprits(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
 
 
 def rates(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
-    """Per window and partition: bytes and records per second, from samples whose bytes are known."""
+    """Returns, per window and partition: bytes and records per second, from samples with known bytes."""
     rows = (
         _traffic(raw, schemas, options)
         .where((sane("e.bytes") >= 0) & (sane("e.records") >= 0) & (F.col("sampled_at_ms") > F.col("since_ms")))
@@ -179,10 +181,10 @@ def rates(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
 
 
 def weights(table: DataFrame) -> DataFrame:
-    """From `rates` to one weight per partition: the median of its latest windows, scaled by the daily pattern.
+    """Computes from `rates` one weight per partition: the median of its latest windows, scaled by the daily pattern.
 
-    The pattern is the median of its windows in the hour that comes next over the median of all its windows, between
-    1/4 and 4, where that hour is known from three days or more. Groups that share a topic see the same traffic, so a
+    The pattern is the median of its windows in the coming hour of the day over the median of all its windows, limited
+    to 1/4 to 4, if that hour is known from at least three days. Groups that share a topic see the same traffic, so a
     window counts once.
     """
     once = table.groupBy("window_start", "topic", "partition").agg(
@@ -236,7 +238,7 @@ def _traffic(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
 
 
 def _dated(grouped: DataFrame) -> DataFrame:
-    """KEYS in the place of the window `w`, then all other columns."""
+    """Replaces the window `w` by KEYS, followed by all other columns."""
     window = F.col("w.start").alias("window_start"), F.col("w.end").alias("window_end")
     others = [name for name in grouped.columns if name not in ("w", "group")]
     return grouped.select(F.to_date("w.start").alias("day"), "group", *window, *others)

@@ -1,4 +1,4 @@
-"""Any blob of a group as JSON, for people who debug one. The keys are those of tests/vectors/protocol-vectors.jsonl."""
+"""Shows any blob of a group as JSON, for debugging. The keys are those of tests/vectors/protocol-vectors.jsonl."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,7 +7,7 @@ from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import LocalProtocolError, TaskId, java_hash_ordered, java_string_hash
 
 KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")
-# The version that added a field; fields that are not named here are always shown.
+# The version that added a field; other fields are always shown.
 _SINCE = {
     ("ConsumerProtocolSubscription", "generation_id"): 2,
     ("ConsumerProtocolSubscription", "rack_id"): 3,
@@ -18,7 +18,7 @@ _SINCE = {
 
 
 def blob_to_json(kind: str, data: bytes) -> dict[str, Any]:
-    """Decodes a blob of one of KINDS; bytes are shown as hex, fields that its version lacks are absent.
+    """Decodes a blob of one of KINDS. Bytes are shown as hex; fields that its version lacks are absent.
 
     Raises LocalProtocolError for an unknown kind, RemoteProtocolError for bytes that do not decode.
     """
@@ -37,7 +37,7 @@ def _json(name: str, value: Any) -> Any:
             return str(value)
         case "client_tags":
             return dict(value)
-        case "task_offset_sums":  # listed as the map of the Java class lists them, so that outputs can be compared
+        case "task_offset_sums":  # in the order of Java's map, so that outputs can be compared
             sums = dict(value)
             return [task._asdict() | {"offset_sum": sums[task]} for task in java_hash_ordered(sums, _task_hash)]
         case "active_tasks":

@@ -1,9 +1,10 @@
-"""What a broker's own assignors would do with the same group: KIP-848's `uniform` and `range`, KIP-1071's `sticky`.
+"""The assignors of brokers, to compare their plans for the same group: KIP-848's `uniform` and `range`, KIP-1071's
+`sticky`.
 
-For comparison only: nobody can lead a group by them, because the broker that assigns also waits for each member to give
-up what it loses, which a classic group does not. They are as in Kafka 4.3.0, and none of them looks at racks or load.
-Plain values in, plain values out. Ties break in the order of the members as given; a broker's own order is that of a
-hash table over ids that it made up, which nobody can know.
+No leader can use them, because a broker that assigns also waits until each member has given up what it loses, which a
+classic group does not do. They are as in Kafka 4.3.0, and none of them considers racks or load. Plain values in, plain
+values out. Ties break in the order of the members as given; a broker's own order is that of a hash table over ids that
+it generated, which is unknown here.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,5 @@
-"""KIP-848's UniformAssignor where subscriptions differ: keep everything, hand out what is free, then even out topic by
-topic until a whole turn around the topics moves nothing.
-"""
+"""KIP-848's UniformAssignor for different subscriptions: keep everything, assign free partitions, then even out topic
+by topic until a whole pass over the topics moves nothing."""
 
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ TURNS_MAX = 16
 
 
 def assign_general(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
-    """The index of each partition's owner, by topic."""
+    """Returns the index of each partition's owner, by topic."""
     owner, size = unowned(partitions), [0] * len(members)
     for m, member in enumerate(members):
         for topic, owned in member.owned.items():
@@ -20,7 +19,7 @@ def assign_general(members: Sequence[Subscriber], partitions: Sequence[int]) -> 
                     owner[topic][p] = m
     subscribers = [[m for m, one in enumerate(members) if topic in one.topics] for topic in range(len(partitions))]
     topics = [topic for topic, found in enumerate(subscribers) if found]
-    # The topics with the most for each subscriber first, then those with the fewest subscribers.
+    # The topics with the most partitions per subscriber first, then those with the fewest subscribers.
     topics.sort(key=lambda t: (-partitions[t] / len(subscribers[t]), len(subscribers[t]), t))
     for topic in topics:
         _hand_out(owner[topic], _Levels(subscribers[topic], size), size)
@@ -45,7 +44,7 @@ def _hand_out(owner: list[int], levels: "_Levels", size: list[int]) -> None:
 
 
 def _even_out(owner: list[int], levels: "_Levels", size: list[int]) -> int:
-    """Partitions of one topic from its fullest subscribers to its emptiest; returns how many moved."""
+    """Moves partitions of one topic from its fullest subscribers to its emptiest. Returns how many moved."""
     if levels.spread <= 1:
         return 0
     of_member: dict[int, list[int]] = {}
@@ -70,9 +69,9 @@ def _even_out(owner: list[int], levels: "_Levels", size: list[int]) -> int:
 
 
 class _Levels:
-    """The subscribers of one topic in the order of what they have in all. From below a range of the emptiest grows, all
-    filled to one level before it rises; from above a range of the fullest. `size` is read while it changes, as in
-    Java: only members that no range has reached yet are looked up there, and those have not changed."""
+    """The subscribers of one topic, ordered by their total partitions. A range of the emptiest grows from below, all of
+    them filled to one level before it rises; a range of the fullest grows from above. `size` changes in the meantime,
+    as in Java: it is read only for members that no range has reached yet, and those have not changed."""
 
     def __init__(self, subscribers: Sequence[int], size: Sequence[int]) -> None:
         self._size = size
@@ -87,7 +86,7 @@ class _Levels:
         return self._high - self._low <= 1
 
     def least(self) -> int:
-        """The next to be given a partition."""
+        """Returns the next member to get a partition."""
         order, size = self._order, self._size
         if self._next_low >= self._low_end:
             self._low += 1
@@ -98,7 +97,7 @@ class _Levels:
         return order[self._next_low - 1]
 
     def most(self) -> int:
-        """The next to lose a partition; NOBODY where all that are left have been excluded."""
+        """Returns the next member to lose a partition; NOBODY if all that remain are excluded."""
         order, size = self._order, self._size
         if self._next_high < self._high_start:
             is_empty = self._high_end <= self._high_start and self._high_start > 0
@@ -112,7 +111,7 @@ class _Levels:
         return order[self._next_high + 1]
 
     def exclude(self) -> None:
-        """Whom `most` has named last has nothing of this topic to give: it leaves the range."""
+        """Removes the member that `most` returned last from the range, because it has no partition of this topic."""
         order, at, end = self._order, self._next_high + 1, self._high_end - 1
         order[at], order[end] = order[end], order[at]
         self._high_end -= 1

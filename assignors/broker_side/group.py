@@ -9,8 +9,8 @@ Owners = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Topics by their index; `owned` are the partitions that it has of each topic, ascending and disjoint from those of
-    all others."""
+    """One member. `topics` are topic indices; `owned` are its partitions of each topic, ascending and disjoint from
+    those of all others."""
 
     member_id: str
     instance_id: str | None
@@ -19,10 +19,10 @@ class Subscriber:
 
 
 def alike(members: Sequence[Subscriber]) -> bool:
-    """Whether all subscribe to the same topics: what a broker calls homogeneous."""
+    """Returns whether all members subscribe to the same topics, which a broker calls homogeneous."""
     return len({member.topics for member in members}) <= 1
 
 
 def unowned(partitions: Sequence[int]) -> Owners:
-    """Owners by topic and partition, nobody yet; `partitions` is how many each topic has."""
+    """Returns owners by topic and partition, all NOBODY; `partitions` is the number of partitions of each topic."""
     return [[NOBODY] * count for count in partitions]

@@ -1,4 +1,5 @@
-"""KIP-848's RangeAssignor: of each topic a contiguous share for each subscriber, whatever anybody has now."""
+"""KIP-848's RangeAssignor: of each topic a contiguous share for each subscriber, regardless of what members have
+now."""
 
 from collections.abc import Sequence
 
@@ -6,8 +7,8 @@ from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, uno
 
 
 def assign_range(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
-    """The index of each partition's owner, by topic. Static members come first, by instance id, then the others by
-    member id; the first of them have one partition more."""
+    """Returns the index of each partition's owner, by topic. Static members come first, by instance id, then the others
+    by member id; the first of them get one more partition."""
     owner = unowned(partitions)
     order = sorted(range(len(members)), key=lambda m: _place(members[m]))
     for topic, count in enumerate(partitions):

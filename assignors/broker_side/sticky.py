@@ -1,8 +1,8 @@
-"""KIP-1071's StickyTaskAssignor: tasks stay with the members that had them, within an even share, then with those that
-had a copy, then wherever least is done. It knows neither lags nor warm-ups nor racks; client tags are ignored.
+"""KIP-1071's StickyTaskAssignor: tasks stay with their former members, up to an even share, then go to members that had
+a copy, then to the least loaded. It has no lags, warm-ups or racks, and ignores client tags.
 
-Processes and members are kept in Java's hash order, and the least loaded comes from a heap as Java builds it, because
-both decide between equals.
+Processes and members are in Java's hash order, and the least loaded one comes from a heap as Java builds it, because
+both decide ties.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _LEAST_BUCKETS = 16
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
-    """A thread: what it runs and what it keeps a copy of."""
+    """A thread: the tasks that it runs, and those of which it keeps a copy."""
 
     member_id: str
     process_id: str
@@ -26,7 +26,7 @@ class StreamsMember:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Tasks of each member, by its index."""
+    """The tasks of each member, by member index."""
 
     active: tuple[frozenset[BrokerTask], ...]
     standby: tuple[frozenset[BrokerTask], ...]
@@ -35,13 +35,13 @@ class Copies:
 def assign_sticky(
     members: Sequence[StreamsMember], stateless: Sequence[BrokerTask], stateful: Sequence[BrokerTask], standbys: int
 ) -> Copies:
-    """`standbys` copies of each stateful task, never two in one process."""
+    """Returns an assignment with `standbys` copies of each stateful task, never two in one process."""
     return _Sticky(members, [*stateless, *stateful], stateful, standbys).assign() if members else Copies((), ())
 
 
 @dataclass(slots=True)
 class _Share:
-    """What a member may still have: what is left over those that are not full, rounded up."""
+    """How many tasks a member may have: the remaining tasks divided by the members that are not full, rounded up."""
 
     tasks: int
     members: int
@@ -69,7 +69,7 @@ class _Process:
         return self.count / len(self.members)
 
     def least(self, count: list[int]) -> int:
-        """Takes the least loaded member off the heap. It comes back by `back`."""
+        """Removes the least loaded member from the heap and returns it. `back` returns it to the heap."""
         if self._heap is None:
             self._heap = JavaHeap(count, numbered=False)
             for member in self.members:
@@ -81,7 +81,7 @@ class _Process:
             self._heap.add(member)
 
     def forget(self) -> None:
-        """Counts have changed without the heap."""
+        """Drops the heap, because counts have changed without it."""
         self._heap = None
 
 
@@ -147,7 +147,8 @@ class _Sticky:
                     break
 
     def _copy_is_kept(self, task: BrokerTask) -> bool:
-        """With the process that ran it, else with one that had a copy."""
+        """Places a copy with the process that ran the task, else with one that had a copy. Returns False if neither is
+        possible."""
         ran = self._ran.get(task)
         if ran is not None and not self._holds(ran, task) and self._count[ran] < self._share.each:
             self._share.now_has(self._add(ran, task, self._copies))
@@ -159,8 +160,8 @@ class _Sticky:
         return False
 
     def _copy_to_least(self, queue: JavaHeap, task: BrokerTask) -> bool:
-        """To the least loaded process without it. Those passed over go back from the last to the first, as Java's
-        recursion puts them back."""
+        """Places a copy on the least loaded process without one. The processes taken from the heap return to it in
+        reverse order, as Java's recursion does."""
         passed = []
         found = False
         while len(queue) and not found:
@@ -174,8 +175,9 @@ class _Sticky:
         return found
 
     def _calmest(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
-        """Of those that had a copy the first, unless a later one does less in its process and itself. With a task: None
-        where the first one's process has it already, even if another one could take it (as 4.3.0 does)."""
+        """Returns the first of the members that had a copy, or a later one if both its process and itself have less
+        load. With a task: None if the first one's process already has it, even if another member could take it (as in
+        4.3.0)."""
         if not members:
             return None
         best = members[0]
@@ -186,7 +188,7 @@ class _Sticky:
         return None if task is not None and self._holds(members[0], task) else best
 
     def _give(self, process: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
-        """To the least loaded member of a process; returns how many tasks that has now."""
+        """Gives the task to the least loaded member of a process. Returns how many tasks that member has now."""
         one = self._processes[process]
         member = one.members[0] if len(one.members) == 1 else one.least(self._count)
         count = self._put(member, task, to)
@@ -224,7 +226,7 @@ class _Sticky:
 
 
 def _processes(members: Sequence[StreamsMember]) -> tuple[list[_Process], list[int]]:
-    """The processes in Java's order, and the index of each member's."""
+    """Returns the processes in Java's order, and the index of each member's process."""
     of: dict[str, list[int]] = {}
     for m, member in enumerate(members):
         of.setdefault(member.process_id, []).append(m)

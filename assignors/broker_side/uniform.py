@@ -1,4 +1,4 @@
-"""KIP-848's UniformAssignor: even counts, then as few moves as one pass over the members allows."""
+"""KIP-848's UniformAssignor: even counts, with as few moves as one pass over the members allows."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,15 @@ from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, ali
 
 
 def assign_uniform(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
-    """The index of each partition's owner, by topic. `partitions` is how many each topic has."""
+    """Returns the index of each partition's owner, by topic. `partitions` is the number of partitions of each topic."""
     if not members:
         return unowned(partitions)
     return _alike(members, partitions) if alike(members) else assign_general(members, partitions)
 
 
 def _alike(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
-    """All subscribe to the same topics. Not all can have one partition more: who has as many now keeps it, and of the
-    others the last in the order of members get one."""
+    """Assigns if all members subscribe to the same topics. If not all can have one more partition, members that already
+    have that many keep it, and of the others the last in order get one."""
     topics = sorted(members[0].topics)
     quota, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
     owner, room = unowned(partitions), [0] * len(members)

@@ -1,4 +1,4 @@
-"""What people ask about a decision: why something is where it is, what the alternatives cost, traffic and money."""
+"""Explains decisions: why something is where it is, what the alternatives cost, and traffic with its cost."""
 
 from bellwether_kafka.assignors.explain.explanation import Explanation, explain
 from bellwether_kafka.assignors.explain.gain import FARTHER, gains

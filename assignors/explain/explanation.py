@@ -1,4 +1,5 @@
-"""Why a partition or a task is where it is: who had it, which stage decided, and what each alternative would cost.
+"""Explains why a partition or a task is where it is: the previous owner, the stage that decided, and the cost of each
+alternative.
 
 Elasticsearch's allocation explain is the model. Pure: it reads the decision and decides nothing again.
 """
@@ -14,7 +15,8 @@ NO_NAMES: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`stage` is the stage that put it where it is; `before` and `after` are None for nobody."""
+    """The explanation of one item. `stage` is the stage that placed it; `before` and `after` are its owners, None for
+    none."""
 
     item: str
     before: str | None
@@ -26,8 +28,8 @@ class Explanation:
 
 
 def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] = NO_NAMES) -> Explanation:
-    """`item` is a flat partition of a consumer group's cluster, or the index of an application's task. `names` are what
-    the sentence calls owners, where that is not their own name."""
+    """Explains the place of one item: a flat partition of a consumer group's cluster, or the index of an application's
+    task. `names` are what the sentence calls owners instead of their own names."""
     plan = decision.plan
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))

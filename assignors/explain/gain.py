@@ -1,7 +1,6 @@
-"""What a move gains: whether what moves is read nearer, and whether owners become more even. Pure.
+"""What a move gains: whether the item is read from nearer, and whether owners become more even. Pure.
 
-A move may gain neither, and still be right: a pin, a weight, or the policy's own order of members ask for more than
-these two.
+A move may gain neither and still be right, because of a pin, a weight, or the policy's own order of members.
 """
 
 import numpy as np
@@ -13,10 +12,10 @@ FARTHER = "read from another rack then"
 
 
 def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
-    """In words, of each of these items, which all have an owner in `before`; "" for neither. Costs, too, are said. Of
-    balance only where the item leaves the one of the two that had more."""
+    """Describes the gain of each of these items, which all have an owner in `before`; "" for none. A longer way to read
+    is stated too. Balance is only stated if the two owners come closer."""
     if not len(items):
-        return []  # most rebalances: the rest looks at every partition of the group
+        return []  # true of most rebalances; the rest reads every partition of the group
     owners = len(plan.owners)
     had = np.bincount(before[before != NOBODY], minlength=owners)
     has = np.bincount(plan.owner[plan.owner != NOBODY], minlength=owners)

@@ -1,8 +1,8 @@
-"""What members read across racks: bytes per second from rack to rack, by the measured weights of partitions. Pure.
+"""The traffic of members across racks: bytes per second from rack to rack, by the measured weights of partitions. Pure.
 
-A member reads a partition from its leader. Where brokers let consumers fetch from the closest replica (KIP-392,
-`replica.selector.class`) a replica in the member's own rack serves it instead; without that it saves nothing. Reads of
-standbys from changelogs are not counted, nor are members and leaders whose rack nobody knows.
+A member reads a partition from its leader. If brokers let consumers fetch from the closest replica (KIP-392,
+`replica.selector.class`), a replica in the member's own rack serves it instead; without that setting such a replica
+saves nothing. Standbys' reads of changelogs are not counted, nor are members and leaders without a known rack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Deci
 GIGABYTE = 1e9
 HOUR_S = 3600
 
-Pair = tuple[str, str]  # the rack of the replica that serves, the rack of the member that reads
+Pair = tuple[str, str]  # the rack of the serving replica, the rack of the reading member
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes per second between different racks, and in total; `weighed` of `owned` partitions have a weight.
-    `partitions` counts what is read across racks, whether it has a weight or not."""
+    """Bytes per second `between` different racks, and in `total`. `weighed` of `owned` partitions have a weight.
+    `partitions` counts those read across racks, with or without a weight."""
 
     between: Mapping[Pair, float]
     partitions: Mapping[Pair, int]
@@ -36,14 +36,14 @@ class Traffic:
 
 
 def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
-    """In the currency of the price. A gigabyte is 10^9 bytes, as on bills."""
+    """Returns the cost in the currency of the price. A gigabyte is 10^9 bytes, as on bills."""
     return bytes_per_s * HOUR_S / GIGABYTE * price_per_gb
 
 
 def traffic_of(
     decision: Decision[GroupPlan], weights: Weights, *, follower_fetching: bool, present: bool = False
 ) -> Traffic:
-    """Of the target, or of what is `present` when the decision is made."""
+    """Returns the traffic of the target, or, with `present`, of the owners before the decision."""
     plan = decision.plan
     owner = shared.lookup(plan.before if present else plan.owner, plan.item_of, NOBODY)
     return flows(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
@@ -52,7 +52,7 @@ def traffic_of(
 def flows(
     cluster: ClusterView, owner: IntArray, racks: Sequence[str | None], weights: Weights, follower_fetching: bool
 ) -> Traffic:
-    """`owner` has a position in `racks`, or NOBODY, for each flat partition."""
+    """Returns the traffic of these owners. `owner` has a position in `racks`, or NOBODY, for each flat partition."""
     names = sorted({*cluster.racks, *(rack for rack in racks if rack)})
     code = {name: i for i, name in enumerate(names)}
     own = np.array([code[rack] if rack else NO_RACK for rack in racks] + [NO_RACK], dtype=np.int64)

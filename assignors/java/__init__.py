@@ -1,4 +1,4 @@
-"""The orders in which Java's hash tables and priority queues hand out their elements: ties break as on the JVM."""
+"""The iteration orders of Java's hash tables and priority queues, so that ties break as on the JVM."""
 
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import (

@@ -1,17 +1,16 @@
 """Kafka's ConstrainedPrioritySet: the least loaded process among those that qualify.
 
-In Java it is a heap whose priorities (the loads) change while processes are queued. As long as the heap is in order the
-answer is simply the lightest process, by (load / capacity, process). It gets out of order in one way only: a movement
-takes a task from a queued process D and gives it to a process S, which is pushed back first and may come to rest below
-the stale place of D (docs/reference/streams.md#constrained-priority-set). That needs S to be pushed back no lighter
-than D is now and lighter than D was: otherwise no comparison on the way comes out differently. From then on no process
-lies below one that is heavier than both it and D before the movement, an invariant that sifting keeps. So a process can
-be overtaken only by one that is at most as heavy as that ceiling; when one of these qualifies too, the answer depends
-on the layout, and the layout is rebuilt by replaying what happened to the heap. Emptying the heap puts it in order
-again.
+In Java it is a heap whose priorities (the loads) change while processes are queued. While the heap is in order, the
+answer is the lightest process, by (load / capacity, process). It gets out of order in only one way: a movement takes a
+task from a queued process D and gives it to a process S, which is pushed back first and may stop below the stale place
+of D (docs/reference/streams.md#constrained-priority-set). For that, S must not be lighter than D is now, but lighter
+than D was; otherwise no comparison on the way has a different result. From then on no process is below one that is
+heavier than both it and D before the movement, and sifting keeps this invariant. So a process can only be overtaken by
+one that is at most as heavy as that ceiling. If one of these qualifies too, the answer depends on the layout, which is
+then rebuilt by replaying the operations on the heap. Emptying the heap restores its order.
 
-Replaying costs what it costs in Java, so it is bounded: past `STEPS` heap operations in one assignment the lightest
-process is taken, which is what the set is for. Processes and tasks must be in the thousands to get there.
+Replaying costs as much as in Java, so it is bounded: after `STEPS` heap operations in one assignment the lightest
+process is taken, which is the purpose of the set. Only thousands of processes and tasks reach this bound.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,19 +22,21 @@ STEPS = 50_000
 
 
 class Loaded(Protocol):
-    """Processes with the number of tasks and of threads of each; loads change all the time."""
+    """Processes with the number of tasks and of threads of each. Loads change between calls."""
 
     load: list[int]
     capacity: list[int]
 
 
-# What happened to the heap. (source, destination, gained, lost): loads changed by so much, then the source was offered,
-# then the destination. (process,): it was polled for. (): nobody qualified, everybody was popped and pushed back.
+# Operations on the heap. (source, destination, gained, lost): loads changed by these amounts, then the source was
+# offered, then the destination. (process,): it was polled. (): no process qualified, and all were popped and pushed
+# back.
 _Event = tuple[int, ...]
 
 
 class PrioritySet:
-    """All processes, offered in order once; then polls and offers in the order in which Java makes them."""
+    """The set of all processes, initially offered in order; then polled and offered to in the order in which Java does
+    it."""
 
     def __init__(self, place: Loaded, hashes: Callable[[], Sequence[int]], steps: int = STEPS) -> None:
         self._place = place
@@ -50,7 +51,8 @@ class PrioritySet:
         self._weight: list[float] = []
 
     def poll(self, wanted: Sequence[int]) -> int | None:
-        """The lightest of the wanted processes; None, after which all were pushed back anew, if there are none."""
+        """Returns the lightest of the wanted processes. Returns None if there are none; all processes are then pushed
+        back."""
         if len(wanted) == 1:
             self._events.append((wanted[0],))
             return wanted[0]
@@ -64,9 +66,9 @@ class PrioritySet:
         return found
 
     def offer(self, source: int, destination: int, *, gained: int = 0, lost: int = 0, polled: bool) -> None:
-        """Says that loads have just changed and that Java offers the source, then the destination.
+        """Records that loads have just changed and that Java offers the source, then the destination.
 
-        `polled` tells whether the source came from `poll`, so that it was not queued.
+        `polled` is whether the source came from `poll`, so that it was not queued.
         """
         self._events.append((source, destination, gained, lost))
         if not lost:
@@ -81,14 +83,14 @@ class PrioritySet:
         return (self._place.load[process] / self._place.capacity[process], process)
 
     def _contended(self, wanted: Sequence[int], lightest: int) -> bool:
-        """Whether another wanted process might be popped before the lightest one."""
+        """Returns whether another wanted process might be popped before the lightest one."""
         ceiling = self._ceiling
         if ceiling is None or self._steps <= 0:
             return False
         return any(self._priority(process) <= ceiling for process in wanted if process != lightest)
 
     def _push_back_all(self) -> None:
-        """After this the heap is in order, whatever it was before; if it was, then what happened to it is forgotten."""
+        """Restores the heap's order. If it was in order before, the recorded operations are dropped."""
         if self._ceiling is not None:
             self._events.append(())
             self._ceiling = None
@@ -99,7 +101,7 @@ class PrioritySet:
         self._hashed = True
 
     def _ask(self, wanted: Sequence[int], lightest: int) -> int:
-        """Replays what happened since the heap was last in a known state, then polls it for real."""
+        """Replays the operations since the last known state of the heap, then polls it."""
         heap = self._heap or self._start()
         for event in self._events[self._replayed :]:
             if len(event) > 1:
@@ -114,7 +116,8 @@ class PrioritySet:
         return found
 
     def _start(self) -> JavaHeap:
-        """The heap at the start of the recorded events: offered in order, or pushed back after having been emptied."""
+        """Returns the heap before the recorded operations: offered in order, or pushed back after having been
+        emptied."""
         load, capacity = list(self._place.load), self._place.capacity
         for event in self._events:
             if len(event) > 1:
@@ -133,7 +136,7 @@ class PrioritySet:
         return heap
 
     def _pop_until(self, heap: JavaHeap, wanted: Sequence[int]) -> int:
-        """Pops until a wanted process comes, pushes back the others in the order of a hash set."""
+        """Pops until a wanted process comes, then pushes back the others in the order of a hash set."""
         rejected: list[int] = []
         found = -1
         while len(heap):

@@ -1,8 +1,8 @@
 """java.util.PriorityQueue and the iteration order of java.util.HashSet, where Kafka's results depend on them.
 
-Kafka keeps processes in a heap whose priorities change while they are queued, and pushes back what it rejected in the
-order of a hash set. What such a heap answers depends on its layout, so an exact port needs the same layout. Nothing
-else does: everywhere priorities are current, "the smallest" is all there is to know.
+Kafka keeps processes in a heap whose priorities change while they are queued, and pushes rejected ones back in the
+order of a hash set. The result of such a heap depends on its layout, so an exact port needs the same layout. Elsewhere
+priorities are current, and the smallest one is the result.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ _MOST_DRAINED = 10_000
 
 
 class JavaHeap:
-    """A binary heap of item numbers by their weights, which are read while sifting; equal ones by number, or, without
-    `numbered`, left as they lie."""
+    """A binary heap of item numbers by weight; weights are read while sifting. Items of equal weight are ordered by
+    number, or, if not `numbered`, by their place in the heap."""
 
     __slots__ = ("_numbered", "_queue", "_weight")
 
@@ -27,13 +27,13 @@ class JavaHeap:
         return len(self._queue)
 
     def offer(self, item: int) -> None:
-        """Adds an item, which first leaves its old place if it is queued."""
+        """Adds an item. If it is queued, it leaves its old place first."""
         if item in self._queue:
             self._remove(self._queue.index(item))
         self.add(item)
 
     def add(self, item: int) -> None:
-        """Adds an item that is known not to be queued."""
+        """Adds an item that is not queued."""
         self._queue.append(item)
         self._sift_up(len(self._queue) - 1, item)
 
@@ -83,9 +83,9 @@ class JavaHeap:
 
 
 def drain_order(keys: Sequence[int]) -> list[int]:
-    """The order in which a PriorityQueue gives back items 0, 1, … added in this order with these keys.
+    """Returns the order in which a PriorityQueue polls items 0, 1, … that were added in this order with these keys.
 
-    Only items with equal keys depend on it; without any, or with too many items to simulate, it is the sorted order.
+    The queue only matters for equal keys. Without any, or with too many items to simulate, this is the sorted order.
     """
     if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
         return sorted(range(len(keys)), key=keys.__getitem__)
@@ -96,23 +96,23 @@ def drain_order(keys: Sequence[int]) -> list[int]:
 
 
 def uuid_hash(process: ProcessId) -> int:
-    """UUID.hashCode as HashMap spreads it, unsigned."""
+    """Returns UUID.hashCode as HashMap spreads it, unsigned."""
     folded = (process.most_significant ^ process.least_significant) & 0xFFFFFFFFFFFFFFFF
     code = (folded >> 32) ^ (folded & 0xFFFFFFFF)
     return code ^ (code >> 16)
 
 
 def task_hash(subtopology: int, partition: int) -> int:
-    """TaskId.hashCode of an unnamed topology as HashMap spreads it, unsigned."""
+    """Returns TaskId.hashCode of an unnamed topology as HashMap spreads it, unsigned."""
     code = 31 * (31 * (31 + subtopology) + partition) & 0xFFFFFFFF
     return code ^ (code >> 16)
 
 
 def hash_order(items: Sequence[int], hashes: Sequence[int]) -> list[int]:
-    """The iteration order of a HashSet that these items were added to in this order.
+    """Returns the iteration order of a HashSet to which these items were added in this order.
 
-    Exact as long as no bucket holds eight items (Java then turns it into a tree), which processes with random ids
-    never reach.
+    It is exact unless a bucket holds more than eight items (Java then turns it into a tree), which processes with
+    random ids never reach.
     """
     buckets = _LEAST_BUCKETS
     while len(items) > buckets * 3 // 4:
@@ -122,7 +122,7 @@ def hash_order(items: Sequence[int], hashes: Sequence[int]) -> list[int]:
 
 
 def string_hash(text: str) -> int:
-    """String.hashCode as HashMap spreads it, unsigned."""
+    """Returns String.hashCode as HashMap spreads it, unsigned."""
     code = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(data[::2], data[1::2], strict=True):
@@ -131,8 +131,8 @@ def string_hash(text: str) -> int:
 
 
 def hash_map_order(hashes: Sequence[int], capacity: int) -> list[int]:
-    """The iteration order of a HashMap of this initial capacity to which items 0, 1, … with these hashes were added;
-    exact as far as `hash_order` is."""
+    """Returns the iteration order of a HashMap with this initial capacity to which items 0, 1, … with these hashes were
+    added; as exact as `hash_order`."""
     buckets = 1
     while buckets < capacity:
         buckets *= 2

@@ -1,8 +1,8 @@
-"""The iteration order of a java.util.HashSet of task ids, also where buckets become trees.
+"""The iteration order of a java.util.HashSet of task ids, even if buckets become trees.
 
-Tasks are dealt to processes in turn, so those of one process often differ by a multiple of a power of two and share
-buckets. From the ninth entry on Java keeps such a bucket as a red-black tree threaded by a list, and iterates the list:
-a new entry stands behind its parent in the tree, and the root is moved to the front.
+Tasks are given to processes in turn, so those of one process often differ by a multiple of a power of two and share
+buckets. From the ninth entry on Java keeps such a bucket as a red-black tree threaded by a list, and iterates over the
+list: a new entry is placed after its parent in the tree, and the root is moved to the front.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _NIL = -1
 
 
 def task_set_order(subtopology: Sequence[int], partition: Sequence[int]) -> list[int]:
-    """The order in which a HashSet gives back these tasks (positions), added in ascending order of task id."""
+    """Returns the iteration order of a HashSet of these tasks (as positions), added in ascending order of task id."""
     hashes = [task_hash(s, p) for s, p in zip(subtopology, partition, strict=True)]
     buckets = _LEAST_BUCKETS
     while len(hashes) > buckets * 3 // 4:
@@ -25,7 +25,7 @@ def task_set_order(subtopology: Sequence[int], partition: Sequence[int]) -> list
     rows: dict[int, list[int]] = {}
     for position, code in enumerate(hashes):
         rows.setdefault(code & (buckets - 1), []).append(position)
-    # Nine of one final bucket, or of one earlier bucket half as wide, are what it takes to grow early or to make trees.
+    # Early growth or trees require nine tasks in one final bucket, or in one earlier, wider bucket.
     if len(hashes) > _LIST_MOST and _crowded(hashes, buckets):
         return _HashSet(hashes).order()
     return [position for bucket in sorted(rows) for position in rows[bucket]]
@@ -43,7 +43,7 @@ def _crowded(hashes: Sequence[int], buckets: int) -> bool:
 
 
 class _HashSet:
-    """A HashSet of positions 0, 1, …, which compare like the keys themselves; each is added as it comes."""
+    """A HashSet of positions 0, 1, …, which compare like their keys and are added in order."""
 
     def __init__(self, hashes: Sequence[int]) -> None:
         self._hashes = hashes
@@ -113,7 +113,7 @@ class _Tree:
         self._red: set[int] = set()
 
     def insert(self, x: int) -> int:
-        """Adds an entry; returns its parent at that moment, _NIL for the first."""
+        """Adds an entry. Returns its parent at that moment, _NIL for the first."""
         key, parent, node, right = (self._hashes[x], x), _NIL, self.root, False
         while node != _NIL:
             parent = node
@@ -148,7 +148,7 @@ class _Tree:
         red.discard(self.root)
 
     def _rotate(self, node: int, right: bool) -> None:
-        """Turns the subtree of `node` to one side: its child on the other side takes its place."""
+        """Rotates the subtree of `node` to one side: its child on the other side takes its place."""
         up = self._child.pop((node, not right))
         inner = self._child.pop((up, right), _NIL)
         above = self._parent[node]

@@ -1,4 +1,4 @@
-"""Stateful consumers that are not Streams, translated into the words of a Streams group and back."""
+"""Translates groups of stateful consumers other than Streams to Streams groups and back."""
 
 from bellwether_kafka.assignors.stateful.translate import (
     CAPACITY_TAG,

@@ -1,7 +1,8 @@
-"""A group of stateful members as a Streams group, and the answer back: one chain, one memory and one gate serve both.
+"""Translates a group of stateful members to a Streams group, and the result back, so that both kinds use one chain, one
+memory and one validation.
 
-The topics of a topic group are a subtopology, a task is a task, a process is a process. What differs is where the size
-of the state is known: members say it themselves (`end`), so it stands in place of the end offsets of a changelog.
+The topics of a topic group become a subtopology; tasks and processes correspond directly. The size of the state
+differs: members report it themselves (`end`), and it takes the place of a changelog's end offsets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,8 @@ CAPACITY_TAG = "capacity"
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """One member's bytes, read. `info` is None where its userData cannot be read, `subscription` where nothing can."""
+    """One member's decoded bytes. `info` is None if its userData cannot be read, `subscription` is None if nothing
+    can."""
 
     metadata: bytes
     subscription: ConsumerProtocolSubscription | None = None
@@ -34,7 +36,7 @@ class Spoken:
 
 
 def read_member(metadata: bytes) -> Spoken:
-    """Never raises: a member that cannot be read is a degraded member."""
+    """Decodes one member. Never raises: a member that cannot be read is degraded."""
     subscription = None
     try:
         subscription = ConsumerProtocolSubscription.decode(metadata)
@@ -44,10 +46,11 @@ def read_member(metadata: bytes) -> Spoken:
 
 
 def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
-    """One topic group, 0, of everything that members subscribe to; None where nobody can be read.
+    """Returns a topology with one topic group, 0, of all topics that members subscribe to; None if there are none or no
+    member can be read.
 
-    Members that subscribe to less or more are found later, when the topology is checked against each of them. What no
-    topic can be called does not count.
+    Members that subscribe to fewer or more topics are found later, when the topology is checked against each of them.
+    Illegal topic names are ignored.
     """
     named = {t for m in members if m.info and m.subscription for t in m.subscription.topics}
     topics = sorted(filter(is_topic_name, named))
@@ -55,7 +58,7 @@ def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
 
 
 def stateful_topology(topology: Topology, counts: Mapping[str, int]) -> Topology:
-    """Every subtopology with its largest source topic as its changelog: it has a partition for each task."""
+    """Gives every subtopology its largest source topic as changelog, because that has a partition for each task."""
 
     def with_state(found: Subtopology) -> Subtopology:
         largest = max(found.sources, key=lambda topic: (counts.get(topic, 0), topic), default=None)
@@ -65,7 +68,7 @@ def stateful_topology(topology: Topology, counts: Mapping[str, int]) -> Topology
 
 
 def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable[Spoken], now_ms: int) -> EndOffsets:
-    """The size of each task's state: the furthest that any member knows of."""
+    """Returns the size of each task's state: the largest that any member reports."""
     changelog = {s.id: s.changelogs[0] for s in topology.subtopologies if s.changelogs}
     ends = {topic: np.zeros(counts.get(topic, 0), dtype=np.int64) for topic in changelog.values()}
     for state in (state for m in members if m.info for state in m.info.tasks):
@@ -76,8 +79,8 @@ def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable
 
 
 def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) -> bytes:
-    """The subscription that a Streams thread in this member's place would send. Tasks that do not exist are left out;
-    one that runs elsewhere, by the member's own list of partitions, counts as state only."""
+    """Returns the subscription that a Streams thread in place of this member would send. Tasks that do not exist are
+    left out. If the member claims to run a task but does not own its partitions, the task counts only as state."""
     subscription, info = member.subscription, member.info
     if subscription is None:
         return member.metadata
@@ -103,7 +106,7 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
 
 
 def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
-    """The assignments of a decision in the members' own words, by member id, Bellwether's own included."""
+    """Returns the assignments of a decision in the members' own format, by member id, with Bellwether's own."""
     topics = {s.id: tuple(sorted(s.sources)) for s in decision.plan.topology.subtopologies}
     warming = _warmups(decision)
     return tuple(
@@ -112,7 +115,7 @@ def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
 
 
 def _warmups(decision: Decision[TaskPlan]) -> set[tuple[str, TaskId]]:
-    """(member id, task) of the warm-ups."""
+    """Returns the (member id, task) pairs of the warm-ups."""
     view, target = decision.plan.view, decision.plan.target
     warmups = np.stack([target.standby_task, target.standby_process], axis=1)[target.warmup].tolist()
     return {(member, view.tasks.task_id(task)) for task, p in warmups for member in view.processes[p].members}
@@ -140,7 +143,7 @@ def _assignment(
 
 
 def inspect_stateful(decision: Decision[TaskPlan], sent: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
-    """Findings on translated assignments, read back; () means that they say what the decision says."""
+    """Decodes translated assignments again and returns how they differ from the decision; () if they do not."""
     findings: list[str] = []
     for (member_id, blob), (theirs, original) in zip(sent, decision.assignments, strict=True):
         try:

@@ -1,10 +1,11 @@
-"""Runs the task assignor of a plug-in, so that nothing it does leaves the application without a valid plan.
+"""Runs a plug-in's task assignor so that the application always gets a valid plan, whatever the plug-in does.
 
-A plug-in that raises, or whose assignment is invalid, costs one rebalance: everybody keeps what it has, tasks without
-an owner are placed by FallbackPrior, and a rebalance is asked for soon, later each time. After three failures in a row
-it is not asked any more and HighAvailability plans instead, until the group is led anew.
+A plug-in that raises, or whose assignment is invalid, costs one rebalance: all processes keep what they have,
+FallbackPrior places tasks without an owner, and another rebalance is requested, after a delay that grows each time.
+After three failures in a row the plug-in is not called any more and HighAvailability plans instead, until the lead of
+the group begins anew.
 
-Time is not limited here: a plug-in that does not return is the business of the caller that gave this its thread.
+There is no time limit here: the caller that provides the thread handles a plug-in that does not return.
 """
 
 from collections.abc import Mapping
@@ -25,16 +26,17 @@ _TEXT_MAX = 300
 
 
 class PluginError(Exception):
-    """A plug-in that cannot be used at all: the message says which and why."""
+    """Raised for a plug-in that cannot be used at all. The message has its name and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginHealth:
-    """What is remembered of a plug-in from one rebalance to the next.
+    """What is remembered of a plug-in between rebalances.
 
-    `failures` in a row; `rebalances` in a row without a plan of its own, which decide how long the next retry waits.
-    They differ where the plug-in let a TaskAssignmentError through because lags could not be read: not its fault.
-    `retry_at_ms` (epoch) is when the last rebalance asked to be repeated, None if it did not.
+    `failures` counts failures in a row. `rebalances` counts rebalances in a row without a plan of the plug-in, which
+    determine the delay of the next retry. They differ if the plug-in let a TaskAssignmentError through because lags
+    could not be read, which is not its fault. `retry_at_ms` (epoch) is when the last rebalance should be repeated, None
+    if it need not.
     """
 
     failures: int = 0
@@ -48,8 +50,8 @@ class PluginHealth:
 
 
 class PluginRun(NamedTuple):
-    """The plan to use, sentences for people, and the health to pass in next time. `plan.deadlines` has the follow-up
-    rebalances that the plug-in asked for, or the retry, on the first process."""
+    """The plan to use, notes for operators, and the health to pass in next time. `plan.deadlines` has the follow-up
+    rebalances that the plug-in requested, or else the retry, on the first process."""
 
     plan: StreamsPlan
     notes: tuple[str, ...]
@@ -57,7 +59,7 @@ class PluginRun(NamedTuple):
 
 
 class _Failed(NamedTuple):
-    """Why there is no plan. `error` is None where the answer could not be judged."""
+    """Why there is no plan. `error` is None if the result could not be checked."""
 
     reason: str
     error: api.AssignmentError | None = None
@@ -65,8 +67,8 @@ class _Failed(NamedTuple):
 
 
 def load_task_assignor(name: str, configs: Mapping[str, object]) -> api.TaskAssignor:
-    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured. Raises PluginError:
-    it is unknown, cannot be imported, is no task assignor, or rejects its settings."""
+    """Returns the configured task assignor with this name from the entry-point group `bellwether.assignors`. Raises
+    PluginError if it is unknown, cannot be imported, is no task assignor, or rejects its settings."""
     try:
         assignor = load_plugins([name])[name]
     except UnknownNameError as error:
@@ -93,14 +95,14 @@ def run_plugin(
     now_ms: int,
     cluster: ClusterView | None = None,
 ) -> PluginRun:
-    """One rebalance of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as
-    long as there is a process to place tasks on).
+    """Runs one rebalance of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid
+    (if there is a process to place tasks on).
 
-    Without a plan of the plug-in's everybody keeps what it ran, whatever the load, as KIP-924 promises; shipped Java
-    fails every thread instead. Standbys are then those of FallbackPrior: what a process calls its standbys is all state
-    on its disk, whether it was meant to keep it or not.
+    Without a plan of the plug-in all processes keep what they ran, whatever the load, as KIP-924 promises; shipped Java
+    fails every thread instead. Standbys are then those of FallbackPrior, because a process reports all state on its
+    disk as standbys, whether it was meant to keep it or not.
 
-    `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
+    `cluster` shows the plug-in racks and the partitions of every topic. Pure, as far as the plug-in is.
     """
     if health.disabled or view.size == 0:
         return _substitute(assignor, view, configs, health)
@@ -132,7 +134,7 @@ def _substitute(
 
 
 def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan | _Failed:
-    """The plug-in's plan, or why there is none."""
+    """Returns the plug-in's plan, or why there is none."""
     try:
         entries = api.snapshot(assignor.assign(state))
         api.check(state, entries)
@@ -141,7 +143,7 @@ def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan
         return _Failed(str(error), error.error)
     except api.TaskAssignmentError as error:
         return _Failed(_text(error), retriable=True)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is anybody's code, and the group must not stand still
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code, which must not block the group
         return _Failed(_text(error))
     rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
     asked = [(rows[e.process_id], int(e.deadline_ms)) for e in entries if e.deadline_ms is not None]
@@ -162,20 +164,20 @@ def _worse(health: PluginHealth, failed: _Failed, view: StreamsView, now_ms: int
 def _announce(
     assignor: api.TaskAssignor, state: api.ApplicationState, plan: StreamsPlan, error: api.AssignmentError
 ) -> tuple[str, ...]:
-    """Calls on_assignment_computed if there is one; returns what it raised, as a note."""
+    """Calls on_assignment_computed if the plug-in has it. Returns what it raised, as a note."""
     try:
         on_computed = getattr(assignor, "on_assignment_computed", None)
         if on_computed is None or getattr(on_computed, "__func__", None) is api.TaskAssignor.on_assignment_computed:
             return ()
         assignment = api.GroupAssignment() if error.unreadable else group_assignment(state, plan)
         on_computed(assignment, group_subscription(state), error)
-    except (Exception, SystemExit) as raised:  # noqa: BLE001 - an observer must not decide anything
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - an observer must not affect the plan
         return (f"on_assignment_computed of {_name(assignor)} failed: {_text(raised)}",)
     return ()
 
 
 def group_assignment(state: api.ApplicationState, plan: StreamsPlan) -> api.GroupAssignment:
-    """The plan by member, tasks on threads as they are delivered."""
+    """Returns the plan by member, with tasks on threads as they are delivered."""
     threads = assign_threads(state.view, plan)
     ids = tuple(state.all_tasks)
     found: dict[str, api.ConsumerAssignment] = {}
@@ -196,7 +198,7 @@ def _partitions(state: api.ApplicationState, tasks: tuple[TaskId, ...]) -> tuple
 
 
 def group_subscription(state: api.ApplicationState) -> api.GroupSubscription:
-    """What each member said, as far as a view keeps it."""
+    """Returns what each member sent, as far as a view keeps it."""
     found: dict[str, api.ConsumerSubscription] = {}
     ids = tuple(state.all_tasks)
     for process_id, process in state.kafka_streams_states(compute_task_lags=False).items():
@@ -223,7 +225,7 @@ def _name(assignor: api.TaskAssignor) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """An exception in words that are short, and there even if it cannot print itself."""
+    """Returns an exception as a short text, even if it cannot format itself."""
     try:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - the exception is the plug-in's own class

@@ -1,5 +1,5 @@
-"""A plan of a Streams application in numbers: what each process has, what warms up, how far copies are behind, and what
-other processes would have to restore and to read if they ran a task instead."""
+"""A plan of a Streams application in numbers: what each process has, what warms up, the lags of copies, and what other
+processes would have to restore and read if they ran a task instead."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class ProcessSummary:
 
 @dataclass(frozen=True, slots=True)
 class WorstLag:
-    """The copy of a subtopology that is furthest behind, among its standbys or among its warm-ups. `age_ms` is None
-    where its process has reported nothing: then it restores everything."""
+    """The copy of a subtopology with the largest lag, among its standbys or among its warm-ups. `age_ms` is None if its
+    process reported nothing; then it restores everything."""
 
     subtopology: int
     warmup: bool
@@ -48,9 +48,9 @@ class WorstLag:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`standby_lag` is the largest among standbys that are not warm-ups, in records, and `standby_lag_age_ms` the age
-    of the report it comes from; both None where nothing is known. `cross_rack` counts source partitions of active tasks
-    without a replica in the rack of their process."""
+    """The numbers of one rebalance. `standby_lag` is the largest lag of standbys that are not warm-ups, in records, and
+    `standby_lag_age_ms` the age of its report; both None if unknown. `cross_rack` counts source partitions of active
+    tasks without a replica in the rack of their process."""
 
     processes: tuple[ProcessSummary, ...]
     threads: int
@@ -65,7 +65,7 @@ class Report:
 
 
 def report(plan: "TaskPlan") -> Report:
-    """One rebalance in numbers."""
+    """Returns the numbers of one rebalance."""
     copies = plan.copies
     lags = worst_lags(copies)
     worst = max((lag for lag in lags if not lag.warmup), key=lambda found: found.lag, default=None)
@@ -84,7 +84,7 @@ def report(plan: "TaskPlan") -> Report:
 
 
 def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
-    """What each process has by the plan."""
+    """Returns what each process has by the plan."""
     view, target = plan.view, plan.target
     placed, stateful = target.active >= 0, view.tasks.stateful
 
@@ -117,7 +117,7 @@ def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
 
 
 def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
-    """One for each subtopology with standbys, and one for each with warm-ups, as far as anything is known of them."""
+    """Returns one entry per subtopology with standbys, and one per subtopology with warm-ups, if a lag is known."""
     found: dict[tuple[int, bool], CopyLag] = {}
     for copy in copies:
         key = copy.task.subtopology, copy.warmup
@@ -130,12 +130,12 @@ def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
 
 
 def short(process_id: object) -> str:
-    """What people can tell processes apart by."""
+    """Returns the beginning of a process id, which suffices for people to distinguish processes."""
     return str(process_id)[:ID_CHARS]
 
 
 def alternatives(plan: "TaskPlan", task: int, most: int) -> tuple[Alternative, ...]:
-    """One for each process, up to `most` of them."""
+    """Returns one alternative per process, up to `most`."""
     view, active = plan.view, plan.owner
     order = sorted(range(view.size), key=lambda p: (p != active[task], p != plan.before[task], p))[:most]
     held = np.bincount(active[active != NOBODY], minlength=view.size)
@@ -158,7 +158,7 @@ def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now
 
 
 def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:
-    lag = plan.view.lag_of(task, process)  # what is only remembered counts as almost nothing
+    lag = plan.view.lag_of(task, process)  # hidden state that is only remembered counts as minimal
     parts = []
     if not plan.view.tasks.stateful[task]:
         parts.append("has no state to restore")
@@ -180,7 +180,7 @@ def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:
 
 
 def _hides(plan: "TaskPlan", task: int, process: int) -> bool:
-    """Whether the report of this process is remembered and not made."""
+    """Returns whether this process's report on the task is remembered and was not sent."""
     hidden, report = plan.view.report_hidden, plan.view.report
     return len(hidden) > 0 and bool((hidden[report.span(process)] & (report[process] == task)).any())
 

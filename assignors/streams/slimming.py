@@ -1,7 +1,7 @@
-"""A decision whose bytes are too many: what members can do without.
+"""Reduces a decision whose bytes exceed the broker's limit by what members do not need.
 
-Every thread gets the map of all hosts, the same bytes for each, and a broker keeps them all in one record of the group.
-The maps only serve interactive queries, so they go before the group is given up
+Every thread gets the map of all hosts, with the same bytes, and a broker stores them all in one record of the group.
+The maps only serve interactive queries, so they are left out before Bellwether gives up the group
 (docs/reference/reliability.md#oversized-group-records).
 """
 
@@ -15,8 +15,9 @@ from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 
 
 def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPlan] | None:
-    """The same decision with empty host maps, and a warning that says `why`; None where there are none to leave out.
-    Members are shown empty maps and not maps that lack their endpoint: those would make them rejoin for ever."""
+    """Returns the same decision with empty host maps, and a warning with the reason `why`; None if there are no maps to
+    leave out. The maps are empty for all members, because maps that lack only their own endpoint would make them rejoin
+    endlessly."""
     plan = decision.plan
     hosts = any(process.endpoint for process in plan.view.processes)
     if plan.shutdown or not hosts or plan.out.blind.all():

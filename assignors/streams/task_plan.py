@@ -1,4 +1,4 @@
-"""What a decision on a Streams application plans: tasks and the processes that run them or keep copies."""
+"""The plan part of a decision for a Streams application: tasks and the processes that run them or keep copies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +30,13 @@ TASKS = shared.Words("streams", "task", "process", "processes", ("process ", "pr
 NAMES_SHOWN = 4
 
 
-@dataclass(frozen=True, eq=False)  # no slots: what only people want is made when it is asked for
+@dataclass(frozen=True, eq=False)  # no slots: some values are computed on first use
 class TaskPlan:
-    """`tasks` and `view` give the coordinates; `target` and `threads` say where everything goes. `temporary` are (row
-    of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is the process that runs
-    it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`, and of `refused`.
-    `memory` is to be remembered once SyncGroup has succeeded, not before. `shutdown`: members get the order to stop;
-    nothing is planned. See `GroupPlan`.
-    """
+    """The plan of an application. `tasks` and `view` define the coordinates; `target` and `threads` have the placement.
+    `temporary` are (row of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is
+    the process that runs it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the members in
+    the row order of `out` and `refused`. `memory` is to be stored only after SyncGroup has succeeded. `shutdown`:
+    members get the order to stop, and nothing is planned. See `GroupPlan`."""
 
     topology: Topology
     configs: AssignmentConfigs
@@ -57,7 +56,7 @@ class TaskPlan:
     shutdown: bool = False
 
     words = TASKS
-    replayable = False  # lags and memory are not in what members have sent
+    replayable = False  # members do not send lags and memory
 
     @property
     def cluster(self) -> shared.ClusterView:
@@ -81,7 +80,7 @@ class TaskPlan:
 
     @property
     def state(self) -> Self:
-        """Itself: every plan of tasks knows of their state."""
+        """The plan itself, because it knows the state of its tasks."""
         return self
 
     @cached_property
@@ -90,7 +89,7 @@ class TaskPlan:
 
     @cached_property
     def copies(self) -> tuple[shared.CopyLag, ...]:
-        """With the lag of each and the age of that number."""
+        """The standbys and warm-ups, with the lag of each and the age of that number."""
         view = self.view
         known = view.report.codes(view.tasks.size)
         wanted = shared.task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
@@ -109,7 +108,7 @@ class TaskPlan:
         return tuple(result)
 
     def tasks_of(self, member_id: str) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...]]:
-        """(active, standby) tasks that this member is sent now."""
+        """Returns the (active, standby) tasks that this member is sent now."""
         ids = [member.member_id for member in self.joined]
         if member_id not in ids:
             return (), ()
@@ -165,8 +164,8 @@ class TaskPlan:
         }
 
     def findings(self, raw: shared.RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
-        """One bad byte stops a whole instance (docs/reference/client-quirks.md#java-streams-threads), so the JoinGroup
-        answer is read again, and nothing else is trusted."""
+        """Decodes the JoinGroup response again instead of relying on anything computed before, because one wrong byte
+        stops a whole instance (docs/reference/client-quirks.md#java-streams-threads)."""
         decoded, blobs = decode_streams(raw), dict(assignments)
         own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
         found = [finding for member_id in own for finding in validate_own(blobs[member_id])]
@@ -183,7 +182,8 @@ class TaskPlan:
         return replace(self, view=replace(self.view, generation=generation), memory=memory)
 
     def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:
-        """Which part of the policy placed the task: a stage that says so, a warm-up's detour, or the base placement."""
+        """Returns which part of the policy placed the task: a stage that reports it, a warm-up's detour, or the base
+        placement."""
         if item in self.target.standby_task[self.target.warmup].tolist():
             return "task movement: waits where it is caught up while its target warms up"
         stage = self._refined_by(item, stages)
@@ -195,8 +195,8 @@ class TaskPlan:
         return f"placement by {policy}: its owner keeps it{suspended}"
 
     def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
-        """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks
-        with state go through the stages first, the others after them."""
+        """Returns the last configured stage that gave the task to another process than earlier stages, "" for none.
+        Stateful tasks go through the stages first, the others after them."""
         owner, found = shared.NOBODY, ""
         which = "stateful tasks" if self.view.tasks.stateful[task] else "stateless tasks"
         for stage in stages:
@@ -243,7 +243,7 @@ class TaskPlan:
         found[found == UNKNOWN_OFFSET_SUM] = PINNED
         task, lag = view.report.values, view.report_lag
         known = owners[view.report.row] & (lag != UNKNOWN_OFFSET_SUM) & view.tasks.stateful[task]
-        # Who runs a task has all of its state, whatever else is known.
+        # A process that runs a task has all of its state, whatever else is known.
         np.minimum.at(found, task[known], np.where(lag[known] == LATEST_OFFSET, 0, lag[known]))
         return np.where(found == PINNED, -1, found)
 

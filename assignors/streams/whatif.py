@@ -1,8 +1,8 @@
-"""What if, for Streams applications: the group after a change, and the rebalances until it is at rest. Pure.
+"""Simulates a change to a Streams application, and the rebalances until the group is at rest. Pure.
 
-The members are imagined as they would join: a thread runs what it was sent, and what it keeps as a standby has caught
-up by the time of the next probing rebalance. So the number of rebalances is the least; slow restoring adds more.
-Nothing is written to changelogs meanwhile, and what a process no longer has is gone.
+Members rejoin as real ones would: a thread runs what it was sent, and its standbys have caught up by the next probing
+rebalance. So the number of rebalances is a minimum; slow restoring adds more. Nothing is written to changelogs in the
+meantime, and state that a process no longer has is gone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,15 @@ from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 
 REBALANCES_MAX = 200
-FIRST = 1  # generation of what members hold when the change comes
+FIRST = 1  # the generation of what members hold before the change
 AT_ONCE_MS = 1_000
-NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
+NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of simulated processes
 CopyKey = tuple[ProcessId, TaskId]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """The tasks of one thread now."""
+    """The present tasks of one thread."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
@@ -36,8 +36,9 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsRebalance:
-    """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
-    each as often as it is restored. `probing`: the next rebalance comes only when the probing interval is over."""
+    """One simulated rebalance. `restored` counts records that copies of tasks must read to catch up; `copies` are the
+    tasks of these copies, each as often as it is restored. `probing`: the next rebalance comes only after the probing
+    interval."""
 
     decision: shared.Decision[TaskPlan]
     restored: int
@@ -58,7 +59,7 @@ class _Thread:
     sums: tuple[tuple[TaskId, int], ...] = ()
 
     def joined(self, generation: int) -> shared.RawMember:
-        """Its bytes when it joins after that generation."""
+        """Returns its JoinGroup bytes after that generation."""
         info = replace(self.info, task_offset_sums=self.sums, unique_field=generation % 128)
         subscription = replace(
             self.subscription,
@@ -77,8 +78,8 @@ def rebalances_of_tasks(
     policy: str,
     assignors: Assignors = STOCK,
 ) -> tuple[StreamsRebalance, ...]:
-    """The rebalances that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
-    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
+    """Returns the rebalances that the change causes, until one leaves nothing to do or there are REBALANCES_MAX of
+    them. `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
     WhatIfError."""
     if not present.plan.lags_known:
         raise shared.WhatIfError("The ends of changelogs cannot be read, so it is not known what must be restored.")
@@ -143,14 +144,14 @@ def _holding(thread: _Thread, present: shared.Decision[TaskPlan], has: HeldTasks
 
 
 def _partitions(present: shared.Decision[TaskPlan], wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
-    """What the tasks read."""
+    """Returns the partitions that the tasks read."""
     table, task_of = present.plan.view.tasks, present.plan.tasks.task_of
     mine = np.array([table.task_id(t) in wanted for t in range(table.size)] + [False], dtype=np.bool_)
     return tuple(present.plan.tasks.cluster.name(flat) for flat in np.flatnonzero(mine[task_of]).tolist())
 
 
 def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> StreamsMemory:
-    """As if a leader had just delivered what threads have."""
+    """Returns a memory as if a leader had just delivered what threads have."""
     known = present.plan.memory
     cluster = present.plan.tasks.cluster
     position = {key: i for i, key in enumerate(known.plan.members.keys)}
@@ -166,7 +167,7 @@ def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> S
 
 
 def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:
-    """End offsets that add up to the sums that the present decision went by."""
+    """Returns end offsets that add up to the sums of the present decision."""
     table = present.plan.view.tasks
     ends: dict[str, shared.LongArray] = {}
     for subtopology in table.subtopologies:
@@ -177,7 +178,7 @@ def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:
 
 
 def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread, ...]:
-    """A member that is named may be a thread, or a process with all its threads."""
+    """Returns the threads after the change. `without_members` may name a thread, or a process with all its threads."""
     names = {name for t in threads for name in (t.member_id, str(t.info.process_id))}
     for name in change.without_members:
         if name not in names:
@@ -201,7 +202,7 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
 
 
 def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...]:
-    """Processes with as many threads as the first one has, and without any state."""
+    """Returns new processes with as many threads as the first one, and without state."""
     if not racks:
         return ()
     if not threads:
@@ -217,7 +218,7 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
 
 
 def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
-    """When it joins again; copies that are restoring still are at their beginning."""
+    """Returns the thread as it rejoins. Copies that still restore have no state yet."""
     blob = dict(decision.assignments)[thread.member_id]
     info = assignment_info(blob)
     standby = tuple(task for task, _ in info.standby_tasks) if info is not None else ()
@@ -230,7 +231,8 @@ def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: Abst
 
 
 def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:
-    """Copies with state that are missing or too far behind to count as caught up, and the records they must read."""
+    """Returns the stateful copies that are missing or too far behind to count as caught up, with the records that they
+    must read."""
     view, plan, out = decision.plan.view, decision.plan, decision.plan.out
     table, total = view.tasks, view.tasks.size
     sent = np.flatnonzero(table.stateful & (out.holder != shared.NOBODY))

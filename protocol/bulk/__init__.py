@@ -1,4 +1,4 @@
-"""The same messages, all members of a group at once, as numpy columns: what a leader of 2,000 members uses."""
+"""The same messages as numpy columns over all members of a group, for a leader of 2,000 members."""
 
 from bellwether_kafka.protocol.bulk.consumer import (
     AssignmentColumns,

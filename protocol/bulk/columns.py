@@ -1,6 +1,6 @@
-"""Parsing many blobs at once with numpy: the machinery behind `protocol.bulk`.
+"""Parses many blobs at once with numpy; the other modules of `protocol.bulk` build on it.
 
-All blobs lie in one buffer; their lists of topics are distinguished here, and so are names anywhere in it.
+All blobs are in one buffer. This module identifies equal lists of topics, and equal names anywhere in the buffer.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,26 @@ BoolArray = npt.NDArray[np.bool_]
 _INT8_MAX = 0x7F
 _HEAD_BYTES = 64
 _PREFIXES_PER_HEAD = 4
-# A list of topics is looked for in all members as long as the last one was found in this part of them (one in ...).
+# A list of topics is searched in all members as long as the last search matched at least this share of them (one in
+# ...).
 _PREFIX_SHARE = 8
-# Names of up to so many bytes are distinguished by hashes; all are read to the length of the longest one.
+# Names up to this many bytes are compared by hashes; all are read to the length of the longest one.
 _LONGEST_HASHED = 256
-# Reads may so go beyond the end of the last blob. No more than that: small groups would copy little else.
+# So reads may go this far beyond the end of the last blob. Not more, as in small groups most of the copying is padding.
 _PADDING = bytes(_LONGEST_HASHED + 16)
 _HASH_BITS_MAX = 17
-# Names are distinguished in chunks that fit in a processor cache.
+# Names are compared in chunks that fit in a processor cache.
 _CHUNK = 1 << 15
-# Odd multipliers; each round hashes what the round before left unresolved. What the last one leaves, and names longer
-# than any valid topic, go to a dict one by one, so that names made to collide cost no more than linear time.
+# Odd multipliers; each pass hashes what the previous one left unresolved. What the last pass leaves, and names longer
+# than any valid topic, go to a dict one by one, so that names chosen to collide take linear time at most.
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
 class Packed:
-    """Blobs end to end in one buffer, readable at any (unaligned) position; `start` and `end` delimit each blob.
+    """Blobs concatenated in one buffer, readable at any (unaligned) position. `start` and `end` delimit each blob.
 
-    Reads are unchecked but never leave the buffer for positions up to `end + 264`; compare with `end` before use.
+    Reads are unchecked but never leave the buffer for positions up to `end + 264`; callers compare with `end` before
+    they use them.
     """
 
     __slots__ = ("_int16", "_int32", "_word", "end", "raw", "start", "uint16_at", "uint32_at")
@@ -58,12 +60,12 @@ class Packed:
         return self._int32[at].astype(np.int64)
 
     def words(self, at: LongArray) -> WordArray:
-        """Eight bytes at each position."""
+        """Returns eight bytes at each position."""
         words: WordArray = self._word[at].astype(np.uint64)
         return words
 
     def cut(self, begin: LongArray, end: LongArray) -> tuple[bytes | None, ...]:
-        """The parts from `begin` to `end`, None where `begin` is negative."""
+        """Returns the parts from `begin` to `end`, None where `begin` is negative."""
         raw = self.raw
         return tuple([None if a < 0 else raw[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
 
@@ -74,8 +76,8 @@ def _sizes(blobs: Sequence[bytes]) -> LongArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicsRead:
-    """The head of each subscription: index into the distinct lists of topics (-1 if it does not decode) and version;
-    and the `tails`, the bytes after it (all bytes of a blob that does not decode)."""
+    """The head of each subscription: its index into the distinct lists of topics (-1 if it does not decode) and its
+    version. `tails` are the bytes after it (all bytes of a blob that does not decode)."""
 
     lists: list[tuple[str, ...]]
     index: IntArray
@@ -84,7 +86,8 @@ class TopicsRead:
 
 
 def read_topics(blobs: Sequence[bytes]) -> TopicsRead:
-    """Most members of a group send the same list: it is parsed once and then recognised by its bytes."""
+    """Reads the heads of all subscriptions. Most members of a group send the same list, which is parsed once and then
+    recognised by its bytes."""
     lists: dict[tuple[str, ...], int] = {}
     names: dict[bytes, str] = {}
     index = np.full(len(blobs), -1, dtype=np.int32)
@@ -121,7 +124,7 @@ def _read_rare_topics(
     names: dict[bytes, str],
     into: tuple[IntArray, LongArray, list[bytes]],
 ) -> None:
-    """The same for members that have their lists in common with few: a list is looked up by its first bytes."""
+    """Does the same for members that share their lists with few others: a list is looked up by its first bytes."""
     index, version, tails = into
     by_head: dict[bytes, list[bytes]] = {}
     index_of: dict[bytes, int] = {}
@@ -144,7 +147,8 @@ def _read_rare_topics(
 
 
 def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...] | None, int]:
-    """(topics, where they end); None where the version is negative or they do not fit or are not UTF-8."""
+    """Returns (topics, where they end). Topics are None if the version is negative, or they do not fit or are not
+    UTF-8."""
     at = 6
     count = int.from_bytes(blob[2:6], signed=True)
     if not 0 <= 2 * count <= len(blob) - at or blob[0] > _INT8_MAX:
@@ -166,7 +170,7 @@ def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...]
 
 
 def numbered(packed: Packed, at: LongArray, size: LongArray, known: dict[bytes, int]) -> IntArray:
-    """Gives equal byte strings equal numbers, those of `known`, which grows by what is new."""
+    """Gives equal byte strings equal numbers: those of `known`, to which new strings are added."""
     ids = np.empty(len(at), dtype=np.int32)
     for begin in range(0, len(at), _CHUNK):
         part = slice(begin, begin + _CHUNK)
@@ -183,9 +187,10 @@ def numbered(packed: Packed, at: LongArray, size: LongArray, known: dict[bytes, 
 
 
 def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
-    """For each string the position of an equal one, mostly the same for all equal ones; where none was found, its own.
+    """Returns for each string the position of an equal one, mostly the same for all equal ones; its own if none was
+    found.
 
-    Hashing only proposes a twin; a string is compared with it to the last byte.
+    Hashing only proposes a position; the strings are then compared in full.
     """
     twin: LongArray = np.arange(len(at))
     rows: LongArray = np.flatnonzero(size <= _LONGEST_HASHED)
@@ -214,7 +219,7 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
 
 
 def _name_word(packed: Packed, at: LongArray, size: LongArray, offset: int) -> WordArray:
-    """Eight bytes of each string from `offset` on, those beyond its end shifted out."""
+    """Returns eight bytes of each string from `offset` on; bytes beyond its end are shifted out."""
     word = packed.words(at + offset)
     excess = np.minimum(np.maximum(offset + 8 - size, 0), 8)
     if excess.any():

@@ -1,7 +1,7 @@
-"""The codec of `protocol.messages.consumer` for whole groups: columns instead of objects, because a leader reads
-thousands of subscriptions with up to a million owned partitions in every rebalance.
+"""The codec of `protocol.messages.consumer` for whole groups. It uses columns instead of objects, because a leader
+reads thousands of subscriptions with up to a million owned partitions in every rebalance.
 
-Same bytes, same values, same errors as the dataclasses (tests/properties holds them together), only faster.
+It is faster than the dataclasses, with the same bytes, values and errors (tests/properties compares them).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,22 +18,23 @@ from bellwether_kafka.protocol.bulk.lists import TopicLists, read_lists
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
 _NONE = -1
-# Of so many bytes in all, the plain reader makes less work than a hundred numpy calls.
+# Up to this many bytes in total, the plain reader is faster than a hundred numpy calls.
 _FEW_BYTES = 256
 _GENERATION_BYTES = 4
 _FEW_SUBSCRIPTION_BYTES = 2_048
-# Members of a fresh group send the same bytes: if so many are no more than two of a kind on average, all are compared.
+# Members of a new group send the same bytes. If in a sample of this size each blob occurs twice on average, all are
+# compared.
 _SAMPLE = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubscriptionColumns:
-    """The subscriptions of M members with K owned partitions in all.
+    """The subscriptions of M members with K owned partitions in total.
 
-    `topic_names` are the distinct names, sorted; `topic_lists` the distinct subscribed lists (order of the wire), of
-    which `topic_list[m]` is an index. `owned_*[k]`: member, index into topic_names, partition number as sent (it may be
-    negative); ordered by member, then as on the wire. A member in `errors` (index -> reason) has no values: its list,
-    version and generation are -1, its userData and rack None, and it owns nothing.
+    `topic_names` are the distinct names, sorted. `topic_lists` are the distinct subscribed lists (in wire order), and
+    `topic_list[m]` is an index into them. `owned_*[k]` are the member, the index into topic_names, and the partition
+    number as sent (it may be negative), ordered by member, then as on the wire. A member in `errors` (index -> reason)
+    has no values: its list, version and generation are -1, its userData and rack None, and it owns nothing.
     """
 
     topic_names: tuple[str, ...]
@@ -51,7 +52,7 @@ class SubscriptionColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AssignmentColumns:
-    """The assignments of M members with K partitions in all; the columns are as in SubscriptionColumns."""
+    """The assignments of M members with K partitions in total. Columns are as in SubscriptionColumns."""
 
     topic_names: tuple[str, ...]
     version: npt.NDArray[np.int16]
@@ -64,7 +65,8 @@ class AssignmentColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimColumns:
-    """K claims of M members: member, index into topic_names and partition of each; one generation per member."""
+    """K claims of M members: the member, the index into topic_names and the partition of each, and one generation per
+    member."""
 
     topic_names: tuple[str, ...]
     member: IntArray
@@ -74,7 +76,7 @@ class ClaimColumns:
 
 
 def read_subscriptions(blobs: Sequence[bytes]) -> SubscriptionColumns:
-    """Decodes all members of a JoinGroup answer; nothing in a blob makes it raise."""
+    """Decodes all members of a JoinGroup response. No blob can make it raise."""
     sample = blobs[:_SAMPLE]
     if sample and 2 * len(set(sample)) <= len(sample):
         number: dict[bytes, int] = {}
@@ -86,7 +88,7 @@ def read_subscriptions(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
 
 def _spread(kinds: SubscriptionColumns, of: list[int]) -> SubscriptionColumns:
-    """The columns of members of which each sent the bytes of one kind, none of which owns anything."""
+    """Returns the columns of members that each sent the bytes of one of `kinds`, none of which owns anything."""
     kind = np.array(of)
     errors = {m: kinds.errors[k] for m, k in enumerate(of) if k in kinds.errors} if kinds.errors else {}
     return replace(
@@ -105,7 +107,7 @@ def _read_distinct(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
 
 def _read_few(blobs: Sequence[bytes]) -> SubscriptionColumns:
-    """One by one."""
+    """Reads the blobs one by one."""
     lists: dict[tuple[str, ...], int] = {}
     errors: dict[int, str] = {}
     rows: list[tuple[int, int, bytes | None, int, str | None]] = []
@@ -140,7 +142,7 @@ def _read_few(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
 
 def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
-    """Column by column."""
+    """Reads the blobs column by column."""
     topics = read_topics(blobs)
     topic_list, version = topics.index, topics.version
     bad = topic_list == _NONE
@@ -183,10 +185,11 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
 
 def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
-    """What every member claims under the protocol that the broker chose.
+    """Returns the claims of every member under the protocol that the broker chose.
 
-    Rules 1 and 2 of docs/reference/wire-formats.md#claims-of-a-member. The caller knows which topics exist; it drops
-    negative, unknown and unsubscribed partitions and duplicates while it turns them into its own coordinates.
+    It applies rules 1 and 2 of docs/reference/wire-formats.md#claims-of-a-member. The caller knows the existing topics;
+    when it converts claims to its own coordinates it drops negative, unknown and unsubscribed partitions and
+    duplicates.
     """
     eager = protocol == messages.STICKY
     generation = np.full_like(columns.generation, messages.NO_GENERATION) if eager else columns.generation.copy()
@@ -217,7 +220,7 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
 
 
 def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
-    """Decodes the assignments of all members (DescribeGroups returns them); nothing in a blob makes it raise."""
+    """Decodes the assignments of all members, as DescribeGroups returns them. No blob can make it raise."""
     packed = Packed(blobs)
     version, lists, bad, at = _assignment_lists(packed)
     at[bad] = packed.end[bad]
@@ -236,9 +239,9 @@ def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
 
 
 def owner_of(blobs: Sequence[bytes], topic_names: Sequence[str], first: LongArray) -> IntArray:
-    """The owner array that a list of encoded assignments says, member = position in the list, -1 = nobody.
+    """Returns the owner array of a list of encoded assignments: the position in the list, -1 for none.
 
-    For the last look at bytes of Bellwether's before they leave, so it is strict where a reader is tolerant. Raises
+    This is the last check of Bellwether's own bytes before they are sent, so it is stricter than a reader. Raises
     LocalProtocolError for a blob that does not decode or has trailing bytes, an unknown topic or partition, or a
     partition that is given twice.
     """
@@ -279,7 +282,7 @@ def write_assignments(
     version: int = 1,
     user_data: Mapping[int, bytes] = MappingProxyType({}),
 ) -> list[bytes]:
-    """Encodes what every member owns: the bytes of ConsumerProtocolAssignment with partitions sorted by topic index.
+    """Encodes what every member owns, as ConsumerProtocolAssignment with partitions sorted by topic index.
 
     Flat partition f of topic t is `first[t] + partition`; `owner[f]` is a member index or -1. userData is null unless
     given. Raises LocalProtocolError for an owner, a version or a topic name that does not fit.
@@ -295,7 +298,7 @@ def write_assignments(
         return []
 
     held = (owner != _NONE).nonzero()[0]
-    # Sixteen bits when they suffice: only then is the stable sort a radix sort.
+    # Sixteen bits if they suffice, because only then is the stable sort a radix sort.
     keys = owner[held].astype(np.uint16 if members <= 1 << 16 else np.int32)
     order = keys.argsort(kind="stable")
     member, flat = keys[order].astype(np.int64), held[order]
@@ -309,7 +312,8 @@ def write_assignments(
 
 
 def _skip_user_data(packed: Packed, at: LongArray, end: LongArray, bad: BoolArray) -> tuple[LongArray, LongArray]:
-    """(where userData begins or -1 for null, where it ends); marks as bad what does not fit, and puts it at its end."""
+    """Returns (where userData begins, -1 for null; where it ends). Marks rows that do not fit as bad, with their end as
+    result."""
     size = packed.int32(at)
     after = at + 4 + np.maximum(size, 0)
     bad |= after > end
@@ -319,7 +323,8 @@ def _skip_user_data(packed: Packed, at: LongArray, end: LongArray, bad: BoolArra
 def _read_racks(
     packed: Packed, at: LongArray, end: LongArray, version: LongArray, bad: BoolArray
 ) -> tuple[list[str | None], LongArray]:
-    """(rack per member, where it ends); "" is None. Marks as bad what is not UTF-8, not what exceeds the end."""
+    """Returns (rack per member, where it ends); "" is None. Marks racks that are not UTF-8 as bad, but not those beyond
+    the end."""
     racks: list[str | None] = [None] * len(at)
     known: dict[bytes, str] = {}
     row = np.flatnonzero((version >= 3) & (at < end))
@@ -336,7 +341,7 @@ def _read_racks(
 
 
 def _assignment_lists(packed: Packed) -> tuple[LongArray, TopicLists, BoolArray, LongArray]:
-    """(version, lists, bad, where the list ends) of assignments."""
+    """Returns (version, lists, bad, where the list ends) of assignments."""
     version = packed.int16(packed.start)
     lists = read_lists(packed, packed.start + 2, packed.end)
     bad = lists.bad | (version < 0)
@@ -344,9 +349,10 @@ def _assignment_lists(packed: Packed) -> tuple[LongArray, TopicLists, BoolArray,
 
 
 def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, BoolArray, LongArray]:
-    """(lists, which of them are usable, generations) of non-empty userData of sticky assignors: V1, prefixed V1, V0.
+    """Returns (lists, which of them are usable, generations) of non-empty userData of sticky assignors: V1, prefixed
+    V1, V0.
 
-    With `only_lists` as the eager "sticky" protocol means it, else four bytes are a generation.
+    With `only_lists`, as under the eager "sticky" protocol; otherwise four bytes are a generation.
     """
     start, end = packed.start, packed.end
     lists = read_lists(packed, start, end)
@@ -367,7 +373,7 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
 def _columns(
     packed: Packed, lists: TopicLists, row: LongArray, usable: BoolArray, others: set[str]
 ) -> tuple[tuple[str, ...], IntArray, IntArray, IntArray]:
-    """(distinct names sorted, with `others` among them; member; topic; partition) of the usable lists."""
+    """Returns (distinct names including `others`, sorted; member; topic; partition) of the usable lists."""
     which, name, partition = lists.select(packed, usable)
     used = np.zeros(len(lists.names), dtype=np.bool_)
     used[name] = True
@@ -388,7 +394,7 @@ def _renumbered(lists: list[tuple[str, ...]], topic_list: IntArray) -> tuple[tup
 
 
 def _reasons(blobs: Sequence[bytes], bad: BoolArray, decode: Callable[[bytes], object]) -> dict[int, str]:
-    """What the plain decoder says of the members that were refused."""
+    """Returns the plain decoder's errors for the members in `bad`."""
     reasons: dict[int, str] = {}
     for m in np.flatnonzero(bad).tolist():
         reasons[m] = "undecodable"

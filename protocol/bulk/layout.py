@@ -1,4 +1,4 @@
-"""Laying out the assignments of a whole group in one buffer: the writing half of `protocol.bulk`."""
+"""Lays out the assignments of a whole group in one buffer: the writing half of `protocol.bulk`."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,7 +12,7 @@ _NULL = -1
 # int16 version and int32 count before the entries, int32 userData length after them.
 _HEAD_BYTES = 6
 _BLOB_BYTES = 10
-# Entries whose names are stored at once: a name may have 249 bytes.
+# How many names are stored at once: a name may have 249 bytes.
 _CHUNK = 1 << 15
 
 
@@ -28,8 +28,8 @@ def lay_out(
 ) -> list[bytes]:
     """Writes all entries (member, topic, items; sorted) into one buffer and cuts it into the members' blobs.
 
-    Names are stored first, all as wide as the widest and in the order of the buffer, so that what one has too much is
-    overwritten by the next name and by all else that is stored after them.
+    Names are stored first, all as wide as the widest and in buffer order, so that the excess of each is overwritten by
+    the next name and by the other fields stored later.
     """
     sizes = [*map(len, headers)]
     header_size = np.array(sizes, dtype=np.int64)[topic]

@@ -1,8 +1,8 @@
-"""Lists of (topic, partitions) of many members at once: what they own, and what they are given.
+"""Reads lists of (topic, partitions) of many members at once: what they own, or what they are given.
 
-Members of a settled group mostly have as many partitions of each topic as others: their lists differ in partition
-numbers only. So one list is parsed and laid over all others as a stencil. What no stencil fits is walked in lock step:
-in each step every list moves on by one entry. Nothing here decides what an error means: bad rows are marked.
+Members of a settled group mostly have equal numbers of partitions of each topic, so that their lists differ only in
+partition numbers. So one list is parsed and compared with all others as a stencil. Lists that fit no stencil are read
+in lock step: in each step every list advances by one entry. Errors are not interpreted here: bad rows are marked.
 """
 
 import struct
@@ -15,9 +15,10 @@ from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArra
 _ENTRY_BYTES = 6
 _MAX_STRING_BYTES = 0x7FFF
 _WORD_BYTES = 8
-# With fewer lists than this in step, plain Python is faster per entry than a handful of numpy calls.
+# With fewer lists than this in lock step, plain Python is faster per entry than a handful of numpy calls.
 _NARROW = 32
-# Stencils that are tried, as long as the last one fitted one list in so many. Fewer lists than the least need none.
+# The most stencils to try, as long as the last one fitted this share of the lists (one in ...), and the fewest lists to
+# use one for.
 _STENCILS = 4
 _STENCIL_SHARE = 8
 _LEAST_ALIKE = 12
@@ -29,11 +30,11 @@ _ENTRY_COUNT = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicLists:
-    """The (topic, partitions) entries of many lists, list by list, entries in the order of the wire.
+    """The (topic, partitions) entries of many lists, list by list, entries in wire order.
 
-    Per entry: `row` is its list, `topic` an index into the distinct `names`, `items_at` where its `items` partitions
-    begin. Per list: `after` is where it ends; `bad` marks lists that do not fit in their blob or have a name that is
-    not UTF-8: what the other fields say of them means nothing.
+    Per entry: `row` is its list, `topic` is an index into the distinct `names`, and `items_at` is where its `items`
+    partitions begin. Per list: `after` is where it ends; `bad` marks lists that do not fit in their blob or have a name
+    that is not UTF-8. The other fields are meaningless for bad lists.
     """
 
     row: LongArray
@@ -45,7 +46,7 @@ class TopicLists:
     bad: BoolArray
 
     def select(self, packed: Packed, usable: BoolArray) -> tuple[LongArray, LongArray, IntArray]:
-        """(row, index into names, partition) of every partition in the usable lists."""
+        """Returns (row, index into names, partition) of every partition in the usable lists."""
         row, topic, at, items = self.row, self.topic, self.items_at, self.items
         if not usable.all():
             kept = usable[row]
@@ -60,15 +61,15 @@ class TopicLists:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stencil:
-    """A list whose partition numbers count for nothing. For ("t": 5 and 9, "u": 3) it looks so:
+    """A list whose partition numbers are masked. For ("t": 5 and 9, "u": 3) it is:
 
         count      "t"       items      partitions           "u"       items      partition   padding
         00000002   0001 74   00000002   00000005 00000009    0001 75   00000001   00000003    ????     words
         ffffffff   ffff ff   ffffffff   00000000 00000000    ffff ff   ffffffff   00000000    0000     mask
         at byte:                        11                                        26
 
-    It fits every list whose bytes are equal to `words` where `mask` is set and that has room for its `size` (30): one
-    comparison then says where the partitions of each entry begin (`items_at`: 11 and 26) and how many there are
+    It fits every list that has room for its `size` (30) and whose bytes equal `words` where `mask` is set. One
+    comparison then yields where the partitions of each entry begin (`items_at`: 11 and 26) and how many there are
     (`items`: 2 and 1). `topic` is as in TopicLists.
     """
 
@@ -81,15 +82,16 @@ class _Stencil:
 
 
 class _Reader:
-    """Lists while they are read: one slot per entry, those of a list side by side.
+    """Lists while they are read: one slot per entry, those of a list adjacent.
 
-    What the stencils fit is filled in at once (`_alike`); other lists are walked, many together and few one by one.
+    Lists that fit a stencil are filled in at once (`_alike`); other lists are read in lock step, or one by one if they
+    are few.
     """
 
     def __init__(self, packed: Packed, at: LongArray, end: LongArray) -> None:
         self.packed, self.at, self.end = packed, at, end
         self.count = packed.int32(at)
-        # A count that cannot be in its blob is bad before anything of its size is allocated.
+        # Counts that cannot fit in their blob are marked bad before anything of that size is allocated.
         self.bad: BoolArray = (self.count < 0) | (at + 4 + self.count * _ENTRY_BYTES > end)
         self.count[self.bad] = 0
         self.after = at + 4
@@ -139,7 +141,7 @@ class _Reader:
         return TopicLists(row, topic, tuple([n or "" for n in names]), items_at, items, self.after, self.bad)
 
     def _alike(self, rest: LongArray) -> tuple[list[tuple[LongArray, _Stencil]], LongArray]:
-        """(lists that stencils fit, all others)."""
+        """Returns (lists that fit stencils, all others)."""
         found: list[tuple[LongArray, _Stencil]] = []
         while len(rest) >= _LEAST_ALIKE and len(found) < _STENCILS:
             size = self.end[rest] - self.at[rest]
@@ -179,7 +181,7 @@ class _Reader:
     def _fits(self, stencil: _Stencil, at: LongArray, end: LongArray) -> BoolArray:
         width = len(stencil.words) * _WORD_BYTES
         fits: BoolArray = at + stencil.size <= end
-        # The padding of the buffer is longer than what a stencil reads behind a list that is long enough.
+        # The padding of the buffer is longer than what a stencil reads after a list that is long enough.
         rows = np.arange(len(at)) if fits.all() else fits.nonzero()[0]
         text = np.ndarray((len(self.packed.raw) - width + 1,), f"V{width}", self.packed.raw, strides=(1,))
         step = max(1, _COMPARED_BYTES // width)
@@ -201,7 +203,7 @@ class _Reader:
             begins, sizes, thens = self._steps(here, stop, steps)
             slots = slot + np.arange(steps)[:, None]
             walked.append(slots.ravel())
-            items_at = begins + sizes + 6  # beyond the end in a list that is broken
+            items_at = begins + sizes + 6  # beyond the end in a broken list
             name_at[slots], name_size[slots] = begins + 2, sizes
             self.items_at[slots] = items_at
             self.items[slots] = (thens - items_at) >> 2
@@ -221,9 +223,10 @@ class _Reader:
         self.topic[slots] = numbered(self.packed, name_at[slots], name_size[slots], self.known)
 
     def _steps(self, here: LongArray, stop: LongArray, steps: int) -> tuple[LongArray, LongArray, LongArray]:
-        """So many entries of every list, [step, list]: where they begin, the sizes of their names, where they end.
+        """Reads `steps` entries of every list. Returns arrays [step, list]: where they begin, the sizes of their names,
+        where they end.
 
-        Checked by the caller: a list that leaves its blob stands still there, so that no read leaves the buffer.
+        The caller checks them: a list that leaves its blob stops there, so that no read leaves the buffer.
         """
         packed = self.packed
         begins, sizes, thens = np.empty((3, steps, len(here)), dtype=np.int64)
@@ -237,7 +240,7 @@ class _Reader:
         return begins, sizes, thens
 
     def _walk_each(self, row: LongArray, here: LongArray, slot: LongArray, left: LongArray) -> None:
-        """Reads what is left of these lists one by one."""
+        """Reads the rest of these lists one by one."""
         stop = self.end[row].tolist()
         for r, position, end, begin, entries in zip(
             row.tolist(), here.tolist(), stop, slot.tolist(), left.tolist(), strict=True
@@ -250,7 +253,8 @@ class _Reader:
             self.topic[mine], self.items_at[mine], self.items[mine], self.after[r] = found
 
     def _walk_one(self, here: int, end: int, count: int) -> tuple[list[int], list[int], list[int], int] | None:
-        """(topics, where their partitions begin, how many these are, end) of one list; None if it does not fit."""
+        """Returns (topics, where their partitions begin, the number of these, end) of one list; None if it does not
+        fit."""
         raw, known = self.packed.raw, self.known
         topic, items_at, items = [], [], []
         for _ in range(count):

@@ -1,6 +1,6 @@
-"""Reads the AssignmentInfo of a whole group into columns: the last check of Bellwether's bytes before they leave.
+"""Reads the AssignmentInfo of a whole group into columns, as the last check of Bellwether's bytes before they are sent.
 
-Strict where `AssignmentInfo.decode` is tolerant: trailing bytes, a named task or a future version make an entry bad.
+It is stricter than `AssignmentInfo.decode`: trailing bytes, a task of a named topology or a future version are errors.
 """
 
 import struct
@@ -25,7 +25,7 @@ class AssignedColumns:
     """The AssignmentInfo of M members.
 
     The active entries of member m (one per partition) are rows `active_first[m]:active_first[m + 1]`. Standby tasks are
-    listed by member in the order of the wire; `pair_*` are their partitions: index of the standby, index into
+    ordered by member, then as on the wire; `pair_*` are their partitions: index of the standby, index into
     `topic_names`, partition. `rest` is everything else (no tasks). A member in `errors` has nothing.
     """
 
@@ -45,9 +45,9 @@ class AssignedColumns:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How an entry of one subtopology looks but for its partition number, which stands between the `pieces`.
+    """The bytes of an entry of one subtopology except for its partition number, which is between the `pieces`.
 
-    `reads` are (index of the topic, partition): None where it is the task's own number.
+    `reads` are (index of the topic, partition), with None for the task's own number.
     """
 
     subtopology: int
@@ -56,14 +56,14 @@ class _Form:
 
 
 class _Standbys:
-    """What has been read of standby tasks so far: most entries of a subtopology have one form."""
+    """The standby tasks read so far. Most entries of a subtopology have one form."""
 
     def __init__(self) -> None:
         self.forms: list[_Form] = []
         self.form: list[int] = []
         self.number: list[bytes] = []
         self.topics: dict[bytes, int] = {}
-        # By the bytes of a subtopology; apart for the layouts with and without names.
+        # By the bytes of a subtopology, separately for the layouts with and without names.
         self._latest: dict[bool, dict[bytes, int]] = {True: {}, False: {}}
 
     def read(self, data: bytes, at: int, named: bool) -> int:
@@ -96,7 +96,7 @@ class _Standbys:
             at = name + _UINT16.unpack_from(data, at)[0]
             raw = data[name:at]
             if raw not in self.topics:
-                raw.decode()  # the plain reader refuses it as well
+                raw.decode()  # raises for invalid UTF-8, as the plain reader does
             topic = self.topics.setdefault(raw, len(self.topics))
             (partition,) = _INT32.unpack_from(data, at)
             reads.append((topic, partition if partition != number else None))
@@ -109,7 +109,7 @@ class _Standbys:
         return len(self.forms) - 1, at
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-        """(subtopology and partition of each entry; entry, topic and partition of each pair)."""
+        """Returns (subtopology and partition of each entry; entry, topic and partition of each pair)."""
         form = np.array(self.form, dtype=np.int64)
         number = np.frombuffer(b"".join(self.number), ">i4").astype(np.int32)
         width = max((len(f.reads) for f in self.forms), default=0)
@@ -127,7 +127,7 @@ class _Standbys:
 
 
 def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
-    """Decodes all members; nothing in a blob makes it raise."""
+    """Decodes all members. No blob can make it raise."""
     standbys = _Standbys()
     active: list[bytes] = []
     sizes: list[int] = []
@@ -166,7 +166,7 @@ def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
 
 
 def _one(data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) -> tuple[bytes, AssignmentInfo]:
-    """(task ids of the active entries, eight bytes each; the rest)."""
+    """Returns (task ids of the active entries, eight bytes each; the rest)."""
     (version,) = _INT32.unpack_from(data)
     if not 1 <= version <= _HIGHEST:
         raise RemoteProtocolError(f"version {version} is not one of 1-{_HIGHEST}")
@@ -190,7 +190,8 @@ def _one(data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) ->
 
 
 def _rest(bare: bytes) -> AssignmentInfo:
-    """An AssignmentInfo without tasks. A byte too many shows: one byte fewer would do as well."""
+    """Returns an AssignmentInfo without tasks. Raises RemoteProtocolError for trailing bytes, which it detects because
+    the bytes still decode without the last one."""
     info = AssignmentInfo.decode(bare)
     try:
         AssignmentInfo.decode(bare[:-1])

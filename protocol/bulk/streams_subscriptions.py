@@ -1,6 +1,6 @@
-"""The codecs of `streams_subscription` and `streams_assignment` for whole groups: columns instead of objects.
+"""The codec of `streams_subscription` for whole groups, with columns instead of objects.
 
-Same values and same errors as the dataclasses (tests/properties holds them together), only faster: what current
+It is faster than the dataclasses, with the same values and errors (tests/properties compares them). What current
 clients send (versions 7 to 11 without named topologies) is read with numpy, everything else by the dataclasses.
 """
 
@@ -18,7 +18,7 @@ from bellwether_kafka.protocol.primitives import ProcessId, Reader, RemoteProtoc
 Tags = tuple[tuple[str, str], ...]
 
 _NO_DATA = "userData is null"
-# Version, latest, process id, length of the endpoint.
+# Version, latest version, process id, length of the endpoint.
 _HEAD = struct.Struct(">iiqqi")
 _INT32 = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
@@ -29,13 +29,13 @@ _FLAT_BYTES, _GROUPED_BYTES = _FLAT_SUM.itemsize, _GROUPED_SUM.itemsize
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InfoColumns:
-    """The SubscriptionInfo of M members with K offset sums in all.
+    """The SubscriptionInfo of M members with K offset sums in total.
 
-    The sums of member m are rows `sum_first[m]:sum_first[m + 1]`, in the order of the wire. `future` members (version
-    above 11) have a version and a latest version only; `process` is None for them. Members in `named` use named
-    topologies; their rows carry no name. `joins` is the unique field as a number of 0 to 255: a thread counts its
-    JoinGroups in it, from 1 when it starts (0 below version 8). A member in `errors` (index -> reason) has version and
-    latest 0.
+    The sums of member m are rows `sum_first[m]:sum_first[m + 1]`, in wire order. `future` members (version above 11)
+    only have a version and a latest version, and their `process` is None. Members in `named` use named topologies;
+    their rows have no name. `joins` is the unique field as a number from 0 to 255, in which a thread counts its
+    JoinGroups, from 1 when it starts (0 below version 8). A member in `errors` (index -> reason) has version and latest
+    0.
     """
 
     version: IntArray
@@ -57,7 +57,7 @@ class InfoColumns:
         return self.version > STREAMS_VERSION_MAX
 
     def without(self, reasons: Mapping[int, str]) -> "InfoColumns":
-        """The same, with these members (index -> reason) as if they could not be read."""
+        """Returns the columns with these members (index -> reason) as if they could not be read."""
         sizes = np.diff(self.sum_first)
         gone = np.zeros(len(sizes), dtype=np.bool_)
         gone[list(reasons)] = True
@@ -79,7 +79,8 @@ class InfoColumns:
 
 @dataclass(slots=True)
 class _Info:
-    """One member while it is read: its sums are rows of 18 bytes (`flat`), of 12 bytes by subtopology, or `plain`."""
+    """One member while it is read. Its sums are rows of 18 bytes (`flat`), rows of 12 bytes by subtopology (`grouped`),
+    or `plain`."""
 
     version: int = 0
     latest: int = 0
@@ -94,7 +95,7 @@ class _Info:
 
 
 def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
-    """Decodes the userData of all members; nothing in a blob makes it raise."""
+    """Decodes the userData of all members. No blob can make it raise."""
     errors: dict[int, str] = {}
     known: dict[bytes, Tags] = {}
     infos = [_quick(blob, known) or _slow(m, blob, errors) for m, blob in enumerate(blobs)]
@@ -123,7 +124,7 @@ def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
 
 
 def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
-    """A member of version 7 to 11, its sums still packed; None where the dataclass must say what it is."""
+    """Reads a member of version 7 to 11, with its sums still packed. Returns None if the dataclass must decode it."""
     if blob is None or len(blob) < _HEAD.size + 4:
         return None
     version, latest, most, least, size = _HEAD.unpack_from(blob)
@@ -193,14 +194,14 @@ def _slow(m: int, blob: bytes | None, errors: dict[int, str]) -> _Info:
 def _reread_named(
     infos: list[_Info], flat: npt.NDArray[np.void], blobs: Sequence[bytes | None], errors: dict[int, str]
 ) -> None:
-    """Names make entries longer than was assumed: such members are read again, by the dataclass."""
+    """Reads members with named topologies again, by the dataclass, because names make entries longer than assumed."""
     end = np.cumsum([len(info.flat) // _FLAT_BYTES for info in infos])
     for m in np.unique(np.searchsorted(end, np.flatnonzero(flat["name"] >= 0), side="right")).tolist():
         infos[m] = _slow(m, blobs[m], errors)
 
 
 def _sums(infos: Sequence[_Info], flat: npt.NDArray[np.void]) -> tuple[LongArray, IntArray, IntArray, LongArray]:
-    """(where each member's rows begin, subtopology, partition, sum), whatever layouts the members use."""
+    """Returns (where each member's rows begin, subtopology, partition, sum) for all layouts."""
     grouped = [(sub, raw) for info in infos for sub, raw in info.grouped]
     plain = [row for info in infos if info.plain for row in info.plain.task_offset_sums]
     rows = np.frombuffer(b"".join([raw for _, raw in grouped]), _GROUPED_SUM)

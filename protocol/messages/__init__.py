@@ -1,4 +1,4 @@
-"""One class for each embedded message, for all its versions: what people read and what tests compare with."""
+"""One class per embedded message, for all its versions. They are the readable form, with which tests compare."""
 
 from bellwether_kafka.protocol.messages.consumer import (
     CONSUMER_VERSION_MAX,

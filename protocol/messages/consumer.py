@@ -1,8 +1,8 @@
-"""The two blobs of every consumer: its subscription in JoinGroup and its assignment in SyncGroup, versions 0 to 3.
+"""The two blobs of every consumer, versions 0 to 3: its subscription in JoinGroup and its assignment in SyncGroup.
 
-Nothing negotiates these versions: the writer picks one, the reader copes
+These versions are not negotiated: the writer chooses one, and readers must accept it
 (docs/reference/wire-formats.md#embedded-consumer-protocol). The dataclasses are the plain form; a leader of thousands
-reads and writes through `protocol.bulk`, which must agree.
+of members uses `protocol.bulk`, which must agree with them.
 """
 
 from collections.abc import Iterable
@@ -23,10 +23,10 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolSubscription:
-    """What a member subscribes to and what it says it owns (docs/reference/wire-formats.md#subscription).
+    """What a member subscribes to and what it claims to own (docs/reference/wire-formats.md#subscription).
 
-    `version` is the number on the wire, also when it is above 3. `topics` and `owned_partitions` keep the order of the
-    wire. `generation_id` is NO_GENERATION when absent or negative, `rack_id` is None when absent or "", as in Java.
+    `version` is the number on the wire, even if it is above 3. `topics` and `owned_partitions` are in wire order.
+    `generation_id` is NO_GENERATION if absent or negative, `rack_id` is None if absent or "", as in Java.
     """
 
     version: int = 0
@@ -38,10 +38,11 @@ class ConsumerProtocolSubscription:
 
     @classmethod
     def decode(cls, data: bytes) -> "ConsumerProtocolSubscription":
-        """Reads v0-v3 and higher versions as v3, without trailing bytes (docs/reference/wire-formats.md#version-rules).
+        """Reads v0-v3, and higher versions as v3; trailing bytes are ignored
+        (docs/reference/wire-formats.md#version-rules).
 
-        A blob may end at any field that its version added after v0: kafka-go says 1 and writes no owned partitions.
-        Raises RemoteProtocolError on anything else that is short, negative or not UTF-8.
+        A blob may end before any field that its version added after v0: kafka-go writes version 1 without owned
+        partitions. Raises RemoteProtocolError on anything else that is short, negative or not UTF-8.
         """
         reader = Reader(data)
         version = _read_version(reader)
@@ -59,8 +60,9 @@ class ConsumerProtocolSubscription:
         return cls(version, topics, user_data, owned, generation, rack)
 
     def encode(self) -> bytes:
-        """The bytes that Java writes: topics sorted, owned partitions sorted and grouped by topic; what the version
-        lacks is left out. Raises LocalProtocolError for a version outside 0-3 or a value that does not fit."""
+        """Returns the bytes that Java writes: topics sorted, owned partitions sorted and grouped by topic, without
+        fields that the version lacks. Raises LocalProtocolError for a version outside 0-3 or a value that does not
+        fit."""
         writer = Writer()
         _write_version(writer, self.version)
         writer.array(java_sorted(self.topics), writer.string)
@@ -77,7 +79,7 @@ class ConsumerProtocolSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolAssignment:
-    """What the leader gives to one member (docs/reference/wire-formats.md#assignment). v0-v3 have one layout."""
+    """What the leader assigns to one member (docs/reference/wire-formats.md#assignment). v0-v3 have one layout."""
 
     version: int = 0
     partitions: tuple[TopicPartition, ...] = ()
@@ -92,7 +94,7 @@ class ConsumerProtocolAssignment:
         return cls(version, partitions, reader.nullable_bytes())
 
     def encode(self) -> bytes:
-        """One entry per topic, topics in the order in which they first appear, partitions as given.
+        """Writes one entry per topic, topics in the order in which they first appear, partitions as given.
 
         Raises LocalProtocolError for a version outside 0-3 or a value that does not fit.
         """
@@ -104,7 +106,7 @@ class ConsumerProtocolAssignment:
 
 
 def read_topic_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
-    """[](str topic, []int32 partitions), flattened in the order of the wire."""
+    """Reads [](str topic, []int32 partitions), flattened in wire order."""
     found: list[TopicPartition] = []
     for _ in range(reader.count(6)):
         topic = reader.string()
@@ -113,7 +115,7 @@ def read_topic_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions per topic, topics in the order in which they first appear."""
+    """Returns the partitions of each topic, topics in the order in which they first appear."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

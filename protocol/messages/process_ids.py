@@ -1,4 +1,4 @@
-"""Which process a member belongs to, as its subscription or its client id says."""
+"""Finds the process of a member in its subscription or its client id."""
 
 import re
 
@@ -12,8 +12,8 @@ _THREAD = re.compile(r".+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-StreamTh
 
 
 def reported_process(metadata: bytes, protocol: str = "") -> str | None:
-    """The process id in the subscription of a Kafka Streams thread, or of a stateful member where the group's protocol
-    is theirs; None in every other, and in one that cannot be read."""
+    """Returns the process id in the subscription of a Kafka Streams thread, or of a stateful member if `protocol` is
+    theirs; None for other members, and if the subscription cannot be read."""
     try:
         user_data = ConsumerProtocolSubscription.decode(metadata).user_data if metadata else None
         if not user_data:
@@ -27,7 +27,7 @@ def reported_process(metadata: bytes, protocol: str = "") -> str | None:
 
 
 def process_in_client_id(client_id: str) -> str | None:
-    """The process id in the client id of a Kafka Streams thread, unless the application sets `client.id`; None then."""
+    """Returns the process id in the client id of a Kafka Streams thread; None if the application sets `client.id`."""
     thread = _THREAD.fullmatch(client_id)
     return thread[1] if thread is not None else None
 

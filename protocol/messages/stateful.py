@@ -1,7 +1,7 @@
-"""What stateful members that are not Kafka Streams and their leader send each other: the userData of the protocol
-`bellwether-stateful`, version 1. Big endian, Kafka's classic primitives: docs/reference/stateful-members.md.
+"""The userData of the protocol `bellwether-stateful`, version 1, which stateful members other than Kafka Streams
+exchange with their leader. Big endian, with Kafka's classic primitives: docs/reference/stateful-members.md.
 
-Versions only ever append fields: a reader takes what it knows and ignores the rest.
+New versions only append fields: a reader ignores fields that it does not know.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatefulTaskState:
-    """What a process has of one task. `position` counts the records of its state that are there, `end` those that there
-    are in all, as far as the process knows; UNKNOWN where it does not. `running`: it works on the task right now."""
+    """The state that a process has of one task. `position` is how many records of the state it has, `end` is how many
+    there are in total, as far as the process knows; UNKNOWN if it does not. `running`: it works on the task now."""
 
     task: Task
     position: int = UNKNOWN
@@ -40,8 +40,8 @@ class StatefulTaskState:
 
 @dataclass(frozen=True, slots=True)
 class StatefulSubscription:
-    """One member of one process. `capacity` is a relative weight of at least 1, whatever it stands for. `rack` counts
-    where the subscription around it names none. A task is named once."""
+    """One member of one process. `capacity` is a relative weight of at least 1, in any unit. `rack` applies if the
+    enclosing subscription has none. No task occurs twice."""
 
     process_id: ProcessId = _NO_PROCESS
     rack: str | None = None
@@ -87,7 +87,7 @@ class StatefulSubscription:
         return writer.getvalue()
 
     def complaint(self) -> str | None:
-        """What cannot be meant; None where all is well."""
+        """Returns what is contradictory or impossible, None if nothing is."""
         if self.capacity < 1:
             return f"capacity {self.capacity} is below 1"
         named = [state.task for state in self.tasks]
@@ -102,7 +102,8 @@ class StatefulSubscription:
 
 
 class Copy(NamedTuple):
-    """A copy of a task's state that a member keeps: STANDBY for good, WARMUP until it has caught up and takes over."""
+    """A copy of a task's state that a member keeps: STANDBY permanently, WARMUP until it has caught up and takes
+    over."""
 
     task: Task
     kind: int = STANDBY
@@ -110,8 +111,8 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatefulAssignment:
-    """What a member shall work on (`active`, beside the partitions in the assignment around it) and keep copies of.
-    `groups` names the topics of every topic group in it: (group, topics)."""
+    """What a member should work on (`active`, besides the partitions in the enclosing assignment) and keep copies of.
+    `groups` has (group, topics) of every topic group in it."""
 
     groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
     active: tuple[Task, ...] = ()

@@ -1,7 +1,7 @@
 """The userData of sticky assignors, in every dialect that clients write
 (docs/reference/wire-formats.md#userdata-of-sticky-assignors).
 
-Only hints are in here, so reading never fails: bytes that fit no dialect mean "no history", as in Java.
+It only has hints, so reading never fails: bytes that fit no dialect mean "no history", as in Java.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,10 @@ _GENERATION_BYTES = 4
 
 
 def read_generation(data: bytes | None) -> int:
-    """The generation in the userData of a member whose partitions are in its owned list: 4 bytes (Java, sarama), or the
-    end of a V1 list (franz-go, librdkafka) or of one behind an int16 1 (kafka-python 3), which cannot be taken for a
-    plain one: it would announce 65,536 topics or more. Else NO_GENERATION."""
+    """Returns the generation in the userData of a member whose partitions are in its owned list: 4 bytes (Java,
+    sarama), or the end of a V1 list (franz-go, librdkafka), or the end of a V1 list behind an int16 1 (kafka-python 3).
+    The last cannot be mistaken for a plain list, which would then announce 65,536 topics or more. Otherwise
+    NO_GENERATION."""
     if not data:
         return consumer.NO_GENERATION
     if len(data) == _GENERATION_BYTES:
@@ -36,8 +37,8 @@ def read_generation(data: bytes | None) -> int:
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """V1, for the echo to sarama members (docs/reference/client-quirks.md#sarama): one entry per topic in the order in
-    which they appear."""
+    """Returns V1 userData for the echo to sarama members (docs/reference/client-quirks.md#sarama), with one entry per
+    topic in the order in which they first appear."""
     writer = Writer()
     consumer.write_topic_partitions(writer, consumer.group_by_topic(partitions))
     writer.int32(generation)
@@ -45,7 +46,7 @@ def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: in
 
 
 def read_rack_affinity(data: bytes | None) -> str | None:
-    """The rack in the userData of kafka-go's `rack-affinity`: plain UTF-8 and nothing else; None if there is none."""
+    """Returns the rack in the userData of kafka-go's `rack-affinity`, which is plain UTF-8; None if there is none."""
     try:
         return (data or b"").decode() or None
     except UnicodeDecodeError:

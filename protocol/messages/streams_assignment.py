@@ -1,7 +1,7 @@
-"""What the leader sends to a Kafka Streams thread: AssignmentInfo, the userData of its assignment, versions 1 to 11.
+"""AssignmentInfo, versions 1 to 11: the userData that the leader sends to a Kafka Streams thread.
 
-Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it by hand with DataOutputStream, hence modified
-UTF-8 and a second encoding of named topologies.
+Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it with DataOutputStream, hence modified UTF-8 and a
+second encoding of named topologies.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,12 @@ ByHost = tuple[tuple[HostInfo, Partitions], ...]
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInfo:
-    """The tasks of one thread and where all others run; every sequence keeps the order of the wire.
+    """The tasks of one thread and where all others run; every sequence is in wire order.
 
     `active_tasks` has one entry per assigned partition, parallel to the partitions sorted by (topic, partition).
     `standby_tasks` pairs tasks with their source partitions. `next_rebalance_ms` is epoch milliseconds: 0 = now,
-    NEVER_MS = none. `commonly_supported_version` is the lowest latest version of the group, not sent in versions 1, 2.
+    NEVER_MS = none. `commonly_supported_version` is the lowest of the group's latest versions; versions 1 and 2 do not
+    send it.
     """
 
     version: int = STREAMS_VERSION_MAX
@@ -81,7 +82,8 @@ class AssignmentInfo:
         )
 
     def encode(self) -> bytes:
-        """The bytes that Java writes for this order of tasks, hosts and partitions; what the version lacks is left out.
+        """Returns the bytes that Java writes for this order of tasks, hosts and partitions, without fields that the
+        version lacks.
 
         Raises LocalProtocolError for a version outside 1-11, a named topology before version 10, or a value that does
         not fit.
@@ -108,7 +110,8 @@ class AssignmentInfo:
         return writer.getvalue()
 
     def _write_indexed_hosts(self, writer: Writer) -> None:
-        """Topics are numbered as Java's hash set of all partitions lists them and written as its map of topics does."""
+        """Writes the hosts. Topics are numbered in the order of Java's hash set of all partitions, and written in that
+        of its map of topics."""
         both = self.partitions_by_host, self.standby_partitions_by_host
         written = both if self.version >= _STANDBY_HOSTS_FROM else both[:1]
         partitions = [tp for hosts in written for _, held in hosts for tp in held]

@@ -1,5 +1,4 @@
-"""What a Kafka Streams thread sends to the leader: SubscriptionInfo, the userData of its subscription, versions 1 to
-11.
+"""SubscriptionInfo, versions 1 to 11: the userData that a Kafka Streams thread sends to the leader.
 
 Layout and rules: docs/reference/wire-formats.md#subscriptioninfo.
 """
@@ -26,12 +25,12 @@ _NO_PROCESS = ProcessId(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """One thread's view of its process: which tasks it has and how far their state is.
+    """One thread's view of its process: which tasks it has, and how far their state is.
 
-    `task_offset_sums` pairs tasks with the sum of their changelog offsets, in the order of the wire: LATEST_OFFSET for
-    a running active task, UNKNOWN_OFFSET_SUM where nothing is known. Versions 1-6 know only previous and standby tasks,
-    which are read as these two. `user_end_point` is "host:port" or None. A version above 11 is *future*: only `version`
-    and `latest_supported_version` are read and all else keeps its default.
+    `task_offset_sums` pairs tasks with the sum of their changelog offsets, in wire order: LATEST_OFFSET for a running
+    active task, UNKNOWN_OFFSET_SUM if nothing is known. Versions 1-6 only have previous and standby tasks, which are
+    read as these two values. `user_end_point` is "host:port" or None. A version above 11 is *future*: only `version`
+    and `latest_supported_version` are read, and all other fields keep their defaults.
     """
 
     version: int = STREAMS_VERSION_MAX
@@ -76,12 +75,12 @@ class SubscriptionInfo:
         )
 
     def encode(self) -> bytes:
-        """The bytes that Java writes for the same order of tasks; fields that the version lacks are left out.
+        """Returns the bytes that Java writes for the same order of tasks, without fields that the version lacks.
 
         Raises LocalProtocolError for a future version, a latest version below the used one, a named topology before
         version 10, or a value that does not fit.
         """
-        # What a reader would take as the latest version: versions 1 and 2 do not carry it.
+        # The latest version as a reader would see it: versions 1 and 2 do not carry it.
         latest = self.latest_supported_version if self.version > 2 else UNKNOWN_VERSION
         if complaint := "a future version cannot be written" if self.future else _complaint(self.version, latest):
             raise LocalProtocolError(complaint)

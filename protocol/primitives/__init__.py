@@ -1,4 +1,4 @@
-"""Readers and writers of Kafka's primitive types, the value types that messages share, and the two kinds of error."""
+"""Readers and writers of Kafka's primitive types, the value types that messages share, and the two kinds of errors."""
 
 from bellwether_kafka.protocol.primitives.codec import Reader, Writer, java_hash_ordered, java_sorted, java_string_hash
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, ProtocolError, RemoteProtocolError

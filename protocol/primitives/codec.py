@@ -1,7 +1,7 @@
-"""Bounds-checked big-endian reading and writing: the only place of this package that touches single bytes.
+"""Bounds-checked big-endian reading and writing: the only code of this package that handles single bytes.
 
-A count is compared with the bytes left before anything is built from it, so a blob can make a decoder allocate no more
-than a small multiple of its own size. A Reader raises RemoteProtocolError only, a Writer LocalProtocolError only.
+A count is compared with the bytes left before anything is allocated for it, so a decoder allocates at most a small
+multiple of the blob's size. A Reader only raises RemoteProtocolError, a Writer only LocalProtocolError.
 """
 
 import struct
@@ -24,7 +24,7 @@ _MAX_BYTES = 0x7FFFFFFF
 
 
 class Reader:
-    """A cursor over the bytes of a peer. Methods consume what they return; trailing bytes are the caller's affair."""
+    """A cursor over received bytes. Methods consume what they return. Callers decide about trailing bytes."""
 
     __slots__ = ("_data", "position")
 
@@ -60,7 +60,7 @@ class Reader:
         return self._number(_INT64)
 
     def raw(self, size: int) -> bytes:
-        """Exactly `size` bytes; a negative size is an error."""
+        """Returns exactly `size` bytes; a negative size is an error."""
         if size < 0:
             raise RemoteProtocolError(f"negative length {size} at byte {self.position}")
         if size > self.remaining:
@@ -76,25 +76,26 @@ class Reader:
             raise RemoteProtocolError(f"not {encoding} before byte {self.position}: {error.reason}") from None
 
     def string(self) -> str:
-        """int16 length + UTF-8."""
+        """Reads int16 length + UTF-8."""
         return self._text(self.raw(self.int16()), "utf-8")
 
     def nullable_string(self) -> str | None:
-        """As `string`; any negative length is null, as in Java."""
+        """Reads a `string`; any negative length is null, as in Java."""
         size = self.int16()
         return None if size < 0 else self._text(self.raw(size), "utf-8")
 
     def nullable_bytes(self) -> bytes | None:
-        """int32 length + raw; any negative length is null, as in Java."""
+        """Reads int32 length + bytes; any negative length is null, as in Java."""
         size = self.int32()
         return None if size < 0 else self.raw(size)
 
     def sized_text(self) -> str:
-        """int32 length + UTF-8: how SubscriptionInfo carries its endpoint and its tags; a negative one is an error."""
+        """Reads int32 length + UTF-8, as in the endpoint and the tags of SubscriptionInfo; a negative length is an
+        error."""
         return self._text(self.raw(self.int32()), "utf-8")
 
     def count(self, item_bytes: int) -> int:
-        """An int32 count of items of at least `item_bytes` each, refused when they cannot be in the bytes left."""
+        """Reads an int32 count of items of at least `item_bytes` each. Raises if the bytes left cannot hold them."""
         value = self.int32()
         if value < 0 or value * item_bytes > self.remaining:
             raise RemoteProtocolError(f"count {value} before byte {self.position}, {self.remaining} bytes left")
@@ -108,19 +109,20 @@ class Reader:
         return struct.unpack(f">{size}i", self.raw(4 * size))
 
     def utf(self) -> str:
-        """uint16 length + Java's modified UTF-8 (DataInput.readUTF); a lone surrogate is refused."""
+        """Reads uint16 length + Java's modified UTF-8 (DataInput.readUTF); a lone surrogate is refused."""
         raw = self.raw(self._number(_UINT16))
         if raw.isascii():
             return raw.decode("ascii")
         return self._text(_utf16_of_modified_utf8(raw), "utf-16-be")
 
     def utf16(self) -> str:
-        """int32 count of UTF-16 units + two bytes for each: the topology name of a task in AssignmentInfo v10+."""
+        """Reads int32 count of UTF-16 units + two bytes for each: the topology name of a task in AssignmentInfo
+        v10+."""
         return self._text(self.raw(2 * self.count(2)), "utf-16-be")
 
 
 class Writer:
-    """Collects bytes of Bellwether's; every method returns nothing and appends."""
+    """Collects bytes to send. Every write method appends and returns nothing."""
 
     __slots__ = ("_out",)
 
@@ -176,7 +178,7 @@ class Writer:
         self.sized_bytes(_encoded(value, "utf-8", _MAX_BYTES))
 
     def array(self, items: Collection[T], item: Callable[[T], None]) -> None:
-        """int32 count + what `item` writes of each."""
+        """Writes int32 count + what `item` writes of each."""
         self.int32(len(items))
         for one in items:
             item(one)
@@ -203,7 +205,7 @@ class Writer:
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:
-    """Texts in Java's order of strings, by UTF-16 unit; it differs from Python's only beyond the basic plane."""
+    """Sorts texts in Java's order, by UTF-16 unit; it differs from Python's only beyond the basic plane."""
     items = list(texts)
     if all(text.isascii() for text in items):
         return sorted(items)
@@ -211,10 +213,11 @@ def java_sorted(texts: Iterable[str]) -> list[str]:
 
 
 def java_hash_ordered(items: Iterable[T], java_hash: Callable[[T], int]) -> list[T]:
-    """Items, given in the order of insertion, in the order in which a Java HashMap or HashSet would list them.
+    """Returns items, given in insertion order, in the iteration order of a Java HashMap or HashSet.
 
-    A bucket lists its items as they came; the table has 16 buckets and doubles above three quarters full. (Java turns a
-    bucket of eight or more into a tree, which may list them otherwise: nothing that matters depends on this order.)
+    A bucket lists its items in insertion order; the table has 16 buckets and doubles above three quarters full. (Java
+    turns a bucket of more than eight items into a tree, which may list them differently: nothing that matters depends
+    on this order.)
     """
     distinct = list(dict.fromkeys(items))
     buckets = 16
@@ -229,7 +232,7 @@ def java_hash_ordered(items: Iterable[T], java_hash: Callable[[T], int]) -> list
 
 
 def java_string_hash(text: str) -> int:
-    """String.hashCode as an unsigned 32-bit number."""
+    """Returns String.hashCode as an unsigned 32-bit number."""
     raw = _encoded(text, "utf-16-be", _MAX_BYTES)
     value = 0
     for unit in struct.unpack(f">{len(raw) // 2}H", raw):
@@ -248,7 +251,7 @@ def _encoded(value: str, encoding: str, limit: int) -> bytes:
 
 
 def _utf16_of_modified_utf8(raw: bytes) -> bytes:
-    """Big-endian UTF-16 of modified UTF-8: NUL may be two bytes, a supplementary character is two triples."""
+    """Converts modified UTF-8 to big-endian UTF-16: NUL may be two bytes, a supplementary character is two triples."""
     units = bytearray()
     at = 0
     while at < len(raw):

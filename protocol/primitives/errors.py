@@ -1,4 +1,5 @@
-"""What can be wrong with bytes: a caller wanted nonsense written, or the peer sent it. Nothing else leaves a codec."""
+"""The errors of the codecs: the caller's value cannot be written, or the peer's bytes cannot be read. They raise no
+others."""
 
 
 class ProtocolError(Exception):
@@ -6,7 +7,7 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """A value of Bellwether's that the wire format cannot carry (a string over 32,767 bytes, a negative count)."""
+    """A value from Bellwether that the wire format cannot carry (a string over 32,767 bytes, a negative count)."""
 
 
 class RemoteProtocolError(ProtocolError):

@@ -1,4 +1,5 @@
-"""Kafka's rule for names of topics. What breaks it exists on no cluster: it is never asked for and counts as absent."""
+"""Kafka's rule for topic names. A topic with another name cannot exist, so it is never requested and counts as
+absent."""
 
 import re
 from collections.abc import Mapping
@@ -11,10 +12,10 @@ Value = TypeVar("Value")
 
 
 def is_topic_name(name: str) -> bool:
-    """1 to 249 of these characters, and not one of the two names of directories."""
+    """Returns whether the name has 1 to 249 of the allowed characters and is neither "." nor ".."."""
     return _NAME.fullmatch(name) is not None and name not in _FORBIDDEN
 
 
 def possible_topics(topics: Mapping[str, Value]) -> dict[str, Value]:
-    """The entries that may be asked for."""
+    """Returns the entries whose topics can exist."""
     return {name: value for name, value in topics.items() if is_topic_name(name)}

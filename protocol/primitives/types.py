@@ -27,9 +27,9 @@ class TaskId(NamedTuple):
 
 
 class ProcessId(NamedTuple):
-    """The id of one KafkaStreams instance: a UUID as Java holds it, two *signed* 64-bit halves.
+    """The id of one KafkaStreams instance: a UUID as Java stores it, in two *signed* 64-bit halves.
 
-    The signs matter: Java compares the halves as signed numbers, so 8000... sorts before 0000...
+    Java compares the halves as signed numbers, so 8000... sorts before 0000...
     (docs/reference/wire-formats.md#javas-orders).
     """
 
@@ -38,7 +38,7 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> "ProcessId":
-        """From the 16 bytes of the wire, most significant half first."""
+        """Reads the 16 bytes of the wire, most significant half first."""
         return cls(int.from_bytes(data[:8], signed=True), int.from_bytes(data[8:16], signed=True))
 
     def __bytes__(self) -> bytes:
@@ -50,7 +50,7 @@ class ProcessId(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """Where a Streams instance answers interactive queries (its `application.server`)."""
+    """The host and port where a Streams instance answers interactive queries (its `application.server`)."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
 """Standby replicas: by load (the default), spread over client tags (KIP-708), or spread over racks.
 
-Every rule takes the lightest process, by (load / capacity, process), among those that qualify. Priorities are current
-whenever Kafka asks its ConstrainedPrioritySet here, so heaps of (load, process) give the same answers
+Every rule takes the lightest suitable process by (load / capacity, process). Whenever Kafka queries its
+ConstrainedPrioritySet here, the priorities are current, so heaps of (load, process) give the same answers
 (docs/reference/streams.md#standbys, docs/reference/streams.md#tagged-standbys).
 """
 
@@ -17,7 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class StandbyRule:
-    """The default: as many lightest processes without a copy as asked for (DefaultStandbyTaskAssignor)."""
+    """The default rule: the lightest processes without a copy, as many as required (DefaultStandbyTaskAssignor)."""
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
         fill_lightest(place, dict.fromkeys(tasks, replicas))
@@ -26,14 +26,15 @@ class StandbyRule:
         balance_standbys(place, self.may_move)
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Whether balancing may move any standby from `source` to `destination`."""
+        """Returns whether balancing may move any standby from `source` to `destination`."""
         return anywhere(source, destination)
 
 
 class LabelRule(StandbyRule):
-    """Replicas of a task on processes whose labels differ from those already used, then on the lightest ones.
-    `labels[p]` are the (key, value) pairs of process p; only `keys` count for spreading. KIP-708 with client tags
-    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes."""
+    """Places a task's replicas on processes whose labels differ from those already used, then on the lightest ones.
+    `labels[p]` are the (key, value) pairs of process p; only `keys` count for spreading. With client tags this is
+    KIP-708 (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, it is the spread that KIP-925
+    describes."""
 
     def __init__(self, labels: Sequence[Labels], keys: Sequence[str], hashes: Sequence[int]) -> None:
         self._labels = [dict(pairs) for pairs in labels]
@@ -51,7 +52,8 @@ class LabelRule(StandbyRule):
         fill_lightest(place, {task: left[task] for task in order if task in left})
 
     def spread(self, place: Placement, tasks: Sequence[int], replicas: int) -> dict[int, int]:
-        """Brings tasks up to so many replicas on unused labels; how many are left to place, by task."""
+        """Adds replicas on unused labels until tasks have `replicas`. Returns how many are still to be placed, by
+        task."""
         heaps = _heaps_by_label(place, self._counted)
         left: dict[int, int] = {}
         for task in tasks:
@@ -61,7 +63,7 @@ class LabelRule(StandbyRule):
         return left
 
     def _spread(self, place: Placement, heaps: "_Heaps", task: int, replicas: int) -> int:
-        """Brings the task up to so many replicas on unused labels; returns how many found no place."""
+        """Adds replicas of the task on unused labels until it has `replicas`. Returns how many found no place."""
         excluded = self.used_labels(place, task)
         chosen: list[int] = []
         while len(place.standbys[task]) < replicas:
@@ -76,7 +78,7 @@ class LabelRule(StandbyRule):
         return replicas - len(place.standbys[task])
 
     def used_labels(self, place: Placement, task: int) -> set[tuple[str, str]]:
-        """The labels that the next replica should avoid."""
+        """Returns the labels that the next replica should avoid."""
         excluded: set[tuple[str, str]] = set()
         for used, process in enumerate((place.active[task], *place.standbys[task]), start=1):
             excluded = self.exclude(excluded, process, used)
@@ -86,8 +88,8 @@ class LabelRule(StandbyRule):
         return not excluded.isdisjoint(self._counted[process])
 
     def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
-        """The labels to avoid after `process` became the holder number `used`. A key of which every value is in use can
-        separate nobody any more, and stops counting."""
+        """Returns the labels to avoid after `process` became holder number `used`. A key whose values are all in use
+        can no longer separate processes, and stops counting."""
         for key, value in self._counted[process]:
             if self._values[key] > used:
                 excluded = excluded | {(key, value)}
@@ -96,7 +98,7 @@ class LabelRule(StandbyRule):
         return excluded
 
     def diversity(self, processes: Iterable[int]) -> int:
-        """How many different labels these processes have."""
+        """Returns how many different labels these processes have."""
         return len(set().union(*(self._counted[process] for process in processes)))
 
     def may_move(self, source: int, destination: int) -> bool:
@@ -104,7 +106,7 @@ class LabelRule(StandbyRule):
         return all(theirs.get(key) == value for key, value in self._labels[source].items())
 
     def may_move_task(self, source: int, destination: int, task: int, place: Placement) -> bool:
-        """As many different labels over all holders afterwards as before."""
+        """Returns whether the holders would have at least as many different labels after the move as before."""
         others: set[tuple[str, str]] = set()
         for process in (place.active[task], *place.standbys[task]):
             if process not in (source, destination):
@@ -117,7 +119,7 @@ _Heaps = dict[frozenset[tuple[str, str]], list[tuple[float, int]]]
 
 
 def tag_rule(view: StreamsView, configs: AssignmentConfigs) -> StandbyRule:
-    """The rule that Kafka picks: by tags if any are configured."""
+    """Returns the rule that Kafka uses: by tags if any are configured."""
     if not configs.rack_aware_assignment_tags:
         return StandbyRule()
     labels = [process.tags for process in view.processes]
@@ -130,7 +132,7 @@ def task_hashes(view: StreamsView) -> list[int]:
 
 
 def missing_standbys(view: StreamsView, standbys: Standbys, tasks: Sequence[int], replicas: int) -> tuple[str, ...]:
-    """A sentence if some of these tasks have fewer standbys than asked for."""
+    """Returns a sentence if some of these tasks have fewer than `replicas` standbys, else ()."""
     short = [task for task in tasks if len(standbys.get(task, ())) < replicas]
     if not short:
         return ()
@@ -139,7 +141,8 @@ def missing_standbys(view: StreamsView, standbys: Standbys, tasks: Sequence[int]
 
 
 def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:
-    """Gives each task, in order, up to so many standbys on the lightest processes without a copy of it."""
+    """Gives each task, in order, up to the wanted number of standbys, on the lightest processes without a copy of
+    it."""
     if not any(wanted.values()):
         return
     load, capacity, active, standbys = place.load, place.capacity, place.active, place.standbys
@@ -162,7 +165,7 @@ def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:
 
 
 def _poll_without_copy(place: Placement, heap: list[tuple[float, int]], task: int) -> int | None:
-    """Takes the lightest process without a copy out of the heap."""
+    """Removes the lightest process without a copy from the heap and returns it."""
     rejected = []
     found = None
     while heap:
@@ -177,7 +180,7 @@ def _poll_without_copy(place: Placement, heap: list[tuple[float, int]], task: in
 
 
 def _heaps_by_label(place: Placement, labels: Sequence[frozenset[tuple[str, str]]]) -> _Heaps:
-    """One heap per distinct set of labels: exclusion works on labels, so a whole heap is in or out."""
+    """Returns one heap per distinct set of labels, because labels exclude whole heaps."""
     heaps: _Heaps = defaultdict(list)
     for process, mine in enumerate(labels):
         heaps[mine].append((place.load[process] / place.capacity[process], process))
@@ -187,7 +190,7 @@ def _heaps_by_label(place: Placement, labels: Sequence[frozenset[tuple[str, str]
 
 
 def _poll_labels(place: Placement, heaps: _Heaps, task: int, excluded: set[tuple[str, str]]) -> int | None:
-    """Takes the lightest process without a copy and outside the excluded labels out of its heap."""
+    """Removes the lightest process without a copy and without excluded labels from its heap and returns it."""
     best: tuple[float, int] | None = None
     home: list[tuple[float, int]] = []
     for labels, heap in heaps.items():

@@ -1,8 +1,8 @@
-"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used
+"""StickyTaskAssignor: tasks stay where they were, as long as threads are evenly used
 (docs/reference/streams.md#stickytaskassignor).
 
-The same rules as LegacyStickyTaskAssignor, whose public twin differs in one test (see `StickyTask`). Java iterates hash
-maps in several places; here tasks and processes are taken in their order.
+LegacyStickyTaskAssignor has the same rules; its public twin differs in one test (see `StickyTask`). Java iterates hash
+maps in several places; here tasks and processes are taken in order.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ _Room = tuple[float, int, int]
 
 
 class StickyTask:
-    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is. `legacy` is the
-    internal class; the public one (KIP-924) calls a full process overloaded only if some process is strictly less
-    loaded, the internal one also if an equally loaded process has more threads."""
+    """One assignment. With `preserve`, active tasks stay with their owner regardless of its load. `legacy` is the
+    internal class: it calls a full process overloaded also if an equally loaded process has more threads, the public
+    one (KIP-924) only if some process is strictly less loaded."""
 
     def __init__(
         self,
@@ -100,12 +100,13 @@ class StickyTask:
         heappush(self._heap, self._room(process))
 
     def _room(self, process: int) -> _Room:
-        """Sorts processes by room for more: an empty one first, then less load, then more threads, then order."""
+        """Returns a sort key of processes by room: an empty one first, then less load, then more threads, then
+        order."""
         load, threads = self._place.load[process], self._place.capacity[process]
         return (-1.0, 0, process) if not load else (load / threads, -threads, process)
 
     def _find(self, task: int, *, everybody: bool) -> int:
-        """The process for a copy of the task; for a standby only processes without a copy are candidates."""
+        """Returns the process for a copy of the task. For a standby, only processes without a copy are candidates."""
         owner = int(self._previous[task])
         keepers = [p for p in self._kept.get(task, ()) if everybody or not self._place.holds(p, task)]
         if owner == NOBODY or not (everybody or not self._place.holds(owner, task)):
@@ -120,7 +121,7 @@ class StickyTask:
         return keeper
 
     def _overloaded(self, process: int) -> bool:
-        """At least one task per thread, while one has more room."""
+        """Returns whether the process has at least one task per thread while another process has more room."""
         place = self._place
         load, threads = place.load[process], place.capacity[process]
         if load < threads:
@@ -130,13 +131,14 @@ class StickyTask:
         return other < load / threads or (self._legacy and other == load / threads and others > threads)
 
     def _top(self) -> int:
-        """The process with the most room. Entries of the heap that are out of date are dropped."""
+        """Returns the process with the most room, dropping outdated heap entries."""
         while self._heap[0] != self._room(self._heap[0][2]):
             heappop(self._heap)
         return self._heap[0][2]
 
     def _least_loaded(self, task: int) -> int:
-        """Most room among processes without a copy, preferring one where the task meets a task it has not met yet."""
+        """Returns the process with the most room among those without a copy; processes where the task would meet a new
+        task come first."""
         met = self._met(task)
         seen: list[_Room] = []
         first = chosen = NOBODY
@@ -163,7 +165,7 @@ class StickyTask:
         return next(fresh, order[0][2] if order else NOBODY)
 
     def _met(self, task: int) -> set[int]:
-        """The tasks that share a process with a copy of this one."""
+        """Returns the tasks that share a process with a copy of this one."""
         owner = self._place.active[task]
         holders = ([] if owner == NOBODY else [owner]) + self._place.standbys[task]
         return set().union(*(self._held[process] for process in holders))
@@ -186,7 +188,7 @@ class StickyTask:
 
 
 def previous_owners(view: StreamsView) -> IntArray:
-    """The process that ran each task, the last one where several say so; NOBODY."""
+    """Returns the process that ran each task, the last one if several report it; NOBODY if none does."""
     owners = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     owners[view.previous_active.values] = view.previous_active.row
     return owners
@@ -201,5 +203,6 @@ def _previous_standbys(view: StreamsView) -> dict[int, list[int]]:
 
 
 def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> StreamsPlan:
-    """KIP-924's StickyTaskAssignor. Never asks for a probing rebalance: it makes no warm-ups."""
+    """Returns the plan of KIP-924's StickyTaskAssignor. It has no warm-ups, so it never requests a probing
+    rebalance."""
     return StickyTask(view, configs, racks).assign()

@@ -1,4 +1,4 @@
-"""The policies by their configured names, and what serves when a policy cannot."""
+"""The Streams policies by configured name, and the fallback if a policy cannot be used."""
 
 from bellwether_kafka.assignors.streams.policies.assign import (
     KAFKA,

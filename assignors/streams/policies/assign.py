@@ -1,7 +1,7 @@
-"""The stock policies for Streams tasks by name, and when racks come into them.
+"""The stock policies for Streams tasks by name, and when they use racks.
 
 * `kafka`: what a Java leader decides (HighAvailabilityTaskAssignor);
-* `streams-ha`: the same with what KIP-441 and KIP-925 promise on top;
+* `streams-ha`: the same with what KIP-441 and KIP-925 promise in addition;
 * `sticky`: KIP-924's StickyTaskAssignor;
 * `load-aware`: `streams-ha` with even load instead of even counts; without weights it is `streams-ha`.
 """
@@ -27,7 +27,7 @@ STREAMS_POLICIES = (KAFKA, STREAMS_HA, STICKY, LOAD_AWARE)
 
 
 class UnknownPolicyError(ValueError):
-    """No stock policy has this name; the message lists those that there are."""
+    """Raised if no stock policy has this name. The message lists the known names."""
 
 
 def assign_streams(
@@ -37,9 +37,9 @@ def assign_streams(
     stages: StageConfigs = NO_STAGES,
     load: LoadAware = NO_LOAD,
 ) -> StreamsPlan:
-    """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
-    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags). Without
-    processes nothing is placed."""
+    """Returns the plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises
+    UnknownPolicyError. While lags are unknown every policy is FallbackPrior, as in Kafka
+    (docs/reference/streams.md#lags). Without processes nothing is placed."""
     policies: dict[str, _Assign] = {
         KAFKA: placing.assign_high_availability,
         STREAMS_HA: partial(assign_streams_ha, stages=stages),
@@ -61,7 +61,7 @@ def assign_streams(
 def _racks(
     view: StreamsView, configs: AssignmentConfigs, policy: str
 ) -> tuple[placing.RackOptimiser | None, tuple[str, ...]]:
-    """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
+    """Returns the rack stage, None if it is off, cannot work or cannot gain anything; and notes about it."""
     notes: tuple[str, ...] = ()
     stage = placing.RackOptimiser.of(view, configs, _with_owners_back(view, placing.previous_owners(view)))
     if isinstance(stage, str):
@@ -74,7 +74,7 @@ def _racks(
 
 
 def _with_owners_back(view: StreamsView, owner: IntArray) -> IntArray:
-    """These owners, and the resumed processes, which have their tasks back."""
+    """Returns these owners, with tasks whose home is a resumed process on that process."""
     if not view.resumed.any():
         return owner
     back = view.resumed[view.home] & (view.home != NOBODY)
@@ -82,6 +82,7 @@ def _with_owners_back(view: StreamsView, owner: IntArray) -> IntArray:
 
 
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
-    """FallbackPriorTaskAssignor: tasks stay with their former process, whatever the load; StickyTask places the rest.
-    Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor)."""
+    """Returns the plan of FallbackPriorTaskAssignor: tasks stay with their former process, whatever the load, and
+    StickyTask places the rest. It ignores lags and racks and always probes
+    (docs/reference/streams.md#fallbackpriortaskassignor)."""
     return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

@@ -1,5 +1,5 @@
-"""The broker's assignor of tasks as a policy to compare with; never offered for leading (`assignors/broker_side` says
-why)."""
+"""The broker's task assignor as a policy for comparison. Bellwether never leads with it (see
+`assignors/broker_side`)."""
 
 from collections import defaultdict
 
@@ -13,8 +13,8 @@ BROKER_STICKY = STICKY
 
 
 def assign_broker_sticky(view: StreamsView, configs: AssignmentConfigs, _policy: str = BROKER_STICKY) -> StreamsPlan:
-    """Where a broker would have each task. It places tasks on threads; which process those are in is what counts here,
-    since threads are dealt to afterwards. Tasks move at once: of warm-ups it knows nothing."""
+    """Returns where a broker would place each task. It places tasks on threads, but only their processes count here,
+    because threads are assigned later. It has no warm-ups, so tasks move at once."""
     if not view.size:
         return StreamsPlan.of_active(np.full(view.tasks.size, NOBODY, dtype=np.int32))
     members, process_of = _members(view)
@@ -36,8 +36,8 @@ def assign_broker_sticky(view: StreamsView, configs: AssignmentConfigs, _policy:
 
 
 def _members(view: StreamsView) -> tuple[list[StreamsMember], list[int]]:
-    """The threads in the order of the view, with what they run and keep, and the process of each. A task whose thread
-    nobody knows counts for the first one of its process."""
+    """Returns the threads in the order of the view, with what they run and keep, and the process of each. A task whose
+    thread is unknown counts for the first thread of its process."""
     process_of = [p for p, process in enumerate(view.processes) for _ in process.members]
     first = np.cumsum([0, *(process.capacity for process in view.processes)]).tolist()
     runs: dict[int, set[BrokerTask]] = defaultdict(set)

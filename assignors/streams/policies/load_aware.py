@@ -1,9 +1,9 @@
-"""The policy `load-aware` for Streams tasks: `streams-ha` with even load per core in place of even counts.
+"""The policy `load-aware` for Streams tasks: `streams-ha` with even load per core instead of even counts.
 
-A task weighs what its source partitions do. A process has as many cores as its client tag `cores` says, else as many as
-it has threads. Tasks stay where they are unless a process exceeds the dead band; the count-balanced placement of
-`streams-ha` competes with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless tasks
-are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
+A task weighs as much as its source partitions. A process has as many cores as its client tag `cores` states, else as
+many as it has threads. Tasks stay where they are unless a process exceeds the dead band; the count-balanced placement
+of `streams-ha` competes with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless
+tasks are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class StreamsLoadAware(StreamsHighAvailability):
         self._cores = cores(view)
 
     def _place_actives(self, tasks: IntArray, owner: IntArray, others: LongArray, rack_costs: tuple[int, int]) -> None:  # noqa: ARG002
-        """As in `streams-ha`, but by weight. Tasks are not exchanged for racks afterwards, which would disregard
-        weights; the balancer regards both."""
+        """As in `streams-ha`, but by weight. Tasks are not exchanged for racks afterwards, because that would ignore
+        weights; the balancer considers both."""
         if not len(tasks):
             return
         base = np.zeros(self.view.size, dtype=np.float64)
@@ -61,7 +61,7 @@ class StreamsLoadAware(StreamsHighAvailability):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """Tasks as weighted items on processes; `base` is what these have to bear besides."""
+    """Tasks as weighted items on processes. `base` is the load that these have in addition."""
 
     weight: FloatArray
     capacity: FloatArray
@@ -78,7 +78,8 @@ class Items:
         return changed
 
     def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
-        """Lower is better: overload, load across racks and the charge for moving; then the number of moves."""
+        """Returns a score, lower is better: first overload, load across racks and the charge for moving; then the
+        number of moves."""
         load = np.bincount(owner, self.weight, len(self.capacity)) + self.base
         over = excess(load, self.capacity, float(self.weight.max(initial=0.0)), self.rules.band)
         price = self.terms.price[self.terms.item, self.terms.place[owner]]
@@ -88,7 +89,8 @@ class Items:
 
 
 def terms_of(view: StreamsView, tasks: IntArray) -> Terms:
-    """A task costs on a process as many of its source partitions as have no replica in the process's rack."""
+    """Returns terms in which a task costs on a process as many of its source partitions as have no replica in the
+    process's rack."""
     table = view.tasks
     racks, place = np.unique(view.rack, return_inverse=True)
     item = table.source_signature[tasks].astype(np.int32)
@@ -101,7 +103,7 @@ def terms_of(view: StreamsView, tasks: IntArray) -> Terms:
 
 
 def cores(view: StreamsView) -> FloatArray:
-    """Cores by the tag, else threads."""
+    """Returns the cores of each process by its tag, else its threads."""
     found = view.capacity.astype(np.float64)
     for row, process in enumerate(view.processes):
         try:
@@ -114,7 +116,7 @@ def cores(view: StreamsView) -> FloatArray:
 
 
 def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None, str]:
-    """(weight per task with mean 1, "") or (None, why there are none)."""
+    """Returns (weight per task with mean 1, "") or (None, why there are no weights)."""
     cluster, table = view.cluster, view.tasks
     if cluster is None or not table.size:
         return None, "partitions are not known"
@@ -142,7 +144,7 @@ def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None,
 def assign_load_aware(
     view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None, load: LoadAware
 ) -> StreamsPlan:
-    """Even load where weights are known, else `streams-ha`."""
+    """Returns a plan with even load if weights are known, else that of `streams-ha`."""
     weight, _ = task_weights(view, load)
     if weight is None:
         return StreamsHighAvailability(view, configs, racks).assign()

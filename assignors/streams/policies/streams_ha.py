@@ -1,13 +1,13 @@
 """The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
 
-Tasks stay with their owners as long as that is balanced, subtopology by subtopology too, and on the very thread. An
-active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over racks where no tags
-say how to spread them. Everything else is HighAvailability's.
+Tasks stay with their owners as long as that is balanced, per subtopology too, and on the same thread. An active task
+that waits for a warm-up waits where it runs. Standbys stay where they are, spread over racks unless tags determine
+their spread. Everything else is HighAvailability's.
 
-With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
-placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
+If the rack optimisation is on, its strategy decides whether subtopologies are to be even. It starts from the current
+placement and is repeated until it changes nothing, because otherwise each rebalance would move a few more tasks.
 
-The stages of `stages/` come in where actives have been placed: capacity weighs the balance, and then host affinity,
+The stages of `stages/` apply once actives have been placed: capacity weighs the balance, and then host affinity,
 co-location and the budget of moves refine it.
 """
 
@@ -24,8 +24,8 @@ _MOST_REPEATS = 10
 
 
 class StreamsHighAvailability:
-    """One assignment, which starts from the current placement. `assign` is the order of things; what it passes from
-    step to step are owners by task, NOBODY for none."""
+    """One assignment that starts from the current placement. `assign` runs the steps; they pass on owners by task,
+    NOBODY for none."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class StreamsHighAvailability:
         self._suspended = self._waits_until_ms is not None or self._hands_all_over()
 
     def assign(self) -> application.StreamsPlan:
-        """Returns the plan: stateful actives and the stages, standbys, what waits where its state is, and then
-        stateless tasks, beside where stateful ones will end up: a warm-up that ends must not move stateless tasks."""
+        """Returns the plan: stateful actives with the stages, then standbys, then movements that leave tasks where
+        their state is, and then stateless tasks. These are balanced against where stateful tasks will end up, so that
+        the end of a warm-up moves no stateless task."""
         steps, stateful, stateless = self.steps, self.stateful, self.stateless
         owner = current_owners(self.view, self.lags)
         running = self._running(owner) if steps.any else owner
@@ -98,16 +99,16 @@ class StreamsHighAvailability:
             self.place.replace_actives(tasks, owner[tasks])
 
     def _refined(self, tasks: IntArray, owner: IntArray, running: IntArray) -> tuple[IntArray, IntArray]:
-        """Runs the stages. Returns where these tasks shall end up, and where they go in this rebalance."""
+        """Runs the stages. Returns where these tasks should end up, and where they go in this rebalance."""
         if not self.steps.any:
             return owner, owner.copy()
         destination, now = self.steps.refine(tasks, owner, running, self.lags)
         return destination, now.copy()
 
     def _expected_until_ms(self) -> int | None:
-        """Until when (epoch ms) everything stays as it is for processes that were emptied and are about to stop, or
-        that are to come back; None where there are none, and while another one is being emptied. One that is alone
-        waits for nobody: it has everything."""
+        """Returns until when (epoch ms) nothing changes for processes that were evacuated and are about to stop, or
+        that should come back; None if there are none, or while another process is being evacuated. A single process
+        waits for none, because it has everything."""
         view, evacuated = self.steps.view, self.steps.evacuated
         if view.size == 1:
             return None
@@ -119,8 +120,8 @@ class StreamsHighAvailability:
         return first_ms if first_ms > view.now_ms else None
 
     def _hands_all_over(self) -> bool:
-        """Whether processes that are being emptied still run tasks, and others have copies of all of these that have
-        caught up. Where warm-ups are still to come it can take long, and everybody else goes on as usual."""
+        """Returns whether processes that are being evacuated still run tasks, and others have caught-up copies of all
+        of these. If warm-ups are still to come it can take long, and all other processes proceed as usual."""
         previous = self.view.previous_active
         tasks = previous.values[self.steps.evacuated[previous.row]]
         if not len(tasks):
@@ -129,16 +130,16 @@ class StreamsHighAvailability:
         return not np.isin(tasks, alone).any()
 
     def _first_remaining(self) -> int:
-        """The first process that no order empties, or the first one."""
+        """Returns the first process that no order evacuates, or the first one."""
         return int(np.argmin(self.steps.evacuated))
 
     def _on_their_way(self, owner: IntArray) -> IntArray:
-        """These owners, and the destinations of the last plan where those stand."""
+        """Returns these owners, replaced by the destinations of the last plan where those still apply."""
         destination = self.view.destination
         return np.where(destination == NOBODY, owner, destination) if len(destination) else owner
 
     def _running(self, owner: IntArray) -> IntArray:
-        """Who runs each task now and could go on with it."""
+        """Returns the process that runs each task now and could continue it."""
         view, total = self.view, self.view.tasks.size
         runs = np.isin(task_code(owner, np.arange(len(owner)), total), view.previous_active.codes(total))
         live = placing.previous_owners(view)
@@ -146,8 +147,8 @@ class StreamsHighAvailability:
         return live
 
     def _waiting(self, tasks: IntArray, owner: IntArray) -> IntArray:
-        """Those of these tasks that stay for now where they run, although `owner` has another process for them: all
-        that would move, where this rebalance hands nothing over."""
+        """Returns those of these tasks that stay for now where they run although `owner` has another process: all that
+        would move, if this rebalance hands nothing over."""
         if self.view.hands_over:
             return np.zeros(0, dtype=np.int32)
         runs = placing.previous_owners(self.view)[tasks]
@@ -163,7 +164,7 @@ class StreamsHighAvailability:
         return here
 
     def _place_standbys(self) -> tuple[str, ...]:
-        """Returns what there is to say of tasks with too few of them."""
+        """Places standbys. Returns notes about tasks with too few of them."""
         replicas = self.configs.num_standby_replicas
         if not replicas:
             return ()
@@ -176,9 +177,9 @@ class StreamsHighAvailability:
         return placing.missing_standbys(self.view, self.place.standbys, self._to_copy.tolist(), replicas)
 
     def _leave_standbys(self, away: IntArray) -> None:
-        """While a process is being emptied or away, every copy stays, and only what is missing besides those that are
-        `away` (per task) is placed: what moves now moves back soon, and a thread closes stores one after the other
-        while its tasks stand still."""
+        """Leaves every copy in place while a process is being evacuated or is away, and places only copies that are
+        missing besides those `away` (per task). A copy that moved now would soon move back, and a thread closes stores
+        one after the other while its tasks stop."""
         place, replicas = self.place, self.configs.num_standby_replicas
         copies, short = self._copies(), []
         for task, elsewhere in zip(self.stateful.tolist(), away[self.stateful].tolist(), strict=True):
@@ -195,7 +196,7 @@ class StreamsHighAvailability:
         placing.fill_lightest(place, rule.spread(place, short, replicas))
 
     def _copies(self) -> dict[int, list[int]]:
-        """The processes that had each stateful task by the last plan they took part in."""
+        """Returns the processes that had each stateful task by the last plan in which they took part."""
         found: dict[int, list[int]] = {}
         for code in self.view.copies.tolist():
             process, task = divmod(code, self.view.tasks.size)
@@ -203,8 +204,8 @@ class StreamsHighAvailability:
         return found
 
     def _keep_standbys(self) -> None:
-        """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
-        exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
+        """Keeps standbys where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
+        exchanged kept standbys, of which only a few may warm up at once, it would undo its previous work each time."""
         if self.racks is None:
             rule: placing.StandbyRule = placing.KeepingRule(self.view, self.configs, self.lags)
         else:
@@ -216,8 +217,8 @@ class StreamsHighAvailability:
             self.racks.standbys(self.place, rule, *self._stateful_costs)
 
     def _move(self) -> tuple[int, int]:
-        """Leaves tasks where their state is for now. Returns how many are not where they should end up, and how many
-        of these could be there already but for this rebalance, which hands nothing over."""
+        """Leaves tasks where their state is for now. Returns how many are not where they should end up, and how many of
+        these could already be there if this rebalance handed tasks over."""
         place, hashes = self.place, placing.hashes_of(self.view)
         moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes, self._resumed)
         aims = place.owners(self.stateful)
@@ -228,13 +229,13 @@ class StreamsHighAvailability:
         held = self._caught_up_early(remaining)
         moving = np.setdiff1d(self.stateful, there)
         moved = moves.actives(moving, remaining, self.steps.reserved, held) + len(there)
-        # A copy that will run its task is worth more than one that will stay a standby.
+        # A copy that will run its task is more urgent than one that will remain a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + moves.standbys(closer=True, urgent=late), len(held)
 
     def _restoring(self) -> dict[int, int]:
-        """The process of each task that was given to it and is far from done, while nobody has caught up: it goes on,
-        although a standby may be a few records ahead of it."""
+        """Returns the process of each task that was given to it and has not caught up while no process has: it
+        continues, although a standby may be a few records ahead of it."""
         view, owned = self.view, self.view.previous_active
         if not len(view.destination):
             return {}
@@ -243,21 +244,21 @@ class StreamsHighAvailability:
         return dict(zip(owned.values[mine].tolist(), owned.row[mine].tolist(), strict=True))
 
     def _caught_up_early(self, remaining: Mapping[int, int]) -> frozenset[int]:
-        """Tasks that could leave their processes now, in a rebalance in which none does."""
+        """Returns tasks that could leave their processes now, if this rebalance hands nothing over."""
         if self.view.hands_over:
             return frozenset()
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
         return frozenset(t for t, p in remaining.items() if self.place.active[t] != p and t not in late)
 
     def _homes(self) -> IntArray:
-        """Who ran each task last."""
+        """Returns the process that ran each task last."""
         owner = placing.previous_owners(self.view)
         home = self.view.home
         return np.where(owner == NOBODY, home, owner) if len(home) else owner
 
     def _place_actives(self, tasks: IntArray, owner: IntArray, others: LongArray, rack_costs: tuple[int, int]) -> None:
-        """Leaves tasks with their owners, deals those that have none, evens out, and exchanges tasks for racks.
-        `others[p]` is what process p has besides, `rack_costs` are those of traffic and of leaving."""
+        """Leaves tasks with their owners, distributes those without one, evens out, and exchanges tasks for racks.
+        `others[p]` is what process p has in addition; `rack_costs` are those of traffic and of leaving."""
         if not len(tasks):
             return
         self._even_out(tasks, owner, others)
@@ -273,8 +274,8 @@ class StreamsHighAvailability:
                 return
 
     def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
-        """By counts; changes `owner` in place. While a process hands over all that it runs, or is expected back, the
-        tasks of others stay where they run: what moved now would move again when it is back."""
+        """Evens out by counts; changes `owner` in place. While a process hands over all that it runs, or is expected
+        back, other processes' tasks stay where they run, because they would move again when it is back."""
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
@@ -289,14 +290,15 @@ class StreamsHighAvailability:
         evener.run(subtopologies=self.racks is None)
 
     def _remote(self, task: int, process: int) -> int:
-        """How many source partitions of the task have no replica in the rack of the process."""
+        """Returns how many source partitions of the task have no replica in the rack of the process."""
         table = self.view.tasks
         return int(table.source_remote[table.source_signature[task], self.view.rack[process]])
 
 
 def current_owners(view: application.StreamsView, lags: application.TaskLags) -> IntArray:
-    """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
-    In this order: the process that runs it; one that ran it, before a restart too, and has caught up; the least lag."""
+    """Returns which process should have each stateful task if balance did not matter; NOBODY if there is neither state
+    nor owner. In this order: the process that runs it; a process that ran it, possibly before a restart, and has caught
+    up; the process with the least lag."""
     table = view.tasks
     report, previous = view.report, view.previous_active
     usable = application.has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]
@@ -317,7 +319,7 @@ def current_owners(view: application.StreamsView, lags: application.TaskLags) ->
 
 
 def running_processes(view: application.StreamsView) -> dict[int, int]:
-    """The process where each stateful task runs, of those that run anywhere."""
+    """Returns the process of each stateful task that runs."""
     runs = view.report_lag == application.LATEST_OFFSET
     return dict(zip(view.report.values[runs].tolist(), view.report.row[runs].tolist(), strict=True))
 
@@ -328,5 +330,5 @@ def assign_streams_ha(
     racks: placing.RackOptimiser | None = None,
     stages: StageConfigs = NO_STAGES,
 ) -> application.StreamsPlan:
-    """KIP-441 and KIP-925 as promised, and the stages that are configured."""
+    """Returns a plan with what KIP-441 and KIP-925 promise, and the configured stages."""
     return StreamsHighAvailability(view, configs, racks, stages).assign()

@@ -1,4 +1,4 @@
-"""From a plan to the bytes that every member gets, and to the memory of it."""
+"""Converts a plan to the bytes that every member gets, and to the memory of it."""
 
 from bellwether_kafka.assignors.streams.sending.encode import (
     Outgoing,

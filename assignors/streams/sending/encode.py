@@ -1,8 +1,8 @@
-"""From a plan on threads to the bytes of a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
+"""Encodes a plan on threads as a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
 
-The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), which is
-how the receiver pairs them (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are ASCII on
-every broker, so the cluster's order of names is Java's.
+The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), because
+the receiver pairs them in that order (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are
+ASCII on every broker, so the cluster's order of names equals Java's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _NAMES_FROM = 10
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
     """What every member is sent; rows are those of the decoded members. `holder[task]` is the row that gets the active
-    task now (NOBODY: withheld or without owner). Standbys are parallel arrays sorted by row, then task.
+    task now (NOBODY: pending or without owner). Standbys are parallel arrays sorted by row, then task.
     `next_rebalance_ms` is per row. Rows in `blind` get empty host maps."""
 
     rows: int
@@ -41,24 +41,25 @@ class Outgoing:
     common: int = STREAMS_VERSION_MAX
 
     def owner(self, tasks: TaskMap) -> IntArray:
-        """The row that gets each flat partition, NOBODY where none does."""
+        """Returns the row that gets each flat partition, NOBODY if none does."""
         return lookup(self.holder, tasks.task_of, NOBODY)
 
 
 def own_assignment() -> bytes:
-    """What Bellwether's own member gets: no partitions, and userData that no reader can misunderstand."""
+    """Returns the assignment of Bellwether's own member: no partitions, and userData that every reader accepts."""
     return ConsumerProtocolAssignment(ASSIGNMENT_VERSION, (), AssignmentInfo().encode()).encode()
 
 
 def shutdown_assignment(version: int, common: int, error_code: int) -> bytes:
-    """The empty assignment that stops an application. A version that has no error code gets the one that Java sends."""
+    """Returns the empty assignment that stops an application. For a version without an error code, the version is the
+    one that Java sends."""
     carried = version if version >= 4 else STREAMS_VERSION_MAX
     info = AssignmentInfo(carried, common, error_code=error_code)
     return ConsumerProtocolAssignment(ASSIGNMENT_VERSION, (), info.encode()).encode()
 
 
 def encode_assignments(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
-    """One blob per row. Raises LocalProtocolError for what does not fit its field."""
+    """Returns one assignment per row. Raises LocalProtocolError for what does not fit its field."""
     user_data = _infos(tasks, maps, out)
     return write_assignments(
         tasks.cluster.topics,
@@ -89,7 +90,7 @@ def _versions(out: Outgoing) -> tuple[int, ...]:
 
 
 def _active(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
-    """Per row: the count and the task of every partition, in the order of the partitions."""
+    """Yields, per row, the count and the task of every partition, in the order of the partitions."""
     owner = out.owner(tasks)
     reads: LongArray = np.flatnonzero(owner != NOBODY)
     row = owner[reads]
@@ -107,7 +108,7 @@ def _cut(raw: bytes, counts: LongArray, size: int) -> Iterable[bytes]:
 
 
 def _standby(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
-    """Per row: the count and the entries of its standby tasks."""
+    """Yields, per row, the count and the entries of its standby tasks."""
     entries = _standby_entries(tasks, distinct(out.standby_task.astype(np.int64)), out.version)
     items = [entries[task] for task in out.standby_task.tolist()]
     counts = np.bincount(out.standby_row, minlength=out.rows)
@@ -117,8 +118,8 @@ def _standby(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
 
 
 def _standby_entries(tasks: TaskMap, wanted: LongArray, version: int) -> dict[int, bytes]:
-    """The bytes of each standby task: its id and its source partitions. All tasks of a subtopology that read the same
-    topics have one form, with their partition number in a few places."""
+    """Returns the bytes of each standby task: its id and its source partitions. Tasks of a subtopology that read the
+    same topics differ only in their partition number."""
     entries: dict[int, bytes] = {}
     row = np.searchsorted(tasks.first, wanted, side="right") - 1
     for r in distinct(row).tolist():
@@ -126,7 +127,7 @@ def _standby_entries(tasks: TaskMap, wanted: LongArray, version: int) -> dict[in
         number = tasks.table.partition[mine]
         topics = tasks.sources(r)
         sizes = tasks.cluster.counts[topics]
-        for low, high in pairwise([0, *sorted(set(sizes.tolist()) - {0})]):  # in between all have the same topics
+        for low, high in pairwise([0, *sorted(set(sizes.tolist()) - {0})]):  # between sizes all have the same topics
             here = (number >= low) & (number < high)
             names = [tasks.cluster.topics[t] for t, size in zip(topics, sizes.tolist(), strict=True) if size > low]
             raw, size = _stamped(int(tasks.table.subtopologies[r].id), number[here], names, version)
@@ -136,7 +137,7 @@ def _standby_entries(tasks: TaskMap, wanted: LongArray, version: int) -> dict[in
 
 
 def _stamped(subtopology: int, number: IntArray, names: Sequence[str], version: int) -> tuple[bytes, int]:
-    """The entries of tasks that differ in nothing but their number, end to end, and the size of one."""
+    """Returns the concatenated entries of tasks that differ only in their number, and the size of one entry."""
     writer = Writer()
     writer.int32(subtopology)
     places = [4]
@@ -157,7 +158,8 @@ def _stamped(subtopology: int, number: IntArray, names: Sequence[str], version: 
 
 
 def deadlines(rows: int, immediate: Iterable[int], later: Iterable[tuple[int, int]] = ()) -> LongArray:
-    """The time of the next rebalance per row: now for rows in `immediate`, then `later` (row, epoch ms), else never."""
+    """Returns the time of the next rebalance per row: now for rows in `immediate`, else that of `later` (row, epoch
+    ms), else never."""
     result = np.full(rows, NEVER_MS, dtype=np.int64)
     for row, at_ms in later:
         result[row] = at_ms
@@ -166,6 +168,6 @@ def deadlines(rows: int, immediate: Iterable[int], later: Iterable[tuple[int, in
 
 
 def first_deadline(next_rebalance_ms: LongArray) -> int | None:
-    """The earliest of these times (epoch ms), None where there is none."""
+    """Returns the earliest of these times (epoch ms), None if there is none."""
     first = int(next_rebalance_ms.min(initial=NEVER_MS))
     return None if first == NEVER_MS else first

@@ -1,9 +1,9 @@
-"""Where everything will run, sent to every thread: the end of an AssignmentInfo behind its lists of tasks.
+"""The host maps: where everything will run, sent to every thread. This is the end of an AssignmentInfo, after its lists
+of tasks.
 
-The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
-*target*, so tasks that are still withheld are included
-(docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are the same for
-all members but for the time of the next rebalance.
+For each process with an endpoint the maps list the source partitions that its active and its standby tasks read, in the
+*target*, so pending tasks are included (docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are
+the same for all members except for the time of the next rebalance.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _HOSTS_FROM = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostMaps:
-    """Flat partitions by endpoint, ascending, `hosts` in the order of processes. Processes that name the same endpoint
+    """Flat partitions by endpoint, ascending; `hosts` are in the order of processes. Processes with the same endpoint
     share an entry, as in Java's map."""
 
     hosts: tuple[HostInfo, ...]
@@ -35,9 +35,9 @@ class HostMaps:
 
 
 def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
-    """The maps of the target plan; empty where no process has an endpoint."""
+    """Returns the maps of the target plan; empty if no process has an endpoint."""
     number: dict[HostInfo, int] = {}
-    host_of = np.full(view.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    host_of = np.full(view.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
     for p, process in enumerate(view.processes):
         if process.endpoint is not None:
             host_of[p] = number.setdefault(process.endpoint, len(number))
@@ -52,7 +52,7 @@ def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
 
 
 def tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int = 0) -> bytes:
-    """Everything of an AssignmentInfo between its standby tasks and the time of the next rebalance."""
+    """Returns everything of an AssignmentInfo between its standby tasks and the time of the next rebalance."""
     if version < _DICTIONARY_FROM:
         return _plain_tail(maps, tasks, version, error_code)
     cluster = tasks.cluster
@@ -87,7 +87,7 @@ def _indexed(
 
 
 def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -> bytes:
-    """Versions before the dictionary: rare and small, so by the dataclass."""
+    """Returns the tail for versions before the dictionary. They are rare and small, so the dataclass encodes them."""
     if version < _HOSTS_FROM:
         return b""
     by_host = tuple(
@@ -100,14 +100,14 @@ def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -
 
 
 def _by_task(tasks: TaskMap) -> Ragged:
-    """The source partitions of every task, ascending."""
+    """Returns the source partitions of every task, ascending."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
     task = tasks.task_of[flats]
     return Ragged.of(task, flats[np.argsort(task, kind="stable")], tasks.table.size)
 
 
 def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple[IntArray, ...]:
-    """Flat partitions per host of the (host, task) pairs."""
+    """Returns the flat partitions per host of the (host, task) pairs."""
     placed_hosts = host != NOBODY
     host, task = host[placed_hosts], task[placed_hosts]
     sizes = np.diff(flats.first)[task]

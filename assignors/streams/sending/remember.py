@@ -1,4 +1,4 @@
-"""From a decision to the memory of it: what each thread was sent, and who these threads are."""
+"""Converts a decision to the memory of it: what each thread was sent, and the identity of these threads."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ def remember(
     claims: members.ThreadClaims,
     destinations: members.Destinations | None,
 ) -> members.StreamsMemory:
-    """The memory of what `out` sends; to be kept once it has been delivered."""
+    """Returns the memory of what `out` sends, to be stored once it has been delivered."""
     threads = _records(decoded, last, now_ms)
     plan = Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last))
     claimed = _claimed(claims, tasks)
@@ -43,7 +43,7 @@ def remember(
 
 
 def _claimed(claims: members.ThreadClaims, tasks: TaskMap) -> IntArray:
-    """The row of the member that owns each flat partition by the latest claim, NOBODY where nobody does."""
+    """Returns, per flat partition, the row of the member that owns it by the latest claim, NOBODY if none does."""
     owner: IntArray = np.full(tasks.cluster.partition_total, NOBODY, dtype=np.int32)
     order = np.argsort(claims.generation[claims.member], kind="stable")
     owner[claims.flat[order]] = claims.member[order]
@@ -52,7 +52,7 @@ def _claimed(claims: members.ThreadClaims, tasks: TaskMap) -> IntArray:
 
 
 def _members(decoded: members.DecodedStreams, last: members.StreamsMemory) -> list[MemberView]:
-    """One whose subscription cannot be read keeps the topics and the rack that it had."""
+    """Returns the members. One whose subscription cannot be read keeps the topics and the rack that it had."""
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
     views: list[MemberView] = []
@@ -66,7 +66,7 @@ def _members(decoded: members.DecodedStreams, last: members.StreamsMemory) -> li
 def _records(
     decoded: members.DecodedStreams, last: members.StreamsMemory, now_ms: int
 ) -> Mapping[str, members.ThreadRecord]:
-    """The threads of this rebalance; one that cannot be read stays as it was remembered."""
+    """Returns the threads of this rebalance. One that cannot be read stays as remembered."""
     bad, infos = decoded.bad, decoded.infos
     records: dict[str, members.ThreadRecord] = {}
     for m, raw in enumerate(decoded.members):

@@ -1,6 +1,6 @@
-"""What must hold for every Streams plan and for the bytes that carry it: used by tests and at run time.
+"""Checks that hold for every valid Streams plan and the bytes that carry it. Tests use them, and each decision.
 
-An empty tuple of findings means fine. Checks are array operations; texts are made only for what is wrong.
+No findings mean a valid plan. Checks are array operations; texts are only built for errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ MAX_FINDINGS = 10
 
 
 def validate_plan(view: StreamsView, plan: StreamsPlan) -> tuple[str, ...]:
-    """Every task has one active copy, and its standbys are on other processes, each once. What an assignor returned."""
+    """Checks an assignor's plan: every task has one active copy, and its standbys are on other processes, each once."""
     table = view.tasks
     if plan.active.shape != (table.size,):
         return (f"the plan has {plan.active.size} tasks, the application has {table.size}",)
@@ -47,7 +47,7 @@ def validate_plan(view: StreamsView, plan: StreamsPlan) -> tuple[str, ...]:
 def validate_threads(
     view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, process_map: ProcessMap
 ) -> tuple[str, ...]:
-    """Every copy runs on a thread of the process that the plan says."""
+    """Checks that every copy is on a thread of the process that the plan has for it."""
     if threads.active.shape != plan.active.shape or threads.standby.shape != plan.standby_task.shape:
         return ("the plan on threads has another size than the plan",)
     count = len(process_map.member)
@@ -62,7 +62,7 @@ def validate_threads(
 
 
 def validate_bytes(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, blobs: Sequence[bytes]) -> tuple[str, ...]:
-    """The bytes for the members say exactly what `out` says, in the way that a Java thread will read it."""
+    """Checks that the bytes for the members contain exactly what `out` has, read as a Java thread reads them."""
     try:
         owner = owner_of(blobs, tasks.cluster.topics, tasks.cluster.first)
     except ProtocolError as error:
@@ -80,7 +80,7 @@ def validate_bytes(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, blobs
 
 
 def validate_own(blob: bytes) -> tuple[str, ...]:
-    """Bellwether's own member gets no work, but bytes that no client can stumble over."""
+    """Checks that Bellwether's own member gets no work, in bytes that every client can read."""
     try:
         assignment = ConsumerProtocolAssignment.decode(blob)
         info = AssignmentInfo.decode(assignment.user_data or b"")
@@ -101,7 +101,7 @@ def _tasks(view: StreamsView, tasks: IntArray | LongArray, text: str) -> Iterato
 
 
 def _parallel(owner: IntArray, tasks: TaskMap, columns: AssignedColumns) -> Iterator[str]:
-    """The active tasks of a member are parallel to its partitions sorted by topic and partition."""
+    """Checks that a member's active tasks are parallel to its partitions sorted by topic and partition."""
     held = np.flatnonzero(owner != NOBODY)
     ordered = held[np.argsort(owner[held], kind="stable")]
     counts = np.bincount(owner[held], minlength=len(columns.active_first) - 1)
@@ -113,7 +113,7 @@ def _parallel(owner: IntArray, tasks: TaskMap, columns: AssignedColumns) -> Iter
 
 
 def _standbys(tasks: TaskMap, out: Outgoing, columns: AssignedColumns) -> Iterator[str]:
-    """Standbys are those that were meant, each with exactly the partitions that its task reads."""
+    """Checks that the standbys are the planned ones, each with exactly the partitions that its task reads."""
     task = tasks.index(columns.standby_subtopology, columns.standby_partition)
     if not np.array_equal(columns.standby_member, out.standby_row) or not np.array_equal(task, out.standby_task):
         yield "the standby tasks are not those of the plan"
@@ -146,7 +146,8 @@ def _rest(out: Outgoing, columns: AssignedColumns) -> Iterator[str]:
 
 
 def _unsubscribed(decoded: DecodedStreams, tasks: TaskMap, owner: IntArray, columns: AssignedColumns) -> Iterator[str]:
-    """A member that gets a topic that it does not subscribe to would ignore everything and rejoin for ever."""
+    """Finds members that get a topic to which they do not subscribe; they would ignore everything and rejoin
+    endlessly."""
     allowed = _subscriptions(decoded, tasks)
     topic_of = tasks.cluster.topic_of()
     held = np.flatnonzero(owner != NOBODY)
@@ -160,7 +161,8 @@ def _unsubscribed(decoded: DecodedStreams, tasks: TaskMap, owner: IntArray, colu
 
 
 def _subscriptions(decoded: DecodedStreams, tasks: TaskMap) -> BoolArray:
-    """Which topic may go to members of which topic list; the last row is for members whose list cannot be read."""
+    """Returns which topics may go to members with which topic list; the last row is for members whose list cannot be
+    read."""
     lists = decoded.columns.topic_lists
     table = np.zeros((len(lists) + 1, len(tasks.cluster.topics)), dtype=np.bool_)
     table[-1] = True

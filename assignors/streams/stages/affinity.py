@@ -1,7 +1,8 @@
-"""Host affinity, after Samza: a process that comes back in time gets back the tasks that it had, if it still has their
-state (`homes` knows which). Its warm-ups come before those of others (`reserved`): they have the least to catch up.
+"""Host affinity, after Samza: a process that comes back in time gets back its former tasks, if it still has their state
+(`homes` has them). Its warm-ups come before those of others (`reserved`), because they have the least to catch up.
 
-Only a preference: meanwhile others run these tasks, and they go back by exchange, so that balance stays as it is.
+This is only a preference: meanwhile others run these tasks, and they return by exchange, so that the balance does not
+change.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from bellwether_kafka.assignors.streams.stages.chain import Exchange, TaskProble
 
 @dataclass(frozen=True, slots=True)
 class HostAffinity:
-    """Scored by the tasks that are not at home though their process is back and has their state."""
+    """Scored by the tasks that are not at home although their process is back and has their state."""
 
     name: str = "host affinity"
     delays: bool = False
@@ -38,6 +39,6 @@ def _astray(problem: TaskProblem, owner: IntArray) -> BoolArray:
 
 
 def reserved(problem: TaskProblem, owner: IntArray) -> BoolArray:
-    """Per task of the application: it is on its way home, so a warm-up of it comes before others."""
+    """Marks tasks of the application that are on their way home, so that their warm-ups come before others."""
     result: BoolArray = (problem.home != NOBODY) & (owner == problem.home) & (problem.live != problem.home)
     return result

@@ -1,9 +1,9 @@
-"""A budget of concurrent moves, after Elasticsearch: so many active tasks at once may be on their way from one live
-process to another. The rest waits for a later rebalance. A task without an owner is placed at once, whatever the
-budget.
+"""A budget of concurrent moves, after Elasticsearch: it limits how many active tasks may be on their way from one live
+process to another at once. The rest waits for a later rebalance. A task without an owner is placed at once, whatever
+the budget.
 
-Moves are taken in units that leave the group no less even than it was: a path from a process with too many tasks to one
-with too few, or an exchange in a ring. Half an exchange would be evened out again by the next rebalance, for ever.
+Moves are grouped into units that leave the group no less even than before: a path from a process with too many tasks to
+one with too few, or an exchange in a ring. The next rebalance would undo half an exchange, in endless repetition.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """Scored by the moves beyond the budget. `most` is for one rebalance, `left` what is left of it."""
+    """Scored by the moves beyond the budget. `most` is the budget of one rebalance, `left` what remains of it."""
 
     most: int
     left: int
@@ -39,8 +39,8 @@ class MoveBudget:
 
 @dataclass(frozen=True, slots=True)
 class ChosenMoves:
-    """Tasks that move now, that wait for a later rebalance, and that belong to rings larger than the whole budget. Some
-    move elsewhere than was wanted: `detours`."""
+    """The tasks that move now, that wait for a later rebalance (`waiting`), and that belong to rings larger than the
+    whole budget (`given_up`). `detours` are tasks that go to another process than planned."""
 
     now: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
@@ -49,14 +49,15 @@ class ChosenMoves:
 
 
 def moves(problem: TaskProblem, owner: IntArray) -> LongArray:
-    """The tasks that would leave a live process for another."""
+    """Returns the tasks that would leave a live process for another."""
     live = problem.live[problem.tasks]
     found: LongArray = problem.tasks[(live != NOBODY) & (owner[problem.tasks] != live)].astype(np.int64)
     return found
 
 
 def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> ChosenMoves:
-    """First what evens out most, then tasks on their way home, then those that have the least to catch up."""
+    """Chooses moves: first those that even out most, then those of tasks on their way home, then those with the least
+    to catch up."""
     moving = moves(problem, owner)
     lag = problem.lags.at(moving.astype(np.int32), owner[moving])
     order = np.lexsort((moving, lag, ~reserved(problem, owner)[moving]))
@@ -65,7 +66,7 @@ def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> Chose
     live = problem.live[problem.tasks]
     load = np.bincount(live[live != NOBODY], minlength=problem.view.size) / problem.view.capacity
     for unit in sorted(units.paths(), key=lambda path: load[owner[path[-1]]] - load[problem.live[path[0]]]):
-        # Of a path that is too long for any rebalance, the first task goes all the way at once: balance comes first.
+        # If a path is too long for any rebalance, its first task goes directly to the end: balance comes first.
         fitting = unit if len(unit) <= most else unit[:1]
         taken = len(chosen.now) + len(fitting) <= left
         (chosen.now if taken else chosen.waiting).extend(fitting)
@@ -81,7 +82,7 @@ def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> Chose
 
 
 class _Units:
-    """Takes the moves apart: each is an edge from the process that runs a task to the one that shall."""
+    """Splits moves into units. Each move is an edge from the process that runs a task to the one that should."""
 
     def __init__(self, problem: TaskProblem, owner: IntArray, ordered: list[int]) -> None:
         self._from, self._to = problem.live, owner
@@ -95,7 +96,7 @@ class _Units:
         self._used: set[int] = set()
 
     def paths(self) -> list[list[int]]:
-        """From processes that lose more than they get to those that get more than they lose."""
+        """Returns paths from processes that lose more than they get to those that get more than they lose."""
         found: list[list[int]] = []
         for task in self._ordered:
             source = int(self._from[task])
@@ -108,7 +109,7 @@ class _Units:
         return found
 
     def rings(self) -> list[list[int]]:
-        """What is left once there are no paths: each process gets as many as it loses."""
+        """Returns the moves that remain after all paths, as rings: each process gets as many as it loses."""
         found: list[list[int]] = []
         for task in self._ordered:
             if task not in self._used:
@@ -117,7 +118,7 @@ class _Units:
         return found
 
     def _follow(self, task: int, until: int | None) -> list[int]:
-        """Edge after edge, to a process that has room, or back to where it began."""
+        """Follows edges to a process that has room, or back to the beginning."""
         path = [task]
         self._used.add(task)
         while (at := int(self._to[path[-1]])) != until and (until is not None or self._spare[at] >= 0):

@@ -1,6 +1,6 @@
-"""Capacity, after YARN and Heron: what a process states in a client tag (cores, memory, ...) weighs the balance
-instead of its threads. Every process then has within one task of its weighted share of the stateful tasks, and of
-all tasks too, unless it cannot have both."""
+"""Capacity, after YARN and Heron: a process's number in a client tag (cores, memory, ...) weighs the balance instead of
+its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all tasks too,
+unless both together are impossible."""
 
 import numpy as np
 
@@ -13,8 +13,8 @@ _LISTED = 3
 
 
 def weights(view: StreamsView, tag: str) -> IntArray | str:
-    """The weights of all processes, or why threads must count instead: as long as one process has no usable tag (in a
-    rolling change of tags, say), weights would compare cores with threads."""
+    """Returns the weights of all processes, or why threads must count instead: if one process has no usable tag (for
+    example during a rolling change of tags), weights would compare cores with threads."""
     found: list[int] = []
     wrong: list[str] = []
     for process in view.processes:
@@ -33,9 +33,9 @@ def weights(view: StreamsView, tag: str) -> IntArray | str:
 
 
 def quotas(total: int, weight: IntArray, held: LongArray, least: LongArray) -> LongArray:
-    """How many of `total` tasks each process shall have: its exact share rounded down or up. Rounded up are those that
-    must have so many (`least`), then those that have so many now (`held`), then those that lose most by rounding. Where
-    `least` is more than that allows, others have less."""
+    """Returns how many of `total` tasks each process should have: its exact share rounded down or up. Processes are
+    rounded up in this order: those that must have that many (`least`), those that have that many now (`held`), those
+    that lose most by rounding. If `least` exceeds the quota, other processes get fewer."""
     exact = [total * w for w in weight.tolist()]
     whole = sum(weight.tolist())
     floor = np.array([e // whole for e in exact], dtype=np.int64)
@@ -52,7 +52,8 @@ def quotas(total: int, weight: IntArray, held: LongArray, least: LongArray) -> L
 
 
 def deviation(view: StreamsView, count: LongArray) -> float:
-    """The largest distance of a process from its weighted share, in tasks; `view.capacity` holds the weights."""
+    """Returns the largest distance of a process from its weighted share, in tasks; `view.capacity` holds the
+    weights."""
     share = int(count.sum()) * view.capacity / max(1, int(view.capacity.sum(dtype=np.int64)))
     return float(np.abs(count - share).max(initial=0.0))
 
@@ -82,7 +83,8 @@ class QuotaEvener(Evener):
 
 
 def deal_to_quotas(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
-    """The owners of `tasks` tasks that nobody has, beside `counts` that are placed; see `high_availability.deal`."""
+    """Returns the owners of `tasks` tasks without an owner, in addition to `counts` that are placed; see
+    `high_availability.deal`."""
     quota = quotas(int(counts.sum()) + tasks, capacity, counts, np.zeros(len(counts), dtype=np.int64))
     room = np.maximum(quota - counts, 0)
     return np.repeat(np.arange(len(counts), dtype=np.int32), room)[:tasks]

@@ -1,9 +1,9 @@
-"""Runs stages over the owners of active tasks: each may only improve its own score, and may not worsen that of a stage
-before it. (`assignors/consumer/chain.py` is the same for consumers' partitions.)
+"""Runs stages over the owners of active tasks. Each stage may only improve its own score, and may not worsen that of an
+earlier stage. (`assignors/consumer/chain.py` does the same for consumers' partitions.)
 
-The owners that come in are a placement in which every task has a process; exchanging and delaying is all that stages
-can do, so none of them can leave a task without one. What they decide is where tasks should end up: tasks go on running
-where their state is, and movements with warm-ups take them there.
+The input is a placement in which every task has a process, and stages can only exchange and delay, so they cannot leave
+a task without one. They decide where tasks should end up: tasks continue to run where their state is, and movements
+with warm-ups take them there.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskProblem:
-    """What a stage sees. `tasks` are those that it may touch, all stateful or all stateless; owners of others only tell
-    where these are. `live[t]` is the process that runs task t and could go on with it, NOBODY where there is none.
-    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on."""
+    """The input of a stage. `tasks` are those that it may move, all stateful or all stateless; the owners of other
+    tasks are only information. `live[t]` is the process that runs task t and could continue it, NOBODY if there is
+    none. `home[t]` is the process that should get it back, NOBODY for none. `racks`: the rack optimisation is on."""
 
     view: StreamsView
     lags: TaskLags
@@ -30,14 +30,14 @@ class TaskProblem:
     racks: bool
 
     def remote(self, task: IntArray | int, process: IntArray | int) -> LongArray:
-        """How many source partitions of the task have no replica in the rack of the process."""
+        """Returns how many source partitions of the task have no replica in the rack of the process."""
         table = self.view.tasks
         found: LongArray = table.source_remote[table.source_signature[task], self.view.rack[process]]
         return found
 
 
 class Guard(Protocol):
-    """What no stage may worsen; `score` is lower for better owners."""
+    """A score that no stage may worsen; it is lower for better owners."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +45,8 @@ class Guard(Protocol):
 
 
 class TaskStage(Guard, Protocol):
-    """A stage that `delays` holds gains of earlier ones back for later rebalances, and so may worsen them for now."""
+    """A stage. One that `delays` holds gains of earlier stages back for later rebalances, and so may worsen their
+    scores for now."""
 
     @property
     def delays(self) -> bool: ...
@@ -55,7 +56,7 @@ class TaskStage(Guard, Protocol):
 def run(
     stages: Sequence[TaskStage], problem: TaskProblem, owner: IntArray, clock: Clock = no_clock
 ) -> tuple[IntArray, tuple[StageReport, ...]]:
-    """The owners after all stages, and a report of each. The array that is given is not changed."""
+    """Returns the owners after all stages, and a report of each. The given array is not changed."""
     reports: list[StageReport] = []
     guards: list[Guard] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
     for stage in stages:
@@ -88,7 +89,8 @@ def _step(
 
 
 def _refused(problem: TaskProblem, owner: IntArray, proposal: IntArray) -> str:
-    """The hard stage is the placement: every task that had a process has one, and only these tasks were touched."""
+    """Returns why the proposal breaks the placement, "" if it does not: every task must keep a process, and only the
+    given tasks may move."""
     touched: BoolArray = proposal != owner
     touched[problem.tasks] = False
     mine = proposal[problem.tasks]
@@ -111,8 +113,8 @@ def _worsened(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubtopologyCounts:
-    """What each process has of each subtopology, which is all that balance and capacity look at, must stay as it was
-    when the stages began."""
+    """The counts per process and subtopology, on which balance and capacity depend. They must stay as they were before
+    the stages."""
 
     began: IntArray
     name: str = "balance"
@@ -128,7 +130,7 @@ class SubtopologyCounts:
 
 @dataclass(frozen=True, slots=True)
 class RackTraffic:
-    """Source partitions read across racks."""
+    """The number of source partitions read across racks."""
 
     name: str = "rack traffic"
 
@@ -137,7 +139,7 @@ class RackTraffic:
 
 
 class Exchange:
-    """Exchanges tasks of one subtopology between processes, in place: nobody has more or less of anything after it."""
+    """Exchanges tasks of one subtopology between processes, in place, so that all counts stay the same."""
 
     def __init__(self, problem: TaskProblem, owner: IntArray) -> None:
         self.owner = owner
@@ -151,7 +153,8 @@ class Exchange:
         return self._mine.setdefault((self._subtopology[task], process), set())
 
     def offers(self, task: int, process: int) -> list[int]:
-        """What `process` could give for `task` without rack traffic, those first of which its owner has state."""
+        """Returns what `process` could give for `task` without more rack traffic, first the tasks of which the task's
+        owner has state."""
         here = int(self.owner[task])
         state = self._problem.lags.state_of(here)
         mine = [other for other in self._at(task, process) if self._no_worse(task, here, other, process)]

@@ -1,7 +1,7 @@
-"""Co-location groups, after Flink: tasks of one partition number in a group of subtopologies share a process.
+"""Co-location groups, after Flink: tasks with the same partition number in a group of subtopologies share a process.
 
-The first stateful subtopology of a group is its anchor, because its tasks are the dearest to move; the tasks of the
-others follow it, by exchange within their own subtopology.
+The first stateful subtopology of a group is its anchor, because its tasks are the most expensive to move; the tasks of
+the others follow it, by exchange within their own subtopology.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.streams.stages.chain import Exchange, TaskProble
 
 @dataclass(frozen=True, slots=True)
 class CoLocation:
-    """Scored by the tasks that are apart from their anchor."""
+    """Scored by the tasks that are not with their anchor."""
 
     groups: tuple[tuple[int, ...], ...]
     name: str = "co-location"
@@ -33,7 +33,8 @@ class CoLocation:
         return float(len(_apart(problem, owner, anchors(problem.view.tasks, self.groups))))
 
     def _pass(self, problem: TaskProblem, exchange: Exchange, anchor: IntArray) -> bool:
-        """Each exchange brings one task to its anchor and takes none from it; returns whether there was any."""
+        """Brings tasks to their anchors by exchanges that take no task from its own anchor. Returns whether there was
+        any."""
         owner, moved = exchange.owner, False
         for task in _apart(problem, owner, anchor):
             there, here = int(owner[anchor[task]]), int(owner[task])
@@ -48,7 +49,8 @@ class CoLocation:
 
 
 def anchors(table: TaskTable, groups: Sequence[Sequence[int]]) -> IntArray:
-    """Per task the task that it follows, NOBODY for anchors, tasks outside the groups, and numbers that it lacks."""
+    """Returns the task that each task follows, NOBODY for anchors, tasks outside the groups, and tasks whose number the
+    anchor lacks."""
     found = np.full(table.size, NOBODY, dtype=np.int32)
     for group in groups:
         rows = {s: np.flatnonzero(table.subtopology == s) for s in group}
@@ -64,7 +66,7 @@ def anchors(table: TaskTable, groups: Sequence[Sequence[int]]) -> IntArray:
 
 
 def unknown_subtopologies(view: StreamsView, groups: Sequence[Sequence[int]]) -> str | None:
-    """A note on ids that the application does not have."""
+    """Returns a note on ids that the application does not have, None if there are none."""
     known = set(view.tasks.subtopology.tolist())
     missing = sorted({s for group in groups for s in group} - known)
     if not missing:
@@ -84,5 +86,5 @@ def _settled(problem: TaskProblem, owner: IntArray, anchor: IntArray, task: int)
 
 
 def _at_home(problem: TaskProblem, owner: IntArray, task: int) -> bool:
-    """What host affinity has brought home stays there."""
+    """Returns whether host affinity has brought the task home, where it stays."""
     return bool(problem.home[task] != NOBODY and problem.home[task] == owner[task])

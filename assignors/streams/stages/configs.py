@@ -1,4 +1,4 @@
-"""Which stages are on, and how far they go: frozen, checked, free of the libraries that read settings."""
+"""The settings of the stages: immutable, validated, and independent of the libraries that read settings."""
 
 from dataclasses import dataclass, field
 
@@ -10,13 +10,13 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class StageConfigs:
-    """Raises AssignmentConfigError. What a zero or an empty value means is "off".
+    """The settings of the stages; a zero or an empty value turns a stage off. Raises AssignmentConfigError.
 
-    `host_affinity_ms`: for so long a process that has gone is expected back, and then preferred for its tasks.
-    `colocate`: groups of subtopology ids whose tasks of one partition number shall share a process.
-    `capacity_tag`: the client tag that holds the weight of a process, a whole number; "" weighs by threads.
-    `max_concurrent_moves`: active tasks that may be on their way from a live process to another at once.
-    `rules`: the operator's, which change while it runs. `clock` measures the stages.
+    `host_affinity_ms`: how long a process that left is expected back, and then preferred for its tasks. `colocate`:
+    groups of subtopology ids whose tasks with the same partition number should share a process. `capacity_tag`: the
+    client tag with the weight of a process, a whole number; "" weighs by threads. `max_concurrent_moves`: active tasks
+    that may be on their way from one live process to another at once. `rules`: the operator's, which change at run
+    time. `clock` measures the stages.
     """
 
     host_affinity_ms: int = 0

@@ -1,8 +1,9 @@
-"""The operator's rules on active tasks: pins, bans and evacuations, written as `assignors/shared/rules.py` says. An
-item is a task such as "1_5", a subtopology such as "1", or "*". Last of the stages, and hard: balance gives way.
+"""Operators' rules on active tasks: pins, bans and evacuations in the notation of `assignors/shared/rules.py`. An item
+is a task such as "1_5", a subtopology such as "1", or "*". This is the last stage, and it is hard: it overrides
+balance.
 
-It says where tasks shall end up. Where a process has state that nobody else has yet, the task runs on there until a
-warm-up elsewhere has caught up, so an evacuated process empties without a pause.
+It decides where tasks should end up. If a process has state that no other process has yet, the task runs on there until
+a warm-up elsewhere has caught up, so an evacuated process empties without a pause.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ NAME = "operator's rules"
 
 
 def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
-    """The owners under the rules, and what that took. The array that is given is not changed."""
+    """Returns the owners under the rules, and a report. The given array is not changed."""
     allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
@@ -49,7 +50,8 @@ def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray)
 
 
 def means(process: ProcessView, where: str) -> bool:
-    """Whether a process is meant: by its rack, its id, or one of its threads' member ids or client ids."""
+    """Returns whether `where` refers to this process: by its rack, its id, or a member id or client id of its
+    threads."""
     kind, _, name = where.partition(":")
     if kind == "rack":
         return process.rack == name
@@ -57,7 +59,7 @@ def means(process: ProcessView, where: str) -> bool:
 
 
 def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
-    """Why this rule beside the others cannot be kept here, as a part of a sentence; "" if it can."""
+    """Returns why this rule cannot be kept here together with the others, as a part of a sentence; "" if it can."""
     if not any(means(process, rule.where) for process in view.processes):
         racks = sorted({process.rack for process in view.processes if process.rack is not None})
         return f"no process is {rule.where}; {known_racks(racks)}"
@@ -73,7 +75,7 @@ def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
 
 
 def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArray:
-    """Tasks whose owner may not have them although another one may."""
+    """Returns the tasks whose owner may not have them although another process may."""
     allowed = _allowed(view, rules)
     held = np.flatnonzero(owner != NOBODY)
     wrong = ~allowed[held, owner[held]] & allowed[held].any(axis=1)
@@ -82,7 +84,7 @@ def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArr
 
 
 def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
-    """Tasks of whose state only processes that these rules empty have a copy that has caught up."""
+    """Returns the tasks whose only caught-up copies are on processes that these rules evacuate."""
     evacuated = evacuated_by(view, rules)
     task, process = view.report.values, view.report.row
     caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
@@ -91,13 +93,13 @@ def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -
 
 
 def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
-    """The processes that these rules empty."""
+    """Marks the processes that these rules evacuate."""
     emptying = [rule for rule in rules if rule.empties]
     return np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
 
 
 def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
-    """task x process. A rule that names nobody rules nothing."""
+    """Returns task x process: whether the rules allow it. A rule that refers to no process has no effect."""
     allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
     for rule in rules:
         meant = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)
@@ -122,9 +124,9 @@ def _named(table: TaskTable, item: str) -> BoolArray:
 def _target(
     problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64], *, evacuated: bool
 ) -> int:
-    """The process with the least load. An order to empty a place ends, and the task comes back: until then it is where
-    it need not be moved once more, once a warm-up has caught up, and rather where a copy is open than where it would
-    have to be made, however small."""
+    """Returns the allowed process with the least load. An evacuation ends, and the task comes back; until then it goes
+    where it need not move once more when a warm-up has caught up, and rather to an existing copy than to where even a
+    small one would have to be made."""
     stateless = np.array([task not in problem.lags.state_of(int(p)) for p in processes], dtype=np.int64)
     late = problem.lags.behind(np.full(len(processes), task, dtype=np.int32), processes) & evacuated
     share = load[processes] / np.maximum(1, problem.view.capacity[processes])

@@ -1,4 +1,4 @@
-"""The configured stages in the course of one assignment: what they need to know, and what they have done so far."""
+"""The configured stages in the course of one assignment: their inputs, and what they have done so far."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.stages.rules import evacuated_by, last_c
 
 
 class Steps:
-    """One assignment's. `view` is the one to be used: with the stage "capacity" its capacities are weights.
+    """The stages of one assignment. `view` is the view to use: with the stage "capacity" its capacities are weights.
     `reserved[t]`: a warm-up of task t comes first. `deferred` counts the tasks that wait for the moves budget."""
 
     def __init__(self, view: StreamsView, configs: StageConfigs, *, racks: bool) -> None:
@@ -41,16 +41,16 @@ class Steps:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to do at all."""
+        """Whether any stage is configured."""
         return self._configs.any
 
     @cached_property
     def evacuated(self) -> BoolArray:
-        """The processes that orders empty."""
+        """The processes that orders evacuate."""
         return evacuated_by(self.view, self._configs.rules)
 
     def last_copies(self, acceptable_lag: int) -> IntArray:
-        """Tasks that nobody but these processes has caught up on."""
+        """Returns tasks on which only evacuated processes have caught up."""
         return last_copies(self.view, self._configs.rules, acceptable_lag)
 
     @property
@@ -58,7 +58,8 @@ class Steps:
         return QuotaEvener if self.weighs else Evener
 
     def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: TaskLags) -> tuple[IntArray, IntArray]:
-        """(where these tasks shall end up, which of the way they go in this rebalance) for the whole array `owner`."""
+        """Returns two versions of the whole array `owner`: where these tasks should end up, and where they go in this
+        rebalance."""
         if not len(tasks):
             return owner, owner
         problem = TaskProblem(self.view, lags, tasks, live, self._home, self._racks)
@@ -112,7 +113,7 @@ class Steps:
 
 
 def _capacity_report(problem: TaskProblem, owner: IntArray, kind: str) -> StageReport:
-    """How far processes are from their weighted share: with what runs now, and with what was placed."""
+    """Reports how far processes are from their weighted share, with what runs now and with what was placed."""
     view = problem.view
     before, after = (deviation(view, _counts(o[problem.tasks], view.size)) for o in (problem.live, owner))
     reason = f"The furthest process is {after:.2f} tasks from its weighted share, it was {before:.2f}."

@@ -1,4 +1,4 @@
-"""Tasks to the threads of a process."""
+"""Assigns the tasks of a process to its threads."""
 
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from bellwether_kafka.assignors.streams.threads.keep import spread

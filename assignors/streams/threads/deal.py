@@ -1,8 +1,8 @@
-"""From tasks of a process to tasks of its threads (docs/reference/streams.md#tasks-to-threads).
+"""Assigns the tasks of a process to its threads as Kafka does (docs/reference/streams.md#tasks-to-threads).
 
-StreamsPartitionAssignor.assignTasksToThreads, with the same result: three calls per process that share the loads, for
-stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java priority
-queue, which is rebuilt only where it matters.
+It gives the same result as StreamsPartitionAssignor.assignTasksToThreads: three calls per process that share the loads,
+for stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java
+priority queue, which is rebuilt only if it matters.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ Tasks = Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadTasks:
-    """What each thread gets, threads as numbered in StreamsView; tasks ascending."""
+    """What each thread gets. Threads are numbered as in StreamsView; tasks ascend."""
 
     active: Ragged
     standby: Ragged
 
 
 def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
-    """Deals every process's tasks to its threads. Tasks that are placed nowhere are left out."""
+    """Assigns every process's tasks to its threads. Unplaced tasks are left out."""
     if (view.capacity == 1).all():
         return _alone(view, plan)
     kinds = _by_process(view, plan)
@@ -53,7 +53,7 @@ def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
 
 
 def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
-    """Every process has one thread, which gets everything."""
+    """Assigns tasks if every process has only one thread."""
     placed = np.flatnonzero(plan.active != NOBODY).astype(np.int32)
     actives, standbys = plan.active[placed], plan.standby_process
     return ThreadTasks(
@@ -65,9 +65,9 @@ def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
 def deal_process(
     stateful: Tasks, standbys: Tasks, stateless: Tasks, previous: Sequence[Tasks], hashed: Callable[[Tasks], list[int]]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """The active and the standby tasks of each thread of one process. Tasks ascend. `previous` has one row per thread,
-    in the order of the member ids: the stateful tasks that it reported itself, least lag first. `hashed` puts tasks in
-    the iteration order of a Java HashSet."""
+    """Returns the active and the standby tasks of each thread of one process. Tasks ascend. `previous` has one row per
+    thread, in the order of the member ids: the stateful tasks that it reported itself, least lag first. `hashed` puts
+    tasks in the iteration order of a Java HashSet."""
     load = [0] * len(previous)
     actives = _deal(stateful, previous, load, hashed)
     copies = _deal(standbys, previous, load, list)
@@ -78,7 +78,8 @@ def deal_process(
 def _deal(
     tasks: Tasks, previous: Sequence[Tasks], load: list[int], order: Callable[[Tasks], list[int]]
 ) -> list[list[int]]:
-    """One call: everybody up to the common minimum, former tasks first, then the leftovers; adds to the loads."""
+    """Makes one call: all threads up to the common minimum, former tasks first, then the leftovers. Adds to the
+    loads."""
     taken: list[list[int]] = [[] for _ in load]
     if not tasks:
         return taken
@@ -105,7 +106,8 @@ def _deal(
 def _keep(
     free: set[int], taken: list[list[int]], previous: Sequence[Tasks], room: list[int]
 ) -> tuple[list[int], dict[int, int]]:
-    """Members take former tasks while they have room: (these in order, the others with the last that had them)."""
+    """Lets threads take former tasks while they have room. Returns (these in order, the other former tasks with the
+    last thread that had them)."""
     kept: list[int] = []
     remembered: dict[int, int] = {}
     for member, former in enumerate(previous):
@@ -119,7 +121,8 @@ def _keep(
 
 
 def _fill(rest: list[int], taken: list[list[int]], room: list[int]) -> tuple[list[int], int]:
-    """Smallest task first, member after member while they have room; returns what is left and how many went."""
+    """Gives tasks to threads in turn while they have room, the smallest task first. Returns what is left and how many
+    were given."""
     polled = 0
     while filling := [member for member, mine in enumerate(taken) if len(mine) < room[member]]:
         turns = min(room[member] - len(taken[member]) for member in filling)
@@ -131,7 +134,7 @@ def _fill(rest: list[int], taken: list[list[int]], room: list[int]) -> tuple[lis
 
 
 def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[int]) -> list[int]:
-    """One more task for every waiting member that remembers one: the tasks that went."""
+    """Gives every waiting thread that remembers one of these tasks one more. Returns these tasks."""
     returned: list[int] = []
     for task, member in back:
         if member in waiting:
@@ -142,8 +145,8 @@ def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[i
 
 
 def _heap_order(tasks: list[int], kept: list[int], polled: int, returned: list[int]) -> list[int]:
-    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals. Python's heap
-    operations leave the same arrays as Java's where all elements differ; only removal is missing."""
+    """Returns the array of a java.util.PriorityQueue of these tasks after removals, polls and removals. Python's heap
+    operations leave the same arrays as Java's if all elements differ; only removal is missing in Python."""
     heap = list(tasks)
     heapify(heap)
     for task in kept:
@@ -177,7 +180,7 @@ def _remove(heap: list[int], task: int) -> None:
 
 
 def _by_process(view: StreamsView, plan: StreamsPlan) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-    """Stateful actives, standbys and stateless actives of each process, ascending."""
+    """Returns the stateful actives, standbys and stateless actives of each process, ascending."""
     placed = plan.active != NOBODY
     stateful = np.flatnonzero(placed & view.tasks.stateful)
     stateless = np.flatnonzero(placed & ~view.tasks.stateful)
@@ -189,19 +192,20 @@ def _by_process(view: StreamsView, plan: StreamsPlan) -> tuple[list[list[int]], 
 
 
 def _split(task: npt.NDArray[np.integer], row: IntArray, rows: int) -> list[list[int]]:
-    """The tasks of each row, in the given order."""
+    """Returns the tasks of each row, in the given order."""
     ordered = task[_by_row(row, rows)].tolist()
     ends = np.cumsum(np.bincount(row, minlength=rows)).tolist()
     return [ordered[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
 def _by_row(row: IntArray, rows: int) -> LongArray:
-    """The positions of entries ordered by row, as they are within one: by sixteen bits numpy sorts in linear time."""
+    """Returns the positions of entries ordered by row, in their order within a row. numpy sorts sixteen bits in linear
+    time."""
     return np.argsort(row.astype(np.uint16 if rows <= 1 << 16 else np.int32), kind="stable")
 
 
 def _previous(view: StreamsView) -> list[list[int]]:
-    """What each thread reported itself, by the process's lag, then task."""
+    """Returns what each thread reported itself, ordered by the process's lag, then task."""
     threads = int(view.capacity.sum())
     task, thread = view.thread_tasks.values, view.thread_tasks.row
     if not len(task):

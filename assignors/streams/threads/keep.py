@@ -1,15 +1,15 @@
-"""From a plan on processes to a plan on threads, where tasks stay on their threads while that keeps these even.
+"""Converts a plan on processes to a plan on threads so that tasks stay on their threads as long as these are even.
 
-Kafka deals stateless tasks anew in each rebalance, beside a number of standbys that changes with every warm-up, and
-stateful ones by lag, which a task has that is not yet restored. So tasks go from thread to thread of one process, and
-each runs nowhere until the next rebalance hands it out.
+Kafka assigns stateless tasks anew in each rebalance, together with a number of standbys that changes with every
+warm-up, and stateful ones by lag, which a task has until it is restored. So tasks move between threads of one process,
+and each runs nowhere until the next rebalance assigns it.
 
-A copy stays on its thread too, and a task that the process takes over runs on the thread of its copy: a thread turns a
-standby into an active task, and back, without closing a store. Between two threads the one that has the copy closes it,
-and the other one fails to lock its directory and tries again a second later
+A copy stays on its thread too, and a task that the process takes over runs on the thread of its copy, because a thread
+converts a standby to an active task and back without closing a store. Between two threads the one with the copy must
+close it, and the other one fails to lock its directory and retries a second later
 (docs/reference/client-quirks.md#java-streams-threads).
 
-Active tasks are even on their own: a standby is no work for a stream thread.
+Active tasks are balanced on their own: a standby is no work for a stream thread.
 """
 
 from itertools import pairwise
@@ -22,16 +22,16 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
 def keep_threads(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
-    """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
-    tasks are even on their own and all together, as in Kafka. Where nothing would stay and all is even, nothing
-    changes."""
+    """Returns the thread of each active task: `dealt`, with running tasks on their threads and the others on the
+    threads of their copies. Stateful tasks are even on their own and all tasks together, as in Kafka. If nothing would
+    stay and all is even, nothing changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
     here = (lookup(process_of, view.running_on, NOBODY) == plan.active) & placed
     copy = copies.thread(plan.active, np.arange(view.tasks.size, dtype=np.int32))
     beside = (copy != NOBODY) & ~here & placed
     wanted = np.where(here, view.running_on, np.where(beside, copy, dealt)).astype(np.int32)
-    # Beside standbys that stay, what Kafka deals may not be even.
+    # If standbys stay, Kafka's distribution may be uneven.
     first = offsets(view.capacity)
     counts = np.bincount(wanted[placed], minlength=int(first[-1]))
     touched = np.maximum.reduceat(counts, first[:-1]) - np.minimum.reduceat(counts, first[:-1]) > 1
@@ -39,7 +39,7 @@ def keep_threads(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: 
         return dealt
     touched[plan.active[here | beside]] = True
     mine: BoolArray = placed & lookup(touched, plan.active, False)
-    if plan.deadlines:  # until then everything stays: a process is expected back, and these threads are even again
+    if plan.deadlines:  # until then nothing moves: a process is expected back, and then these threads are even again
         mine &= ~here & ~beside
     stateful = view.tasks.stateful
     _Threads(view, plan, wanted, here, beside, mine & stateful, counted=stateful).even()
@@ -48,9 +48,9 @@ def keep_threads(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: 
 
 
 def keep_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies: "_Copies") -> IntArray:
-    """The thread of each standby: the one that has the copy, unless that has more than one above its share. Others are
-    dealt so that all threads could take over their part of the tasks of any one process. `active` has the threads of
-    active tasks."""
+    """Returns the thread of each standby: the one with the copy, unless that has more than one above its share. Others
+    are distributed so that all threads could take over their part of the tasks of any one process. `active` has the
+    threads of active tasks."""
     deal = _StandbyDeal(view, plan, active)
     new = []
     for at, thread in enumerate(copies.thread(plan.standby_process, plan.standby_task).tolist()):
@@ -66,7 +66,8 @@ def keep_standbys(view: StreamsView, plan: StreamsPlan, active: IntArray, copies
 
 
 def _is_settled(view: StreamsView, plan: StreamsPlan) -> bool:
-    """No task that runs leaves its process, now or later, so copies may change their threads: nobody waits for it."""
+    """Returns whether no running task leaves its process, now or later. Then copies may change threads, because no task
+    waits for them."""
     if plan.deadlines or plan.evacuated.any() or plan.probing:
         return False
     process_of = np.repeat(np.arange(view.size), view.capacity)
@@ -75,13 +76,14 @@ def _is_settled(view: StreamsView, plan: StreamsPlan) -> bool:
 
 
 class _StandbyDeal:
-    """Standbys on threads, by position in the plan. `room` is how many more each thread should have."""
+    """The distribution of standbys to threads, by position in the plan. `room` is how many more each thread should
+    have."""
 
     def __init__(self, view: StreamsView, plan: StreamsPlan, active: IntArray) -> None:
         task, process = plan.standby_task, plan.standby_process
         source = (plan.destination if len(plan.destination) else plan.active)[task]
         if len(view.home):
-            source = np.where(view.home[task] == process, process, source)  # it shall have these back
+            source = np.where(view.home[task] == process, process, source)  # it should get these back
         share = -(-np.bincount(process, minlength=view.size) // view.capacity) + 1
         self.room = np.repeat(share, view.capacity).tolist()
         self.threads = [NOBODY] * len(task)
@@ -89,7 +91,7 @@ class _StandbyDeal:
         self._process, self._source = process.tolist(), source.tolist()
         runs = active[view.tasks.stateful & (active != NOBODY)]
         self._runs = np.bincount(runs, minlength=len(self.room)).tolist()
-        # The standbys of one process' tasks on one thread.
+        # The standbys of one process's tasks on one thread.
         self._behind: dict[tuple[int, int], list[int]] = {}
 
     def give(self, at: int, thread: int) -> None:
@@ -102,7 +104,8 @@ class _StandbyDeal:
         return min(self._mine(self._process[at]), key=lambda t: (self._after(t, source), -self.room[t], t))
 
     def even(self) -> None:
-        """Where a process would have to move a copy to another thread when it takes tasks over, moves it now."""
+        """Moves copies to other threads of their process now where it would otherwise have to do so when it takes tasks
+        over."""
         for process, source in sorted(set(zip(self._process, self._source, strict=True))):
             mine = self._mine(process)
             while True:
@@ -119,12 +122,12 @@ class _StandbyDeal:
         return range(self._first[process], self._first[process + 1])
 
     def _after(self, thread: int, source: int) -> int:
-        """How many stateful tasks the thread would run if it took over what it has of this process."""
+        """Returns how many stateful tasks the thread would run if it took over its copies of this process's tasks."""
         return int(self._runs[thread]) + len(self._behind.get((thread, source), ()))
 
 
 class _Copies:
-    """The threads that reported stateful tasks themselves: those that run them or keep copies of them."""
+    """The threads that themselves reported stateful tasks: they run them or keep copies of them."""
 
     def __init__(self, view: StreamsView) -> None:
         self._tasks = view.tasks.size
@@ -134,7 +137,7 @@ class _Copies:
         self._threads = thread[first]
 
     def thread(self, process: IntArray, task: IntArray) -> IntArray:
-        """Of each pair, NOBODY where no thread of the process has said that it has the task."""
+        """Returns the thread of each pair, NOBODY if no thread of the process has reported the task."""
         if not len(self._codes):
             return np.full(len(task), NOBODY, dtype=np.int32)
         wanted = task_code(process, task, self._tasks)
@@ -143,7 +146,7 @@ class _Copies:
 
 
 class _Threads:
-    """Threads of some processes, and the tasks among them that may change their thread."""
+    """The threads of some processes, and those of their tasks that may change threads."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class _Threads:
         self._counts = np.bincount(threads[counted & (threads != NOBODY)], minlength=self._first[-1]).tolist()
 
     def deal(self) -> None:
-        """Tasks that run on none of the threads go to the lightest ones; then everything is made even."""
+        """Moves tasks that run on none of the threads to the lightest ones; then evens out."""
         for task in self._free:
             self._counts[self._threads[task]] -= 1
         for task in self._free:
@@ -175,8 +178,8 @@ class _Threads:
         self.even()
 
     def even(self) -> None:
-        """Moves tasks while two threads of a process differ by more than one, those first that nothing binds to their
-        thread, then those of which it has a copy."""
+        """Moves tasks while two threads of a process differ by more than one: first tasks that are bound to no thread,
+        then tasks whose thread has a copy, then running ones."""
         counts, first = self._counts, self._first
         uneven = [p for p, (at, end) in enumerate(pairwise(first)) if max(counts[at:end]) - min(counts[at:end]) > 1]
         if not uneven:
@@ -200,7 +203,8 @@ class _Threads:
 
 
 def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
-    """Kafka's dealing of tasks to threads, unless the plan wants otherwise. Every copy gets a thread of its process."""
+    """Returns Kafka's distribution of tasks to threads, unless the plan keeps threads. Every copy gets a thread of its
+    process."""
     dealt = assign_threads(view, plan)
     active = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     active[dealt.active.values] = dealt.active.row
