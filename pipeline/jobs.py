@@ -144,8 +144,9 @@ LOGS = {PARQUET: "_spark_metadata", DELTA: "_delta_log"}
 
 
 def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
-    """Raises PipelineError if the job has written its table in another format, which it would continue without those
-    rows, or with another checkpoint: Spark's Parquet writer skips every batch whose number the table already has."""
+    """Raises PipelineError if the job has written its table in another format, because the new table would lack those
+    rows, or with another checkpoint, because Spark's Parquet writer skips every batch whose number the table already
+    has."""
     if other := _other_format(spark, pipeline.table(job), pipeline.table_format):
         raise PipelineError(
             f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"

@@ -30,12 +30,12 @@ RACKLESS = "names no rack while others do"  # reported, but a rebalance cannot f
 def decide(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
 ) -> Decision[PartitionPlan] | shared.Refusal:
-    """Decides one rebalance. Pure: equal arguments give equal answers. Never raises."""
+    """Decides one rebalance. Pure: equal arguments give equal results. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
     except shared.RefusalError as error:
         return error.refusal
-    except Exception as error:  # noqa: BLE001 - members and plug-ins are third-party; an exception would block the group
+    except Exception as error:  # noqa: BLE001 - members and plug-ins are third-party; a raise would block the group
         return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 

@@ -136,7 +136,7 @@ class Load:
 
     def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
         """Returns a balancer of a component's partitions over its members, in the component's own coordinates."""
-        position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+        position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
         position[part.members] = np.arange(len(part.members), dtype=np.int32)
         local = position[owner[flats]]
         return shared.Balancer(self.weight[flats], local, self.capacity[part.members], self._terms(part, flats))

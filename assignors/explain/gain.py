@@ -13,7 +13,7 @@ FARTHER = "read from another rack then"
 
 def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
     """Describes the gain of each of these items, which all have an owner in `before`; "" for none. A longer way to read
-    is stated too. Balance is only stated if the two owners come closer."""
+    is stated too. Balance is only stated if the item leaves the owner that had more, and the two come closer."""
     if not len(items):
         return []  # true of most rebalances; the rest reads every partition of the group
     owners = len(plan.owners)

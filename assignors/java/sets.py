@@ -25,7 +25,7 @@ def task_set_order(subtopology: Sequence[int], partition: Sequence[int]) -> list
     rows: dict[int, list[int]] = {}
     for position, code in enumerate(hashes):
         rows.setdefault(code & (buckets - 1), []).append(position)
-    # Early growth or trees require nine tasks in one final bucket, or in one earlier, wider bucket.
+    # Early growth or trees require nine tasks in one bucket of the final table, or of an earlier, smaller one.
     if len(hashes) > _LIST_MOST and _crowded(hashes, buckets):
         return _HashSet(hashes).order()
     return [position for bucket in sorted(rows) for position in rows[bucket]]

@@ -37,7 +37,7 @@ class RawGroup:
 
 @dataclass(frozen=True, slots=True)
 class AssignedMember:
-    """A member of a stable group as DescribeGroups shows it."""
+    """A member of a stable group as DescribeGroups returns it."""
 
     member_id: str
     instance_id: str | None

@@ -64,7 +64,7 @@ class Network:
             excess[v] += amount
 
     def solve(self) -> bool:
-        """Routes all excess at least cost; False if some of it cannot be routed."""
+        """Routes all excess at minimum cost. Returns False if some of it cannot be routed."""
         while any(e > 0 for e in self.excess):
             if not self._search():
                 return False

@@ -1,4 +1,4 @@
-"""Why a leader declines to decide."""
+"""The reasons for which a leader refuses to decide."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -80,7 +80,8 @@ def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable
 
 def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) -> bytes:
     """Returns the subscription that a Streams thread in place of this member would send. Tasks that do not exist are
-    left out. If the member claims to run a task but does not own its partitions, the task counts only as state."""
+    left out. A task that the member reports as running counts only as state if its list of owned partitions shows that
+    it runs elsewhere."""
     subscription, info = member.subscription, member.info
     if subscription is None:
         return member.metadata

@@ -22,7 +22,7 @@ _PREFIXES_PER_HEAD = 4
 _PREFIX_SHARE = 8
 # Names up to this many bytes are compared by hashes; all are read to the length of the longest one.
 _LONGEST_HASHED = 256
-# So reads may go this far beyond the end of the last blob. Not more, as in small groups most of the copying is padding.
+# So reads may go this far beyond the end of the last blob. Not more, because small groups would copy mostly padding.
 _PADDING = bytes(_LONGEST_HASHED + 16)
 _HASH_BITS_MAX = 17
 # Names are compared in chunks that fit in a processor cache.

@@ -22,7 +22,7 @@ _NONE = -1
 _FEW_BYTES = 256
 _GENERATION_BYTES = 4
 _FEW_SUBSCRIPTION_BYTES = 2_048
-# Members of a new group send the same bytes. If in a sample of this size each blob occurs twice on average, all are
+# Members of a new group send the same bytes. If blobs in a sample of this size occur at least twice on average, all are
 # compared.
 _SAMPLE = 16
 

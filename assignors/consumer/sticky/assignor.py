@@ -21,7 +21,7 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
     # Partitions with equal keys may be exchanged: all of a component whose members are alike, else those that are
     # alike.
     key = np.zeros(cluster.partition_total if len(claims) else 0, dtype=np.int64)
-    position = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    position = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
     for number, component in enumerate(components(group, len(cluster.topics))):
         flats = component.flats(cluster)
         if not len(flats):
@@ -45,7 +45,7 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
         return owner
     # Ordered by ids like everything else: which of several exchanges is found depends on the numbers of members.
     by_id = np.argsort(np.array(group.members.ids), kind="stable")
-    rank = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    rank = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
     rank[by_id] = np.arange(group.size, dtype=np.int32)
     order = np.lexsort((claims, rank[claimant]))
     placed = give_back(rank[before], rank[owner], key, rank[claimant][order], claims[order])

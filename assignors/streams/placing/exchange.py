@@ -218,8 +218,8 @@ class _Pair:
 
 
 def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:
-    """Returns the distances of A and B after this many passes: each pass lowers them by a swap's gain, once that is
-    positive."""
+    """Returns the distances of A and B after this many passes: every two passes lower both by the gain of the best
+    swap."""
     hops, total = passes - 1, gain_a + gain_b
     if gain_a > 0 and gain_b > 0:
         half, odd = divmod(hops, 2)

@@ -22,9 +22,9 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
 def keep_threads(view: StreamsView, plan: StreamsPlan, dealt: IntArray, copies: "_Copies") -> IntArray:
-    """Returns the thread of each active task: `dealt`, with running tasks on their threads and the others on the
-    threads of their copies. Stateful tasks are even on their own and all tasks together, as in Kafka. If nothing would
-    stay and all is even, nothing changes."""
+    """Returns the thread of each active task: the one that runs it, else the one with its copy, else that of `dealt`,
+    then evened out. Stateful tasks are even on their own and all tasks together, as in Kafka. If nothing would stay and
+    all is even, it returns `dealt`."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     placed = plan.active != NOBODY
     here = (lookup(process_of, view.running_on, NOBODY) == plan.active) & placed
