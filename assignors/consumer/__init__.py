@@ -1,4 +1,4 @@
-"""Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
+"""Plans for plain consumer groups: from the bytes of a JoinGroup response to a decision, with the policies."""
 
 from bellwether_kafka.assignors.consumer.broker_side import BROKER_SIDE, broker_side
 from bellwether_kafka.assignors.consumer.chain import ConsumerAssignor

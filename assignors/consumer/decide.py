@@ -90,8 +90,9 @@ def _tried(
     group, cluster = problem.group, problem.cluster
     found, stages = run(chain, problem, clock)
     plan = Plan.of(shared.freeze(cluster, problem.before, found.owner))
-    # In every other protocol, a list of owned partitions is what a member consumes now (members that revoke first send
-    # an empty one). The userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member).
+    # A list of owned partitions is what a member consumes now, under any protocol (members that revoke first send an
+    # empty one). The userData of the eager "sticky" is only history
+    # (docs/reference/wire-formats.md#claims-of-a-member).
     holds_claims = group.protocol != STICKY
     if holds_claims and len(group.claims):
         plan = replace(plan, pending=pending_partitions(group, plan.owner))

@@ -1,4 +1,4 @@
-"""The codec of `streams_subscription` for whole groups, with columns instead of objects.
+"""Reads the SubscriptionInfo of whole groups into columns instead of objects.
 
 It is faster than the dataclasses, with the same values and errors (tests/properties compares them). What current
 clients send (versions 7 to 11 without named topologies) is read with numpy, everything else by the dataclasses.

@@ -190,5 +190,6 @@ class TaskLags:
 
     @cached_property
     def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:
-        """The same as lists: movements read them task by task, which is slow with arrays."""
+        """`caught` and `silent_caught` as lists, because movements read them task by task, which is slow with
+        arrays."""
         return self.caught.first.tolist(), self.caught.values.tolist(), self.silent_caught.tolist()

@@ -55,7 +55,7 @@ class Topology:
     `source` is its origin ("file", "description", "learned"). `patterns` are (subtopology id, Java's regular
     expression) of pattern sources, whose topics are taken from what members subscribe to. `internal_topics` has what is
     configured for internal topics. `undecided` are changelogs whose subtopology is unknown. `exported` is set if the
-    application itself wrote the file. A pattern in a copartition group stands for the topics that it matches.
+    application itself wrote the file. A pattern in a copartition group means the topics that it matches.
     """
 
     application_id: str
