@@ -51,7 +51,8 @@ def applications_like(admin: AdminClient, application_id: str, limit_s: float) -
     try:
         listed: Any = admin.list_consumer_groups(request_timeout=limit_s).result(limit_s + 1)
         for error in listed.errors or ():
-            raise error
+            # confluent-kafka lists KafkaError, which ends a thread if it is raised itself, or KafkaException.
+            raise error if isinstance(error, KafkaException) else KafkaException(error)
         named = [group.group_id for group in listed.valid if group.group_id.startswith(f"{application_id}-")]
         asked: Mapping[str, Any] = admin.describe_consumer_groups(named, request_timeout=limit_s) if named else {}
         return frozenset(name for name, answer in asked.items() if _runs_streams(answer, limit_s))

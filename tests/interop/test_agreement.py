@@ -18,7 +18,7 @@ from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import app_without_rival, application, sending, settings_of
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
-from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.coordinator.cli.in_process import on_real_brokers as bellwether
 
 PARTITIONS = 6
 COUNTS = ("kept", "moved", "new", "lost", "total", "unowned", "cross_rack", "pending")

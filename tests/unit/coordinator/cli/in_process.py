@@ -4,7 +4,9 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from unittest import mock
 
 from bellwether_kafka.coordinator.cli import main
@@ -13,10 +15,12 @@ from bellwether_kafka.coordinator.cli import main
 VERSION_OF_EMBEDDED_BROKERS = {"BELLWETHER_KAFKA_BELLWETHER_API_VERSION": "2.3"}
 
 
-def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    """How the command ends, and what it prints; an error that it does not expect goes through to the test."""
+def bellwether(
+    *arguments: str, text: str = "", version: Mapping[str, str] = VERSION_OF_EMBEDDED_BROKERS, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Returns how the command ends, and what it prints. An error that it does not expect goes through to the test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
-    clean = kept | VERSION_OF_EMBEDDED_BROKERS | environ
+    clean = kept | dict(version) | environ
     code: object = 0
     printed, complained = io.StringIO(), io.StringIO()
     with (
@@ -32,3 +36,6 @@ def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.Co
             code = ended.code or 0
     assert isinstance(code, int), code
     return subprocess.CompletedProcess(arguments, code, printed.getvalue(), complained.getvalue())
+
+
+on_real_brokers = partial(bellwether, version={})  # which answer requests of any version

@@ -44,7 +44,7 @@ class Groups:
     def list_consumer_groups(self, request_timeout: float) -> Any:
         listed: Future[Any] = Future()
         valid = [SimpleNamespace(group_id=name) for name in self.assignors]
-        listed.set_result(SimpleNamespace(valid=valid, errors=[KafkaException(KafkaError(c)) for c in self.silent]))
+        listed.set_result(SimpleNamespace(valid=valid, errors=[KafkaError(c) for c in self.silent]))
         return listed
 
     def describe_consumer_groups(self, names: list[str], request_timeout: float) -> Any:
