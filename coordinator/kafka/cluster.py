@@ -343,8 +343,7 @@ def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
     broker. None if unknown: without DESCRIBE_CONFIGS on the cluster, or with a selector that Bellwether does not
     know."""
     try:
-        node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
-        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(any_node(admin, limit_s).node_id))
         found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
     except (KafkaException, TimeoutError, IndexError):
         return None

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts, to_describe
-from bellwether_kafka.coordinator.kafka import grant, with_remedy
+from bellwether_kafka.coordinator.kafka import any_node, grant, with_remedy
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 BROKER_DEFAULT = -1
@@ -158,8 +158,7 @@ def read_replicas(admin: AdminClient, topics: Collection[str], limit_s: float) -
 def _default(admin: AdminClient, limit_s: float) -> int | None:
     """Returns the default replication factor of one broker, None if it cannot be read."""
     try:
-        node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
-        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(any_node(admin, limit_s).node_id))
         found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
         return int(found[DEFAULT_CONFIG].value)
     except (KafkaException, TimeoutError, LookupError, TypeError, ValueError):

@@ -53,7 +53,7 @@ class Admin:
         return SimpleNamespace(topics={t: SimpleNamespace(partitions=of) for t, of in partitions.items()})
 
     def describe_cluster(self, **_: float) -> "Future[Any]":
-        return answered(SimpleNamespace(nodes=[SimpleNamespace(id=1)]))
+        return answered(SimpleNamespace(nodes=[SimpleNamespace(id=1, host="b", port=9092)]))
 
     def describe_configs(self, resources: Any, **_: float) -> dict[Any, "Future[Any]"]:
         denied = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
