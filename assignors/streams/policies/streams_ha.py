@@ -52,7 +52,8 @@ class StreamsHighAvailability:
         the end of a warm-up moves no stateless task."""
         steps, stateful, stateless = self.steps, self.stateful, self.stateless
         owner = current_owners(self.view, self.lags)
-        running = self._running(owner) if steps.any else owner
+        ran = placing.previous_owners(self.view)
+        running = self._running(owner, ran) if steps.any else owner
 
         nothing = np.zeros(self.view.size, dtype=np.int64)
         self._place_actives(
@@ -64,13 +65,13 @@ class StreamsHighAvailability:
         moved, early = self._move()
 
         end_up = np.bincount(destination[stateful], minlength=self.view.size)
-        self._place_actives(stateless, self._on_their_way(self._homes()), end_up, placing.STATELESS_COSTS)
+        self._place_actives(stateless, self._on_their_way(self._homes(ran)), end_up, placing.STATELESS_COSTS)
         placed = self._active()
         if steps.any:
             placed[stateful] = destination[stateful]
         last, now = self._refined(stateless, placed, running)
-        waiting = self._waiting(stateless, now)
-        now[waiting] = placing.previous_owners(self.view)[waiting]
+        waiting = self._waiting(stateless, now, ran)
+        now[waiting] = ran[waiting]
         self._replace(stateless, now)
 
         held = early + len(waiting)
@@ -138,20 +139,20 @@ class StreamsHighAvailability:
         destination = self.view.destination
         return np.where(destination == NOBODY, owner, destination) if len(destination) else owner
 
-    def _running(self, owner: IntArray) -> IntArray:
+    def _running(self, owner: IntArray, ran: IntArray) -> IntArray:
         """Returns the process that runs each task now and could continue it."""
         view, total = self.view, self.view.tasks.size
         runs = np.isin(task_code(owner, np.arange(len(owner)), total), view.previous_active.codes(total))
-        live = placing.previous_owners(view)
+        live = ran.copy()
         live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
         return live
 
-    def _waiting(self, tasks: IntArray, owner: IntArray) -> IntArray:
+    def _waiting(self, tasks: IntArray, owner: IntArray, ran: IntArray) -> IntArray:
         """Returns those of these tasks that stay for now where they run although `owner` has another process: all that
         would move, if this rebalance hands nothing over."""
         if self.view.hands_over:
             return np.zeros(0, dtype=np.int32)
-        runs = placing.previous_owners(self.view)[tasks]
+        runs = ran[tasks]
         waiting: IntArray = tasks[(runs != NOBODY) & (runs != owner[tasks])]
         return waiting
 
@@ -250,11 +251,10 @@ class StreamsHighAvailability:
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
         return frozenset(t for t, p in remaining.items() if self.place.active[t] != p and t not in late)
 
-    def _homes(self) -> IntArray:
-        """Returns the process that ran each task last."""
-        owner = placing.previous_owners(self.view)
+    def _homes(self, ran: IntArray) -> IntArray:
+        """Returns the process that ran each task last, before a restart too: an array of its own."""
         home = self.view.home
-        return np.where(owner == NOBODY, home, owner) if len(home) else owner
+        return np.where(ran == NOBODY, home, ran) if len(home) else ran.copy()
 
     def _place_actives(self, tasks: IntArray, owner: IntArray, others: LongArray, rack_costs: tuple[int, int]) -> None:
         """Leaves tasks with their owners, distributes those without one, evens out, and exchanges tasks for racks.
