@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.runtime.service import DecisionObserver, Observers
 from bellwether_kafka.coordinator.serving import Answers, AssignorServer, KnownGroups, Served, TopicNames
-from bellwether_kafka.coordinator.telemetry import ServedMetrics
+from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_fields
 
 NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
@@ -116,11 +116,7 @@ class PlansForBrokers:
             policy=decision.policy,
             **({} if served.group else {"unknown": "no observed group has these members yet"}),
             cause=planned.cause.sentence,
-            **decision.plan.summary(),
-            kept=decision.moves.kept,
-            moved=decision.moves.moved,
-            new=decision.moves.new,
-            cross_rack=decision.cost.cross_rack,
+            **decision_fields(decision),
             plan_ms=round(served.took_s * 1000, 1),
             warnings=list(decision.warnings),
         )

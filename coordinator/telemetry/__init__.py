@@ -1,6 +1,6 @@
 """Output of a process: metrics, logs and Avro events. Also reads the partition weights that are derived from events."""
 
-from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
+from bellwether_kafka.coordinator.telemetry.decision_log import decision_fields, log_decision
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
 from bellwether_kafka.coordinator.telemetry.logs import configure_logs
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics, client_of

@@ -3,7 +3,7 @@
 import structlog
 
 from bellwether_kafka.assignors.consumer import RACKLESS
-from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.assignors.shared import Decision, GroupPlan
 from bellwether_kafka.coordinator.observation import known_cross_rack
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Source
 
@@ -11,6 +11,17 @@ log = structlog.get_logger(__name__)
 
 # By kind of group: the event name of the line, and the field for the time to read a plan's inputs.
 _NAMES = {"consumer": ("decision", "metadata_ms"), "streams": ("streams_decision", "read_ms")}
+
+
+def decision_fields(decision: Decision[GroupPlan]) -> dict[str, object]:
+    """Returns what every log line of a plan says of its moves and costs. `cross_rack` is None where it is unknown."""
+    return {
+        **decision.plan.summary(),
+        "kept": decision.moves.kept,
+        "moved": decision.moves.moved,
+        "new": decision.moves.new,
+        "cross_rack": known_cross_rack(decision.plan, decision.plan.owner, decision.cost),
+    }
 
 
 def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
@@ -27,12 +38,8 @@ def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
         policy=decision.policy,
         source=chosen.source.value,
         cause=planned.cause.sentence,
-        **decision.plan.summary(),
-        kept=decision.moves.kept,
-        moved=decision.moves.moved,
-        new=decision.moves.new,
+        **decision_fields(decision),
         pending=int(decision.plan.pending.sum()),
-        cross_rack=known_cross_rack(decision.plan, decision.plan.owner, decision.cost),
         **{read_ms: round(timings.metadata_s * 1000, 1)},
         plan_ms=round(timings.plan_s * 1000, 1),
         sync_ms=round(timings.sync_s * 1000, 1),
