@@ -13,10 +13,11 @@ from bellwether_kafka.assignors.consumer.chain import (
     TopicBalance,
 )
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
 from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
-from bellwether_kafka.assignors.shared import ClaimKind, Clock, UnknownNameError, _listed, no_clock
+from bellwether_kafka.assignors.shared import ClaimKind, Clock, Rule, UnknownNameError, Weights, _listed, no_clock
 from bellwether_kafka.protocol.messages import STICKY
 
 # Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
@@ -90,6 +91,14 @@ class Policy:
     def with_capacity(self, capacity: Mapping[str, float]) -> "Policy":
         """Returns the policy with members' capacities for `load-aware`, by instance id or client id."""
         return replace(self, load=replace(self.load, capacity=capacity))
+
+    def with_weights(self, weights: Weights) -> "Policy":
+        """Returns the policy with weights of partitions for `load-aware`."""
+        return replace(self, load=replace(self.load, weights=weights))
+
+    def with_rules(self, rules: tuple[Rule, ...]) -> "Policy":
+        """Returns the policy under an operator's orders on placement, which its last stage applies."""
+        return replace(self, stages=(*self.stages, OperatorRules(rules))) if rules else self
 
 
 def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:

@@ -70,7 +70,7 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
             if not prices.weights.of:
                 yield PolicyRow(name, leads, why="no partition has a weight")
                 continue
-            policy = replace(policy, load=replace(policy.load, weights=prices.weights))
+            policy = policy.with_weights(prices.weights)
         raw = replace(shadow.decision.raw, resting=False)
         try:
             made = consumer.rebalances(raw, plan.cluster, memory, policy, shadow.decision.decided_at_ms)

@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, Policy
 from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
-from bellwether_kafka.assignors.streams import stock
-from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
 from bellwether_kafka.coordinator.cli.output import echo
@@ -46,12 +44,12 @@ def configured(
     if found.streams is not None:
         config = found.streams if policy is None else replace(found.streams, policy=policy)
         application = load_application(config, (lambda: weights) if weights is not None else None)
-        return Leader(named("kafka", {}), _ruled(application, rules))
+        return Leader(named("kafka", {}), application.with_rules(rules))
     name = policy or found.policy
     plan = named(name, load_plugins([name] if name not in POLICIES else [])).with_capacity(found.capacity)
     if weights is not None:
-        plan = replace(plan, load=replace(plan.load, weights=weights))
-    return Leader(replace(plan, stages=(*plan.stages, OperatorRules(rules))) if rules else plan)
+        plan = plan.with_weights(weights)
+    return Leader(plan.with_rules(rules))
 
 
 def membership_of(settings: Settings, group: str) -> MembershipConfig:
@@ -78,14 +76,6 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Ru
     for key, record in records.items():
         orders.apply(key, record)
     return tuple(order.rule for order in orders.placements(group, now_ms))
-
-
-def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
-    """Returns the application with these rules, as `StreamsKind.rule` makes it."""
-    config = application.config
-    if not rules or config.policy != STREAMS_HA:
-        return application
-    return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
 def rules_in_force(

@@ -108,7 +108,7 @@ class OrderService:
         placed = None
         if (isinstance(order, control.PlacementOrder) or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
-            objection = objection or placed.objection or _unemptied(order, placed)
+            objection = objection or placed.objection or _not_evacuated(order, placed)
         if objection and not force:
             fail(f"{objection} Nothing was ordered; --force orders it all the same.")
         if dry_run:
@@ -233,7 +233,7 @@ def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record])
     return "" if empty else "the leader has not seen it empty yet."
 
 
-def _unemptied(order: AnyOrder, placed: PlannedPlacement) -> str:
+def _not_evacuated(order: AnyOrder, placed: PlannedPlacement) -> str:
     """Returns why a member must not be removed yet, as a sentence; "" if it may be."""
     if not isinstance(order, control.PlacementOrder) or order.until is not control.Until.REMOVED:
         return ""

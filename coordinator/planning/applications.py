@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bellwether_kafka.assignors import streams
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     TopologyError,
 )
-from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES, assign_streams
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import MembershipConfig, Obstacle
 from bellwether_kafka.coordinator.planning.planner import Planner
@@ -74,6 +74,12 @@ class Application:
         """True if its policy is a plug-in."""
         return self.config.policy not in STREAMS_POLICIES
 
+    def with_rules(self, rules: tuple[Rule, ...]) -> "Application":
+        """Returns the application under an operator's orders on placement, which only `streams-ha` applies."""
+        if not rules or self.config.policy != STREAMS_HA:
+            return self
+        return replace(self, assignors=self.config.with_rules(rules).stock_assignors)
+
     def planner(
         self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int, solver: Solver
     ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
@@ -126,7 +132,7 @@ def _usable(config: StreamsConfig, path: Path) -> Topology:
 
 def _assignors(config: StreamsConfig) -> streams.Assignors:
     if config.policy in STREAMS_POLICIES:
-        return streams.stock(config.stages, durable=config.durable)
+        return config.stock_assignors
     try:
         return replace(streams.STOCK, assign=PluginPolicy(config), copes=True)
     except streams.PluginError as error:

@@ -4,7 +4,7 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
@@ -59,15 +59,10 @@ class ConsumerInputs:
         seed = zlib.crc32(self.raw.group_id.encode())
         request = PartitionRequest(self.raw, self.cluster, self.memory, self.now_ms, seed, message_bytes_max)
         if source is Source.CHEAP:
-            return Work.of(make_partitions, under_rules(CHEAP_POLICY, rules), request)
+            return Work.of(make_partitions, CHEAP_POLICY.with_rules(rules), request)
+        policy = self.policy if self.weights is None else self.policy.with_weights(self.weights)
         portable = self.weights is None and not rules  # the solver's process has only the configured policy
-        return Work.of(make_partitions, under_rules(self._weighted, rules), request, portable=portable)
-
-    @property
-    def _weighted(self) -> Policy:
-        if self.weights is None:
-            return self.policy
-        return replace(self.policy, load=replace(self.policy.load, weights=self.weights))
+        return Work.of(make_partitions, policy.with_rules(rules), request, portable=portable)
 
 
 class ConsumerKind:
@@ -100,7 +95,8 @@ class ConsumerKind:
 
     def topics(self, decision: Decision[PartitionPlan]) -> WatchedTopics:
         group = decision.plan.group
-        subscribed: set[str] = set().union(*(member.topics for member in group.members))
+        lists = {id(member.topics): member.topics for member in group.members}  # equal subscriptions share one tuple
+        subscribed: set[str] = set().union(*lists.values())
         return WatchedTopics(tuple(sorted(subscribed)), rack_aware=bool((group.rack != shared.NO_RACK).any()))
 
     def held(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
@@ -161,10 +157,6 @@ class ConsumerKind:
             remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
             reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
             raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
-
-
-def under_rules(policy: Policy, rules: tuple[shared.Rule, ...]) -> Policy:
-    return replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules))) if rules else policy
 
 
 def make_partitions(policy: Policy, request: PartitionRequest) -> Proposal[PartitionPlan]:

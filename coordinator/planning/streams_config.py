@@ -1,10 +1,11 @@
 """The configuration and the input of the planner for a Streams application: immutable, without the libraries that read
 settings."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bellwether_kafka.assignors.shared import ClusterView, RawGroup
+from bellwether_kafka.assignors.shared import ClusterView, RawGroup, Rule
+from bellwether_kafka.assignors.streams import Assignors, stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
@@ -45,6 +46,15 @@ class StreamsConfig:
     replication_factor: int = -1
     topic_configs: tuple[tuple[str, str], ...] = ()
     standbys_unknown: bool = False
+
+    @property
+    def stock_assignors(self) -> Assignors:
+        """The stock policies with the configured stages."""
+        return stock(self.stages, durable=self.durable)
+
+    def with_rules(self, rules: tuple[Rule, ...]) -> "StreamsConfig":
+        """Returns the configuration under an operator's orders on placement, which only `streams-ha` applies."""
+        return replace(self, stages=replace(self.stages, rules=rules))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import structlog
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, IntArray, RefusalCause, RefusalError
-from bellwether_kafka.assignors.streams import Assignors, TaskPlan, stock
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology, TopologyError, wanted_offsets
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
@@ -75,8 +75,8 @@ class StreamsInputs:
             cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
             return Work.of(make_tasks, cheap, self._request(config, message_bytes_max, dry=dry))
         if rules:
-            config = replace(config, stages=replace(config.stages, rules=rules))
-            assignors = stock(config.stages, durable=config.durable)
+            config = config.with_rules(rules)
+            assignors = config.stock_assignors
         request = self._request(config, message_bytes_max, dry=dry)
         return Work.of(make_tasks, assignors, request, portable=not rules, record=request)
 

@@ -7,7 +7,6 @@ that is echoed to old clients, on which no plan depends.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from bellwether_kafka.assignors import consumer, shared
@@ -41,9 +40,5 @@ def planned_again(
     ones. The snapshot's orders on placement are applied, except with a broker's own assignor."""
     rules = tuple(shared.Rule(**rule) for rule in snapshot.get("rules", ()))  # the first versions recorded none
     if rules and policy.name not in consumer.BROKER_SIDE:
-        policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))
+        policy = policy.with_rules(rules)
     return consumer.decide(raw, cluster, memory, policy, snapshot["decided_at_ms"], snapshot["seed"])
-
-
-def weighed(policy: consumer.Policy, weights: shared.Weights) -> consumer.Policy:
-    return replace(policy, load=replace(policy.load, weights=weights))

@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.consumer import (
     broker_side,
     crossing,
 )
-from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of, weighed
+from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -59,7 +59,7 @@ class _PolicyReplay:
     """One policy over the snapshots of one group."""
 
     def __init__(self, policy: Policy, weights: shared.Weights) -> None:
-        self._policy = weighed(policy, weights)
+        self._policy = policy.with_weights(weights)
         self._weights = weights
         self._memory = shared.Memory.empty()
         self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, PLANNED
-from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of, weighed
+from bellwether_kafka.coordinator.replay.engine import Record, cluster_of, planned_again, raw_of
 from bellwether_kafka.coordinator.replay.outcome import ANOTHERS, DIFFERENCES_MAX, Difference, PlanCost, Replayed
 
 
@@ -49,7 +49,7 @@ def replay_rebalances(
         before = rebalances[number - 1] if number and _follows(one, rebalances[number - 1]) else None
         name = one.snapshot["policy"]
         for policy in policies.values() or (consumer.Policy(name),):
-            yield _replayed(one, before, weighed(policy, weights))
+            yield _replayed(one, before, policy.with_weights(weights))
 
 
 def _follows(one: RecordedRebalance, before: RecordedRebalance) -> bool:

@@ -129,7 +129,7 @@ class Answers:
         if policy.name == KAFKA:
             return replace(policy, assignors={})
         if policy.name == LOAD_AWARE and self._weights is not None:
-            return replace(policy, load=replace(policy.load, weights=self._weights()))
+            return policy.with_weights(self._weights())
         return policy
 
     def _report(self, made: _Made) -> None:
