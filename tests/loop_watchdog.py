@@ -95,7 +95,7 @@ def _timed(run: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _worked_s() -> float:
-    """CPU seconds of this thread without garbage collections: what there is to visit is a test's, not the product's."""
+    """Returns the CPU seconds of this thread without garbage collections, which mostly visit the objects of tests."""
     return time.thread_time() - getattr(_collecting, "took_s", 0.0)
 
 

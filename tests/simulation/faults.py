@@ -184,7 +184,7 @@ class Faults:
             return ""
         instance.stop()
         self._restart()
-        return f"{instance.name} is told to stop"
+        return f"{instance.name} gets a request to stop"
 
     def instance_pauses(self) -> str:
         instance = self._instance()

@@ -242,7 +242,7 @@ class Thread(Member):
 
         def due() -> None:
             if self._probe == number and self.state == "stable":
-                self.world.log(f"{self.name} asks for a rebalance, as it was told to")
+                self.world.log(f"{self.name} joins again, as its assignment asks")
                 self.world.checks.asked(self.name)
                 self._rejoin_soon()
 

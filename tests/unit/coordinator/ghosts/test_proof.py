@@ -91,7 +91,7 @@ def test_a_client_id_that_only_resembles_a_process_proves_nothing() -> None:
     typed = DescribedMember("a", None, subscribed(P2), client_id=thread_id(P1), client_host="/h")
     scenario.stable(typed)
     assert scenario.waiting(typed, thread("a2")) == ()
-    scenario.stable(thread("a2"))  # whoever comes later cannot vouch for it any more
+    scenario.stable(thread("a2"))  # a member that comes later is no proof of it any more
     assert scenario.waiting(thread("a2"), thread("a3")) == ()
 
 

@@ -4,22 +4,21 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import THREAD, membership_loop
+from tests.unit.coordinator.runtime.alone import BrokersOfOne
 
-NODE = membership.Node(1, "broker", 9092)
 CONFIG = membership.MembershipConfig("orders", heartbeat_interval_ms=10, subscribes=True)
 BLOCKED_S = 1.0
 LIMIT_S = 60.0
 
 
-class Brokers:
-    """Nobody but Bellwether is in the group. `left` are the reasons of its LeaveGroups."""
+class Brokers(BrokersOfOne):
+    """`left` are the reasons of Bellwether's LeaveGroups."""
 
     def __init__(self) -> None:
         self.heartbeats: list[float] = []
@@ -27,27 +26,15 @@ class Brokers:
         self.left: list[str] = []
         self.abandoned = 0
 
-    async def request(self, command: membership.Request) -> membership.Answer:
-        self.threads.add(threading.current_thread().name)
-        return replace(self._answer(command), request_id=command.request_id)
-
     def _answer(self, command: membership.Request) -> membership.Answer:
+        self.threads.add(threading.current_thread().name)
         match command:
-            case membership.FindCoordinator():
-                return membership.CoordinatorAnswer(0, 0, NODE)
-            case membership.Describe():
-                return membership.DescribeAnswer(0, 0, "Empty", "consumer")
-            case membership.Join():
-                members = (membership.JoinedMember("me", None, b""),)
-                return membership.JoinAnswer(0, 0, 1, "range", "me", "me", False, members)
-            case membership.Sync():
-                return membership.SyncAnswer(0, 0)
             case membership.Heartbeat():
                 self.heartbeats.append(time.monotonic())
                 return membership.HeartbeatAnswer(0, Code.NONE)
             case membership.Leave():
                 self.left.append(command.reason)
-        return membership.LeaveAnswer(0, 0)
+        return super()._answer(command)
 
     def abandon(self, _: str) -> None:
         self.abandoned += 1

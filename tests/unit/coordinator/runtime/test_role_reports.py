@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,39 +20,27 @@ from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.process import not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from bellwether_kafka.coordinator.runtime.service import Service
+from tests.unit.coordinator.runtime.alone import BrokersOfOne
 
 R = NotLeading
-NODE = membership.Node(1, "broker", 9092)
 FENCED = Role(R.FENCED, "another process", 5.0)
 CONFIG = membership.MembershipConfig("orders", instance_id="bellwether", heartbeat_interval_ms=10, subscribes=True)
 
 
-class Brokers:
-    """Answer as for a group of which nobody but us is a member, until a heartbeat is answered with `error`."""
+class Brokers(BrokersOfOne):
+    """The fourth heartbeat and those after it are answered with `error`."""
+
+    instance_id = "bellwether"
 
     def __init__(self, error: membership.Code) -> None:
         self.error = error
         self.heartbeats = 0
 
-    async def request(self, command: membership.Request) -> membership.Answer:
-        return replace(self._answer(command), request_id=command.request_id)
-
     def _answer(self, command: membership.Request) -> membership.Answer:
-        match command:
-            case membership.FindCoordinator():
-                return membership.CoordinatorAnswer(0, 0, NODE)
-            case membership.Describe():
-                return membership.DescribeAnswer(0, 0, "Empty", "consumer")
-            case membership.Join():
-                members = (membership.JoinedMember("me", "bellwether", b""),)
-                return membership.JoinAnswer(0, 0, 1, "range", "me", "me", False, members)
-            case membership.Sync():
-                return membership.SyncAnswer(0, 0)
-            case membership.Heartbeat():
-                self.heartbeats += 1
-                return membership.HeartbeatAnswer(0, self.error if self.heartbeats > 3 else 0)
-            case _:
-                return membership.LeaveAnswer(0, 0)
+        if not isinstance(command, membership.Heartbeat):
+            return super()._answer(command)
+        self.heartbeats += 1
+        return membership.HeartbeatAnswer(0, self.error if self.heartbeats > 3 else 0)
 
     async def any_committed(self, group_id: str) -> AnyCommitted:
         return AnyCommitted(True)
