@@ -48,7 +48,7 @@ def start(
     leader_kind: str = "",
     heartbeat_ms: int = 500,
 ) -> list[Member]:
-    """Settled members, none of which stands where nobody can pass it except the leader (see `succession`).
+    """Settled members, none of which is in the slot where no member id sorts first (see `unpassed`).
 
     The leader is of `leader_kind`; "" for any.
     """

@@ -217,7 +217,7 @@ def test_a_group_without_room_for_bellwether_is_a_sentence(request: pytest.Fixtu
         kafka.create_topic("crowded", 4)
         members = [flock.member("confluent", "crowded", ["crowded"]) for _ in range(2)]
         # Where a member might lead after the unknown leader, and no table can grow, no take-over begins.
-        without_rival(kafka, members, "crowded", partitions_of({"crowded": 4}), leader_too=True)
+        without_rival(kafka, members, "crowded", partitions_of({"crowded": 4}))
         owners = wait_settled(members, partitions_of({"crowded": 4}))
         before = rebalances(kafka, "crowded")
         refused(run(tmp_path, plain(kafka), {"name": "crowded", "adopt": "take-over"}), "crowded", "group.max.size")

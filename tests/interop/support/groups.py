@@ -90,18 +90,18 @@ def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
     return [tp for tp, owner in owners.items() if owner.fields.get("rack") != RACKS[tp[1] % len(RACKS)]]
 
 
-def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "", *, leader_too: bool = False) -> list[GroupMember]:
-    """The members that keep Bellwether from a take-over: others than the leader where nobody can pass them, and the
-    leader where it is not of this kind; `leader_too`: or where nobody can pass it, as it is unknown at first.
+def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[GroupMember]:
+    """The members that keep Bellwether from a take-over: those in the first slot of the broker's table, where no member
+    id sorts first, and the leader where it is not of this kind. The present leader counts among the former, because
+    Bellwether does not know it before it joins.
 
-    Member ids are the broker's, and one in sixteen stands there (see `succession`).
+    Member ids are the broker's, and one in sixteen is in that slot (see `succession`).
     """
     members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
     leader = last_rebalance(kafka, group).leader
     table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
-    may_remain = set() if leader_too else {leader}
-    return [members[member_id] for member_id in {*unavoidable(members, table)} - may_remain | wrong]
+    return [members[member_id] for member_id in {*unavoidable(members, table)} | wrong]
 
 
 def until_unrivalled(
@@ -110,14 +110,11 @@ def until_unrivalled(
     settle: Callable[[], object],
     restart: Callable[[GroupMember], object],
     leader_kind: str = "",
-    *,
-    leader_too: bool = False,
 ) -> None:
-    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it, and with
-    `leader_too` not even the leader."""
+    """Restarts members until `unpassed` names none."""
     for _ in range(CHANGES_MAX):
         settle()
-        ahead = unpassed(kafka, group, leader_kind, leader_too=leader_too)
+        ahead = unpassed(kafka, group, leader_kind)
         if not ahead:
             return
         for member in ahead:
@@ -131,8 +128,6 @@ def without_rival(
     group: str,
     expected: frozenset[TopicPartition],
     leader_kind: str = "",
-    *,
-    leader_too: bool = False,
 ) -> None:
     """`until_unrivalled` of plain consumers, which are at rest then."""
     named = {member.name: member for member in members}
@@ -149,4 +144,4 @@ def without_rival(
         named[member.client_id].stop()
         named[member.client_id].start()
 
-    until_unrivalled(kafka, group, settle, restart, leader_kind, leader_too=leader_too)
+    until_unrivalled(kafka, group, settle, restart, leader_kind)

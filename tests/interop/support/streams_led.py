@@ -105,7 +105,7 @@ def app_without_rival(cluster: KafkaCluster, app: StreamsApp) -> None:
     instances = itertools.cycle(app.instances)
 
     def restart(_: GroupMember) -> None:
-        """Any instance will do with two: either it stood in the way, or it is the leader, and the other one leads."""
+        """Restarts any instance: with two, the next turn restarts the other one."""
         name = next(instances)
         assert app.instances[name].stop() == 0, app.send()
         app.start(name, settings=dict(app.application.settings))
