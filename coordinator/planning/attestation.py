@@ -13,7 +13,9 @@ An attested topology can still be wrong. A Streams thread dies at once of a task
 and again after every restart. So a process that restarts repeatedly is left to a Java leader, unless other processes
 continue to run tasks of every subtopology. Then the topology is right, and something else ends the process, such as a
 record that it cannot process. For a process that is alone, new records in the changelogs of every stateful subtopology
-prove the same. Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back
+prove the same. Restarts alone prove no harm: before the restart that would exceed the limit, Bellwether asks for one
+more rebalance (`probe_at_ms`). A thread that still runs joins it with its partitions, and the restarts until then no
+longer count. Threads that lost their tasks, because they were too late for a rebalance or a transaction, come back
 under other member ids in the same process. They continue to count their JoinGroups, while threads of a new process
 start at zero.
 """
@@ -31,11 +33,20 @@ TAG_CHARS = 16
 # A stopped member stays in the group until its session expires; its successor may join before that.
 REPLACEMENT_MS = 300_000
 RESTARTS_MAX, RESTARTS_MS = 2, 300_000
+# A thread dies of a wrong task while it takes the assignment, so one that joins again after this time runs its tasks.
+SURVIVED_MS = 5_000
 
 
 def tag_value(digest: str) -> str:
     """Returns the value that `client.tag.bellwether.topology` must have for a topology with this digest."""
     return digest[:TAG_CHARS]
+
+
+def probe_at_ms(arrivals: Arrivals, now_ms: int) -> int | None:
+    """Returns when threads should join again, because a process has restarted in this rebalance as often as it may;
+    None if there is no need."""
+    at_limit = any(len(times) >= RESTARTS_MAX and times[-1] == now_ms for times in arrivals.restarts.values())
+    return now_ms + SURVIVED_MS if at_limit else None
 
 
 def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arrivals]:
@@ -100,8 +111,8 @@ def _compare(
     proven = _lived_with(asked, decoded, topology) >= {s.id for s in topology.subtopologies}
     if len(present) == len(known) == 1:
         proven = proven or _grown(arrivals.ends, ends, topology)
-    begun = set() if proven else fresh - _counting_on(asked, decoded, process_map)
-    restarts = _restarts(arrivals, present, begun, known, now_ms)
+    begun = fresh - _counting_on(asked, decoded, process_map)
+    restarts = {} if proven else _restarts(arrivals, present, begun, known, now_ms)
     return Arrivals(came, went, restarts, ends), [*restarted, *replaced]
 
 

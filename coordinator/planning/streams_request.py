@@ -7,7 +7,7 @@ from bellwether_kafka.assignors.shared import Decision, Refusal, RefusalCause, R
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams, without_host_maps
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets
 from bellwether_kafka.assignors.streams.members import decode_streams, gather
-from bellwether_kafka.coordinator.planning.attestation import distrust
+from bellwether_kafka.coordinator.planning.attestation import distrust, probe_at_ms
 from bellwether_kafka.coordinator.planning.fallback import Proposal
 from bellwether_kafka.coordinator.planning.inspection import inspect, oversized
 from bellwether_kafka.coordinator.planning.streams_config import TaskRequest, World
@@ -30,6 +30,8 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
         raise RefusalError(RefusalCause.TOPOLOGY, _untold(asked.world.topology.undecided))
     for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
         decision = without_host_maps(decision, finding) or decision
+    probes = [at_ms for at_ms in (decision.probing_at_ms, probe_at_ms(arrived, asked.now_ms)) if at_ms is not None]
+    decision = replace(decision, probing_at_ms=min(probes, default=None))
     findings = inspect(world.raw, decision, message_bytes_max=asked.message_bytes_max)
     return Proposal(decision, findings, arrived)
 

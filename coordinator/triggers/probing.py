@@ -25,6 +25,7 @@ MARGIN_MS = 1_000  # added to a prediction, as sums are reported per restored ba
 TOGETHER = 0.25  # also wait for warm-ups that need up to this share longer than the first
 TOGETHER_MS = 2 * QUIET_MS  # how long warm-ups that have caught up wait for others
 RATES_KEPT = 32
+EXPECTED = "probe: see which processes have come back, or still run"
 
 CopyKey = tuple[ProcessId, TaskId]
 
@@ -52,9 +53,10 @@ class ReportedCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProbingFacts:
-    """What one delivered plan implies for probing. `probing_at_ms`: Kafka's own tick, or the time until which a process
-    is expected back; None for neither. `promotes`: there are copies to promote. `deferred`: tasks that only wait for
-    their turn. `held`: tasks whose warm-ups have caught up and wait for the next hand-over."""
+    """What one delivered plan implies for probing. `probing_at_ms`: Kafka's own tick, the time until which a process is
+    expected back, or when it should show that it still runs; None for none. `promotes`: there are copies to promote.
+    `deferred`: tasks that only wait for their turn. `held`: tasks whose warm-ups have caught up and wait for the next
+    hand-over."""
 
     decided_at_ms: int
     probing_at_ms: int | None
@@ -198,7 +200,7 @@ class Prober:
         if now_ms - facts.decided_at_ms < QUIET_MS:
             return None
         if facts.probing_at_ms is not None and now_ms >= facts.probing_at_ms:
-            return "probe: see which warm-ups have caught up" if facts.promotes else "a process is expected no more"
+            return "probe: see which warm-ups have caught up" if facts.promotes else EXPECTED
         if self._early_at_ms is not None and now_ms >= self._early_at_ms:
             self._early_at_ms = None
             if facts.only_deferred:

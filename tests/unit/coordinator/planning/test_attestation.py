@@ -158,6 +158,26 @@ def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, 
         run(scenario())
 
 
+@pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
+def test_a_lone_process_that_survives_its_tasks_is_led_without_state_or_input(process: int | None) -> None:
+    """Three restarts within five minutes were taken for deaths, although nothing showed any harm."""
+
+    async def scenario() -> None:
+        app, generation = App(attested=True), 0
+        for number in range(1, 8):
+            app.at_s += 20.0
+            life, generation = Thread(f"a-{number}", process or 100 + number), generation + 1
+            planned = await lead(app, generation, life)
+            probe_ms = planned.chosen.decision.probing_at_ms
+            assert (probe_ms is not None) == (number in (3, 5, 7)), "asked before the limit is exceeded, and only then"
+            if probe_ms is not None:
+                assert 3.0 <= probe_ms / 1000 - app.at_s <= 10.0
+                app.at_s, generation = probe_ms / 1000, generation + 1
+                await lead(app, generation, *after(planned, life))
+
+    run(scenario())
+
+
 def test_state_that_grows_beside_others_proves_no_process() -> None:
     async def scenario() -> None:
         app = App(attested=True)

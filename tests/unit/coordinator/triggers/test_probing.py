@@ -5,6 +5,7 @@ from dataclasses import replace
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.coordinator.triggers.probing import (
     EARLY_MAX,
+    EXPECTED,
     MEASURE_MS,
     QUIET_MS,
     RETRY_MS,
@@ -49,7 +50,7 @@ def test_a_process_that_is_expected_is_waited_for_and_no_copy_makes_it_sooner() 
     probe.planned(replace(facts(T0, standby(0, 10_000, None)), promotes=False))
     assert probe.next_at_ms == T0 + TICK
     assert probe.due(T0 + TICK - 1) is None
-    assert probe.due(T0 + TICK) == "a process is expected no more"
+    assert probe.due(T0 + TICK) == EXPECTED
 
 
 def test_without_rates_the_second_report_is_fetched_soon_and_then_it_is_known_when() -> None:
