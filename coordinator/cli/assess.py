@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.cli.cost import scales_of
 from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
 from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, echo_lines, fail, print_document
-from bellwether_kafka.coordinator.cli.refresh import (
+from bellwether_kafka.coordinator.cli.read_groups import (
     LISTED_TYPES,
     REFRESHES_AT_ONCE,
     all_groups,

@@ -92,46 +92,54 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
     ],
     "Operate": [
-        LazyCommand("orders:orders", "List the orders in force, and the instances of Bellwether seen recently."),
-        LazyCommand("orders:rebalance", "Have the leader start a rebalance now."),
         LazyCommand(
-            "orders:pause",
+            "orders.group_orders:orders", "List the orders in force, and the instances of Bellwether seen recently."
+        ),
+        LazyCommand("orders.group_orders:rebalance", "Have the leader start a rebalance now."),
+        LazyCommand(
+            "orders.group_orders:pause",
             "Stop Bellwether from starting rebalances of a group; it still serves those that members start.",
         ),
         LazyCommand(
-            "orders:leave",
+            "orders.group_orders:leave",
             "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
         ),
         LazyCommand(
-            "stopped:stopped",
+            "orders.stopped:stopped",
             "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
         ),
         LazyCommand(
-            "orders:release",
+            "orders.group_orders:release",
             "Free a group whose members have stopped (for an offset reset, the application reset tool, a conversion),"
             " until members join it again, or resume.",
         ),
-        LazyCommand("orders:resume", "Withdraw what leave, release and pause have ordered of a group."),
+        LazyCommand("orders.group_orders:resume", "Withdraw what leave, release and pause have ordered of a group."),
         LazyCommand(
-            "orders:drain", "Have an instance of Bellwether hand its groups to a standby, without a rebalance."
+            "orders.group_orders:drain",
+            "Have an instance of Bellwether hand its groups to a standby, without a rebalance.",
         ),
-        LazyCommand("orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
-        LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
+        LazyCommand("orders.placement_orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
         LazyCommand(
-            "orders:evacuate",
+            "orders.placement_orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."
+        ),
+        LazyCommand(
+            "orders.placement_orders:evacuate",
             "Empty a member until it is back, or a rack; tasks with state move when they have caught up elsewhere.",
         ),
         LazyCommand(
-            "orders:ready",
+            "orders.restart:ready",
             "Check whether a member has its share of a group again, and its state has caught up. Exits 4 while"
             " something is missing.",
         ),
         LazyCommand(
-            "orders:roll",
+            "orders.restart:roll",
             "Restart all members of a group, one after another, with your command; each is empty before and has"
             " its share again before the next one.",
         ),
-        LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
+        LazyCommand(
+            "orders.placement_orders:unpin",
+            "Withdraw every pin, ban and evacuation of an item; of * those of everything.",
+        ),
     ],
     "Pipeline": [
         LazyCommand(

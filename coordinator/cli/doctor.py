@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
-from bellwether_kafka.coordinator.cli.refresh import connected, observe_twice, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.read_groups import connected, observe_twice, observer_for, run_to_end
 from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
-from bellwether_kafka.coordinator.cli.refresh import (
+from bellwether_kafka.coordinator.cli.read_groups import (
     BROKER,
     CONSUMERS,
     LISTED_TYPES,

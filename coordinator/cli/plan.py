@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
-from bellwether_kafka.coordinator.cli.refresh import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
+from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
 from bellwether_kafka.coordinator.kafka import read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ
 from bellwether_kafka.coordinator.names import for_shell

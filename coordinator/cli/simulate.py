@@ -35,7 +35,7 @@ from bellwether_kafka.coordinator.cli.output import (
     fail,
     print_document,
 )
-from bellwether_kafka.coordinator.cli.refresh import (
+from bellwether_kafka.coordinator.cli.read_groups import (
     AT_MEMBER,
     connected,
     observe_with_plan,

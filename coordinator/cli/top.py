@@ -25,7 +25,7 @@ from rich.text import Text
 from bellwether_kafka.bounded import fetched, json_of
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, echo, fail, print_document
-from bellwether_kafka.coordinator.cli.refresh import (
+from bellwether_kafka.coordinator.cli.read_groups import (
     BELLWETHER,
     BROKER,
     CONSUMERS,

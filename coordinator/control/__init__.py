@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.control.records import (
     HEARTBEAT,
     NO_END_MS,
     Absence,
+    AnyOrder,
     ControlSettings,
     InstanceHeartbeat,
     Order,

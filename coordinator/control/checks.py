@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARD_MS,
     Absence,
+    AnyOrder,
     InstanceHeartbeat,
-    Order,
     OrderKind,
     PlacementOrder,
     Record,
@@ -42,7 +42,7 @@ def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | N
     )
 
 
-def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_ms: int) -> str:
+def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> str:
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
     living = heard(records, now_ms)
     if order.kind is OrderKind.DRAIN:

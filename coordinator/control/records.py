@@ -147,6 +147,9 @@ class PlacementOrder:
         return {"v": VERSION, **asdict(self), "kind": self.kind.value, "until": self.until.value}
 
 
+AnyOrder = Order | PlacementOrder
+
+
 @dataclass(frozen=True, slots=True)
 class Absence:
     """The absence of `where` from the group `target`, as the leader observed it for the order given at `order_ms`. It

@@ -17,8 +17,10 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.cli import doctor, orders, plan
-from bellwether_kafka.coordinator.cli.ordering import OrderService, OrderTerms
+from bellwether_kafka.coordinator.cli import doctor, plan
+from bellwether_kafka.coordinator.cli.orders import group_orders, placement_orders, restart
+from bellwether_kafka.coordinator.cli.orders.order_options import OrderTerms
+from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.topic import TopicChannel
 from bellwether_kafka.coordinator.observation.doctor import DoctorFacts, examine
@@ -179,7 +181,7 @@ class Topic:
         monkeypatch.setattr(TopicChannel, "write", lambda *_: None)
         monkeypatch.setattr(OrderService, "_placed", lambda *_: SimpleNamespace(objection=""))
         monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
-        monkeypatch.setattr(orders, "_until_ready", lambda *_: "")
+        monkeypatch.setattr(restart, "_until_ready", lambda *_: "")
         self.to = OrderService(
             TopicChannel({}, "control"), "control", False, "broker-1:9092", Output.TABLE, local=local
         )
@@ -190,7 +192,7 @@ def test_the_end_of_leading_is_reported_as_the_page_says_it(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (group,) = re.findall(r"^export GROUP=(\S+)$", "".join(blocks(page, "sh")), re.MULTILINE)
-    orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch, local=True).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
+    group_orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch, local=True).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
     assert capsys.readouterr().out.split() == blocks(page, "text")[-1].split(), "the page breaks the line"
 
 
@@ -200,8 +202,8 @@ def test_a_planned_restart_is_reported_as_the_page_says_it(
     evacuated, back = blocks("restart-without-a-pause", "text")
     to, where = Topic(monkeypatch, local=False).to, "member:orders-7"
     terms = OrderTerms("1h", "", 0.0, force=True, dry_run=False)
-    evacuate = orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
+    evacuate = placement_orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
     evacuate(to=to, terms=terms, group="orders", where=where)
     assert capsys.readouterr().out == evacuated
-    orders.ready.__wrapped__.__wrapped__(to=to, group="orders", where=where)  # type: ignore[attr-defined]
+    restart.ready.__wrapped__.__wrapped__(to=to, group="orders", where=where)  # type: ignore[attr-defined]
     assert capsys.readouterr().out == back

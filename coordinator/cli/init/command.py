@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, tex
 from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail
-from bellwether_kafka.coordinator.cli.refresh import connected, observer_for, of_a_group, run_to_end
+from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.kafka import environment_properties
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.cli.refresh import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN
+from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.refresh import BELLWETHER, BROKER, CONSUMERS, MEMBER, NOBODY
+from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, CONSUMERS, MEMBER, NOBODY
 from bellwether_kafka.coordinator.cli.top import (
     ESCAPE,
     InstanceReports,

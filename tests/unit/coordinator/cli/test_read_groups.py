@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import refresh
+from bellwether_kafka.coordinator.cli import read_groups
 from bellwether_kafka.coordinator.cli.groups import _assigned_by
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
@@ -30,12 +30,12 @@ class Observer:
 
 def refreshed(*seen: Observation, caught_up: bool = False) -> Observation:
     observer = cast("GroupObserver", Observer(*seen))
-    return asyncio.run(refresh.observe_twice(observer, caught_up=caught_up))
+    return asyncio.run(read_groups.observe_twice(observer, caught_up=caught_up))
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refresh, "COMMITS_S", 0.0)
+    monkeypatch.setattr(read_groups, "COMMITS_S", 0.0)
 
 
 def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
@@ -51,7 +51,7 @@ def test_no_other_group_is_waited_for(seen: Observation) -> None:
     assert refreshed(seen) is seen
 
 
-@pytest.mark.parametrize(("protocol_type", "who"), [("", refresh.CONSUMERS), ("consumer", refresh.NOBODY)])
+@pytest.mark.parametrize(("protocol_type", "who"), [("", read_groups.CONSUMERS), ("consumer", read_groups.NOBODY)])
 def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: str, who: str) -> None:
     assert _assigned_by(ListedGroup("g", protocol_type, "Empty", "classic"), None, MembershipConfig("g")) == who
 
@@ -69,7 +69,7 @@ def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     unknown = unknown_of(cause, "g", 0)
     seen = Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown)
     with pytest.raises(typer.Exit):
-        refresh.of_a_group(seen)
+        read_groups.of_a_group(seen)
     message = capsys.readouterr().err
     assert "The group g cannot be looked at" in message
     assert remedy in " ".join(message.split())

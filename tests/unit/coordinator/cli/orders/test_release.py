@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from bellwether_kafka.coordinator.cli import ordering
+from bellwether_kafka.coordinator.cli.orders import write
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control import NO_END_MS
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.cli import in_process
-from tests.unit.coordinator.cli.test_orders import LIMIT_S, process_without_a_topic
+from tests.unit.coordinator.cli.orders.test_orders import LIMIT_S, process_without_a_topic
 from tests.unit.coordinator.control.test_controller import Group
 
 SERVERS = f"release-{os.getpid()}.test:9092"  # other processes of this machine may run the same tests
@@ -34,7 +34,7 @@ def group() -> Iterator[Group]:
 def shown(monkeypatch: pytest.MonkeyPatch, *members: ObservedMember) -> None:
     """What brokers show of the group."""
     seen = Observation("orders", "classic", "Stable" if members else "Empty", "", 0, members)
-    monkeypatch.setattr(ordering.OrderService, "at_rest", lambda *_: seen)
+    monkeypatch.setattr(write.OrderService, "at_rest", lambda *_: seen)
 
 
 def release(*more: str) -> subprocess.CompletedProcess[str]:

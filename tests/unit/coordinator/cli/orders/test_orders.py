@@ -18,11 +18,12 @@ import typer
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli import ordering, orders, refresh
+from bellwether_kafka.coordinator.cli import read_groups
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.options import settings_for
+from bellwether_kafka.coordinator.cli.orders import follow, group_orders, order_options, placement_orders, write
+from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.cli.output import Exit, Output
-from bellwether_kafka.coordinator.cli.refresh import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
@@ -179,7 +180,7 @@ def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
 ) -> None:
     members = tuple(ObservedMember("bellwether-1", "bellwether", "bellwether", host) for host in leaders)
     seen = Observation("orders", "classic", "Stable", "range", 0, (), bellwether_members=members)
-    monkeypatch.setattr(ordering, "observe_group", lambda _settings, _group: seen)
+    monkeypatch.setattr(order_options, "observe_group", lambda _settings, _group: seen)
     for command in ("leave", "pause", "resume", "rebalance"):
         ended = in_process.bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
         assert ended.returncode == Exit.INPUT
@@ -244,7 +245,7 @@ def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: 
 def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
     message = EXIT_CODES[Exit.UNEXPECTED]
     assert "of orders: not in effect within --wait" in message
-    for command in (orders.rebalance, orders.drain):
+    for command in (group_orders.rebalance, group_orders.drain):
         assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in message
 
 
@@ -270,9 +271,9 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a preStop hook: one that gave up at once left its instance with its tasks."""
-    monkeypatch.setattr(ordering.time, "sleep", lambda _: None)
+    monkeypatch.setattr(write.time, "sleep", lambda _: None)
     channel: Any = SilentChannel(2)
-    to = ordering.OrderService(channel, "orders", True, "broker:9092", Output.TABLE)
+    to = write.OrderService(channel, "orders", True, "broker:9092", Output.TABLE)
     with pytest.raises(SilentTopicError):
         to.read()
     waiting = replace(to, patience_s=30)
@@ -293,7 +294,7 @@ def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
 ) -> None:
     """As in a rolling restart: one that ended for a moment's silence left the others as they were."""
     waited: list[float] = []
-    monkeypatch.setattr(refresh.time, "sleep", waited.append)
+    monkeypatch.setattr(read_groups.time, "sleep", waited.append)
     settings, _ = settings_for("127.0.0.1:1", None, "orders")
     for patience_s, tried_again in ((0.0, False), (0.2, True)):
         placed = PlannedPlacement(settings, "orders", (), None, None, configured=False, patience_s=patience_s)
@@ -306,11 +307,11 @@ def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
 
 
 def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refresh.time, "sleep", lambda _: None)
+    monkeypatch.setattr(read_groups.time, "sleep", lambda _: None)
     answers = ["no answer", "no answer", ""]
-    assert refresh.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
+    assert read_groups.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
     answers = ["no answer", ""]
-    assert refresh.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
+    assert read_groups.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
 
 
 def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
@@ -340,7 +341,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(channel:
 
 def test_waiting_ends_when_the_group_is_not_led_any_more(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     channel.heartbeat()
-    monkeypatch.setattr(ordering.time, "sleep", lambda _: channel.heartbeat(leads=(), claims=("orders",)))
+    monkeypatch.setattr(write.time, "sleep", lambda _: channel.heartbeat(leads=(), claims=("orders",)))
     ended = channel.ordered("leave", "orders", "--wait", "30")
     assert "It is in effect." in ended.stderr
 
@@ -372,9 +373,9 @@ def test_placement_ends_by_item_by_place_and_altogether(
 
 
 def test_hints_are_commands_that_a_shell_takes() -> None:
-    assert orders._ends(placed(PlacementKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
-    assert orders._ends(placed(PlacementKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
-    assert orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
+    assert placement_orders._ends(placed(PlacementKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
+    assert placement_orders._ends(placed(PlacementKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
+    assert placement_orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
 
 
 def evacuation(channel: Channel, where: str) -> PlacementOrder:
@@ -386,7 +387,7 @@ def evacuation(channel: Channel, where: str) -> PlacementOrder:
 @pytest.fixture
 def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """No id is short: the embedded brokers cannot say who is in the group."""
-    monkeypatch.setattr(ordering.OrderService, "in_full", lambda _to, _group, where: where)
+    monkeypatch.setattr(write.OrderService, "in_full", lambda _to, _group, where: where)
 
 
 @pytest.mark.usefixtures("whole_ids")
@@ -431,7 +432,7 @@ def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_se
         (removal, (removal, evacuated), "member:a is still in the group."),
         (removal, (), ""),
     ):
-        assert ordering.unseen(given, {record.key: record for record in records}) == missing
+        assert follow.unseen(given, {record.key: record for record in records}) == missing
 
 
 def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refused() -> None:
@@ -490,4 +491,4 @@ def test_a_user_without_a_name_orders_under_its_number(monkeypatch: pytest.Monke
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nameless)
-    assert ordering.owner().startswith(f"{os.getuid()}@")
+    assert write.owner().startswith(f"{os.getuid()}@")

@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import Group
-from bellwether_kafka.coordinator.cli.ordering import OrderService, Reason, now_ms, owner, with_topic_or_locally
-from bellwether_kafka.coordinator.cli.orders import Place
+from bellwether_kafka.coordinator.cli.orders.order_options import Place, Reason, with_topic_or_locally
+from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
 from bellwether_kafka.coordinator.cli.output import fail, print_result
-from bellwether_kafka.coordinator.cli.refresh import AT_MEMBER
+from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, full_ids
 from bellwether_kafka.protocol.messages import process_in_client_id

@@ -4,20 +4,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
-from bellwether_kafka.assignors.consumer import POLICIES
-from bellwether_kafka.assignors.shared import GroupPlan, Rule, UnknownNameError
-from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.assignors.shared import GroupPlan, UnknownNameError
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
-from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer, Node, name_of
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     Observation,
@@ -25,9 +21,8 @@ from bellwether_kafka.coordinator.observation import (
     Shadow,
     Sources,
     full_ids,
-    unready,
 )
-from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
+from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
@@ -248,140 +243,3 @@ def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
     """Returns the members, or processes of an application, with this id, short id or client id."""
     found = set(full_ids(seen, text))
     return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
-
-
-class PlannedPlacement:
-    """A group as a placement order finds it. `rules` are already in force. `rule` is the new one, None if the order is
-    only a rebalance. `policy` is the one that the leader reports, None if it reports none. While brokers are silent
-    each refresh is retried for `patience_s`.
-
-    Each method makes a new refresh; only `objection` keeps its result.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        group: str,
-        rules: tuple[Rule, ...],
-        rule: Rule | None,
-        policy: str | None,
-        *,
-        configured: bool,
-        patience_s: float,
-    ) -> None:
-        self._settings, self._group, self._rules, self._rule = settings, group, rules, rule
-        self._policy, self._configured, self._patience_s = policy, configured, patience_s
-        self._objection: str | None = None
-        self._moved_from = 0
-        self.rebalancing = False  # at the refresh for `objection`
-
-    @property
-    def _all(self) -> tuple[Rule, ...]:
-        return (*self._rules, self._rule) if self._rule is not None else self._rules
-
-    @property
-    def objection(self) -> str:
-        """Why the new rule could not be followed, as a sentence; "" if it could."""
-        if self._objection is None:
-            self._objection = self._find_objection()
-        return self._objection
-
-    def in_full(self, where: str) -> str:
-        """Returns the full id, as leaders know it, of a member or process that was given in short; any other place
-        unchanged. Ends the process with a sentence if the text is ambiguous."""
-        seen = self._refresh(self._rules)
-        plan = seen.shadow.decision.plan if seen.shadow is not None else None
-        if plan is None or plan.named(where).any():
-            return where
-        named = owners_called(seen, plan, where.removeprefix(AT_MEMBER))
-        if len(named) > 1:
-            fail(f"{where} may be {listed(named)}; write more of the id.")
-        return next((f"{AT_MEMBER}{owner.key}" for owner in plan.owners if owner.name in named), where)
-
-    def planned(self) -> tuple[Observation, Shadow]:
-        """Returns an observation with the plan under all rules, or ends the process with a sentence."""
-        seen = self._refresh(self._all)
-        if seen.shadow is None:
-            fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
-        return seen, seen.shadow
-
-    def seen(self) -> Observation:
-        """Observes the group under the rules in force. Ends the process with a sentence if it does not exist."""
-        return of_a_group(self._refresh(self._rules))
-
-    def unready(self, where: str) -> str:
-        """Returns what is missing until this member has its share again, as a sentence; "" for nothing."""
-        return unready(self._refresh(self._rules), where, self._rules)
-
-    def missing(self, elapsed_s: float) -> str:
-        """Returns what still contradicts the new rule, with an estimate of the remaining time; "" for nothing."""
-        shadow = self._refresh(self._all).shadow
-        if shadow is None or self._rule is None:
-            return "the group is rebalancing."
-        plan = shadow.decision.plan
-        left = plan.against((self._rule,), shadow.held)
-        if not len(left):
-            return ""
-        self._moved_from = max(self._moved_from, len(left))
-        moved = self._moved_from - len(left)
-        copies = {str(copy.task) for copy in plan.state.copies}
-        warming = sum(plan.state.task(item) in copies for item in left.tolist())
-        pace = f", about {elapsed_s / moved * len(left):.0f} s at this pace" if moved else ""
-        state = f", {warming} of them with a copy elsewhere that may be warming up" if warming else ""
-        names = listed(plan.names(left))
-        return f"{moved} of {self._moved_from} have moved; {names} still to move{state}{pace}."
-
-    def _find_objection(self) -> str:
-        seen = self._refresh(self._rules)
-        self.rebalancing = seen.state in REBALANCING
-        if seen.shadow is None:
-            return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
-        if self._rule is None:
-            return ""
-        plan = seen.shadow.decision.plan
-        found = plan.infeasible(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
-        return f"{found[:1].upper()}{found[1:]}." if found else ""
-
-    def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
-        async def once() -> Observation:
-            async with connected(self._settings.properties) as sources:
-                leader = await asyncio.to_thread(self._leader, rules)
-                return await observer_for(self._settings, self._group, sources, leader).observe()
-
-        with in_a_sentence():
-            return patiently(
-                lambda: asyncio.run(once()),
-                self._patience_s,
-                unanswered=UNANSWERED,
-                lacking=lambda seen: seen.trouble if seen.silent else "",
-            )
-
-    def _leader(self, rules: tuple[Rule, ...]) -> Leader:
-        """Returns the leader by the group's settings, or without them by the policy that the leader reports."""
-        if self._configured:
-            return configured(self._settings, self._group, rules=rules)
-        stages = StageConfigs(rules=rules)
-        streams = StreamsConfig(self._group, policy=STREAMS_HA, stages=stages, standbys_unknown=True)
-        known = self._policy if self._policy in POLICIES else None
-        plain = configured(self._settings, self._group, known, rules=rules)
-        return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
-
-
-def left_alone(plan: GroupPlan, in_force: Sequence[Rule], rule: Rule) -> str:
-    """Returns why this evacuation, together with those in force, would leave a task without a caught-up copy, as a
-    phrase; "" if it would not. A single evacuation waits for warm-ups, but with several the members may stop at the
-    same time."""
-    others = [one for one in in_force if one.empties]
-    if not others or not rule.empties:
-        return ""
-    left = plan.state.last_copies((*others, rule))
-    places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
-    if not len(left):
-        return ""
-    return (
-        f"outside {places} no member has a caught-up copy of {listed(plan.names(left))}; wait until one of them is back"
-    )
-
-
-def _why_no_plan(seen: Observation) -> str:
-    return seen.trouble or seen.obstacle or "it has no members"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import ordering, orders
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.cli.ordering import OrderService
+from bellwether_kafka.coordinator.cli.orders import restart, write
+from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
+from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.cli.refresh import PlannedPlacement
 from bellwether_kafka.coordinator.control.records import (
     InstanceHeartbeat,
     PlacementKind,
@@ -43,12 +43,12 @@ def consumers(*members: tuple[str, str | None, str]) -> Observation:
 
 def test_members_are_known_by_what_outlives_a_restart() -> None:
     named = consumers(("a-1", "one", "app"), ("b-1", None, "two"), ("c-1", "three", "app"))
-    assert orders.members_of(named, None) == ["one", "three", "two"]
-    assert orders.members_of(named, ["two"]) == ["two"]
+    assert restart.members_of(named, None) == ["one", "three", "two"]
+    assert restart.members_of(named, ["two"]) == ["two"]
     application = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2)))
     plan = application.plan
     streams = replace(named, shadow=shadow_of(application, plan.owner))
-    assert orders.members_of(streams, None) == sorted(one.name for one in plan.owners)
+    assert restart.members_of(streams, None) == sorted(one.name for one in plan.owners)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_members_that_cannot_be_restarted_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
-        orders.members_of(consumers(*members), named)
+        restart.members_of(consumers(*members), named)
     assert ended.value.exit_code == Exit.INPUT
     assert message in capsys.readouterr().err
 
@@ -83,8 +83,8 @@ class Channel:
         monkeypatch.setattr(OrderService, "give", lambda _, order, *__, **___: self._give(order))
         monkeypatch.setattr(OrderService, "placed", lambda *_: self)
         monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
-        monkeypatch.setattr(orders, "REFRESH_S", 0.01)
-        monkeypatch.setattr(ordering, "REFRESH_S", 0.01)
+        monkeypatch.setattr(restart, "REFRESH_S", 0.01)
+        monkeypatch.setattr(write, "REFRESH_S", 0.01)
 
     def seen(self) -> Observation:
         self.rebalancing -= 1
@@ -105,7 +105,7 @@ class Channel:
     def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
         to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", output)
         given: Mapping[str, Any] = {"member": None, "wait": 0.05, "reason": "", "force": False, **asked}
-        orders.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
+        restart.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
 
 
 def test_each_member_is_evacuated_restarted_and_back_before_the_next_one(
@@ -217,7 +217,7 @@ def test_an_order_that_may_wait_is_not_refused_because_the_group_rebalances(
     leads: dict[str, Record] = {"beat/pod-1": InstanceHeartbeat("pod-1", leads=("g",), at_ms=at_ms)}
     monkeypatch.setattr(OrderService, "read", lambda _: leads)
     monkeypatch.setattr(PlannedPlacement, "_refresh", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
-    monkeypatch.setattr(ordering, "REFRESH_S", 0.01)
+    monkeypatch.setattr(write, "REFRESH_S", 0.01)
     to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", Output.TABLE, "brokers:9092")
     kind, until = PlacementKind.EVACUATE, Until.BACK
     order = PlacementOrder(kind, "g", "*", "member:a-1", "sre", at_ms, at_ms + 60_000, until=until)

@@ -1,0 +1,160 @@
+"""The orders on a whole group or an instance (leave, pause, release, resume, rebalance, drain) and the list of all.
+
+An order stays in force through restarts and fail-overs until it expires or is withdrawn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.cli.options import Group
+from bellwether_kafka.coordinator.cli.orders.order_options import (
+    DryRun,
+    For,
+    Force,
+    Reason,
+    Wait,
+    duration_ms,
+    with_topic,
+    with_topic_or_locally,
+)
+from bellwether_kafka.coordinator.cli.orders.write import OrderService, document, now_ms, owner
+from bellwether_kafka.coordinator.cli.output import echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.membership import CLIENT_ID
+from bellwether_kafka.coordinator.names import for_shell
+
+SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
+ONCE_MS = 60_000  # an order that is carried out once expires after this time
+TO_RESUME = (control.OrderKind.LEAVE, control.OrderKind.RELEASE, control.OrderKind.PAUSE)
+
+
+@with_topic_or_locally
+def leave(
+    to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+) -> None:
+    order = _order(control.OrderKind.LEAVE, group, duration_ms(for_), reason)
+    sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {for_shell(group)}' ends that."
+    to.give(order, sentence, wait_s=wait, force=force)
+
+
+@with_topic_or_locally
+def pause(
+    to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+) -> None:
+    order = _order(control.OrderKind.PAUSE, group, duration_ms(for_), reason)
+    sentence = (
+        f"Bellwether begins no rebalance in {group} for {for_}. 'bellwether resume {for_shell(group)}' ends that."
+    )
+    to.give(order, sentence, wait_s=wait, force=force)
+
+
+@with_topic_or_locally
+def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.0, force: Force = False) -> None:
+    if not force:
+        _has_stopped(to, group, wait)
+    order = replace(_order(control.OrderKind.RELEASE, group, 0, reason), expires_ms=control.NO_END_MS)
+    sentence = (
+        f"Bellwether leaves {group} and stays out until members join it; they start under a leader of their own."
+        f" 'bellwether resume {for_shell(group)}' before that has Bellwether in it first."
+    )
+    to.give(order, sentence, wait_s=wait, force=force)
+
+
+@with_topic_or_locally
+def resume(to: OrderService, group: Group) -> None:
+    records = to.read()
+    keys = [control.order_key(kind, group) for kind in TO_RESUME]
+    found = [key for key in keys if key in records]
+    if not found:
+        fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
+    for key in found:
+        to.withdraw(key)
+    print_result(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
+
+
+@with_topic_or_locally
+def rebalance(
+    to: OrderService,
+    group: Group,
+    reason: Reason = "",
+    wait: Wait = 10.0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    order = _order(control.OrderKind.REBALANCE, group, ONCE_MS, reason)
+    to.give(order, f"A rebalance of {group} is ordered.", wait_s=wait, force=force, dry_run=dry_run)
+
+
+@with_topic
+def drain(
+    to: OrderService,
+    instance: Annotated[
+        str,
+        typer.Argument(
+            help="The id of the instance of Bellwether; without one, the one that leads.", show_default=False
+        ),
+    ] = control.EVERYBODY,
+    reason: Reason = "",
+    wait: Wait = 10.0,
+    force: Force = False,
+) -> None:
+    order = _order(control.OrderKind.DRAIN, instance, ONCE_MS, reason)
+    to.give(order, "An instance of Bellwether hands its groups over.", wait_s=wait, force=force)
+
+
+@with_topic_or_locally
+def orders(to: OrderService) -> None:
+    at_ms, found = now_ms(), to.read()
+    records = [record for _, record in sorted(found.items())]
+    heartbeats = [record for record in records if isinstance(record, control.InstanceHeartbeat)]
+    in_force = [r for r in records if isinstance(r, control.AnyOrder) and r.expires_ms > at_ms]
+    if to.output.is_document:
+        listed = [{**document(order), "absence": _stage(order, found)} for order in in_force]
+        print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed}, to.output)
+        return
+    if not heartbeats and not in_force:
+        echo("No order is in force, and no instance of Bellwether has reported.", err=True)
+    for heartbeat in heartbeats:
+        age_s = max(0, at_ms - heartbeat.at_ms) / 1000
+        echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, heard {age_s:.0f} s ago")
+    for order in in_force:
+        stage = _stage(order, found)
+        echo(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
+
+
+def _end(order: control.AnyOrder) -> str:
+    if order.expires_ms >= control.NO_END_MS:
+        return "until members join"
+    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
+
+
+def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
+    """Ends the process if the group has members, because only an empty group can be released."""
+    found = to.at_rest(group, wait_s).members
+    members = sum(bool(one.owned) or one.client_id != CLIENT_ID for one in found)
+    if members:
+        are = "members are" if members > 1 else "member is"
+        fail(
+            f"{members} {are} in {group}; stop the application first, or use 'bellwether leave {for_shell(group)}'."
+            " Nothing was ordered; --force orders it all the same."
+        )
+
+
+def _sooner(order: control.AnyOrder) -> str:
+    """Returns what ends the order before it expires, as a part of a sentence."""
+    until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
+    return SOONER.get(until, "")
+
+
+def _stage(order: control.AnyOrder, records: Mapping[str, control.Record]) -> str | None:
+    absence = control.absence_of(records, order) if isinstance(order, control.PlacementOrder) else None
+    return absence.stage.value if absence is not None else None
+
+
+def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> control.Order:
+    at_ms = now_ms()
+    return control.Order(kind, target, owner(), at_ms, at_ms + lasts_ms, reason)

@@ -1,0 +1,170 @@
+"""The commands for restarts of members: `ready` checks that one has its share again, `roll` restarts all."""
+
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated
+
+import typer
+
+from bellwether_kafka.assignors.shared import EVERYTHING
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.cli.options import Group
+from bellwether_kafka.coordinator.cli.orders.order_options import Force, Place, Reason, with_topic
+from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
+from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, REFRESH_S
+from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.observation import Observation
+
+MEMBER = "{member}"
+# The order lasts longer than all its waits together, so that a member gets nothing back during its restart.
+SPARE_S = 60.0
+STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
+ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
+Command = Annotated[
+    str,
+    typer.Option("--exec", help="What restarts one member and returns when it has; {member} is replaced by its id."),
+]
+RollWait = Annotated[
+    float, typer.Option(help="Seconds that each step may take: until a member is empty, and until it has its share.")
+]
+Only = Annotated[list[str] | None, typer.Option("--member", help="Only this member, by its id; may be repeated.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The restart of one member: seconds to evacuate it, to restart it, and until it had its share again."""
+
+    member: str
+    evacuated_s: float
+    restarted_s: float
+    back_s: float
+
+
+@with_topic
+def ready(to: OrderService, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
+    if not where.startswith(AT_MEMBER):
+        fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
+    where = to.in_full(group, where)
+    missing = _until_ready(to, group, where, wait)
+    print_result(
+        to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing
+    )
+    if missing:
+        raise typer.Exit(Exit.DIFFERS)
+
+
+@with_topic
+def roll(
+    to: OrderService,
+    group: Group,
+    exec_: Command,
+    member: Only = None,
+    wait: RollWait = 600.0,
+    reason: Reason = "",
+    force: Force = False,
+) -> None:
+    try:
+        command = shlex.split(exec_)
+    except ValueError as error:
+        fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
+    if not any(MEMBER in word for word in command):
+        fail(f"--exec has no place for the member's id; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
+    chosen = members_of(to.at_rest(group, wait), member)
+    acting = [name for name in chosen if for_shell(name) != name or name.startswith("-")]
+    if acting and not force:
+        fail(
+            f"A shell would act on the name {', '.join(acting)}, which a client has chosen, where the command hands it"
+            " to one. Name the others with --member, or give --force."
+        )
+    done: list[Restarted] = []
+    for number, name in enumerate(chosen, 1):
+        _echo(f"[{number}/{len(chosen)}] {name}")
+        one = _restart(to, group, name, command, wait, reason, force=force)
+        done.append(one)
+        if not to.output.is_document:  # at once, since the next one may end it
+            steps = f"empty after {one.evacuated_s:.1f} s, restarted in {one.restarted_s:.1f} s"
+            echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+    if to.output.is_document:
+        print_document({"group": group, "members": [asdict(one) for one in done]}, to.output)
+
+
+def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
+    """Returns the ids by which members are known before and after a restart: process ids, instance ids, or unique
+    client ids. Ends the process if a member has none, or if a member in `named` is not in the group."""
+    if seen.shadow is None:
+        fail(f"Nothing can be restarted in {seen.group_id}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+    plan = seen.shadow.decision.plan
+    if plan.words.owner == "process":
+        found = {one.name: one.name for one in plan.owners}
+    else:
+        clients = [one.client_id for one in seen.members]
+        found = {
+            one.member_id: one.instance_id or (one.client_id if clients.count(one.client_id) == 1 else "")
+            for one in seen.members
+        }
+    nameless = [member_id for member_id, name in found.items() if not name]
+    if nameless:
+        remedy = "give each member a client.id of its own, or a group.instance.id"
+        fail(f"{nameless[0]} cannot be recognised when it is back, since others have its client id; {remedy}.")
+    unknown = sorted(set(named or ()) - set(found.values()))
+    if unknown:
+        fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(found.values()))}.")
+    return sorted(set(found.values()) if not named else set(named))
+
+
+def _restart(
+    to: OrderService, group: str, name: str, command: Sequence[str], wait_s: float, reason: str, *, force: bool
+) -> Restarted:
+    where, began, at_ms = f"member:{name}", time.monotonic(), now_ms()
+    expires_ms = at_ms + int((3 * wait_s + SPARE_S) * 1000)
+    kind, until = control.PlacementKind.EVACUATE, control.Until.BACK
+    why = reason or "a rolling restart"
+    order = control.PlacementOrder(kind, group, EVERYTHING, where, owner(), at_ms, expires_ms, why, until=until)
+    quiet = replace(to, output=Output.TABLE)
+    try:
+        quiet.give(order, "", wait_s=wait_s, force=force)
+    except typer.Exit:
+        _withdraw(to, order)
+        raise
+    empty = time.monotonic()
+    words = [word.replace(MEMBER, name) for word in command]
+    try:
+        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
+    except OSError as error:
+        _withdraw(to, order)
+        fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
+    if ended.returncode:
+        _withdraw(to, order)
+        fail(f"'{' '.join(map(for_shell, words))}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+    restarted = time.monotonic()
+    missing = _until_ready(to, group, where, wait_s)
+    if missing:
+        _echo(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
+        raise typer.Exit(Exit.UNEXPECTED)
+    return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
+
+
+def _until_ready(to: OrderService, group: str, where: str, wait_s: float) -> str:
+    """Returns what is missing after `wait_s`, or "" as soon as nothing is. Prints changes meanwhile."""
+    began, last = time.monotonic(), ""
+    while True:
+        missing = to.placed(group).unready(where)
+        if not missing or time.monotonic() - began >= wait_s:
+            return missing
+        if missing != last:
+            _echo(missing)
+            last = missing
+        time.sleep(REFRESH_S)
+
+
+def _withdraw(to: OrderService, order: control.PlacementOrder) -> None:
+    if to.read().get(order.key) == order:
+        to.withdraw(order.key)
+
+
+def _echo(sentence: str) -> None:
+    echo(sentence, err=True)

@@ -1,0 +1,177 @@
+"""How an order is given: it is checked, written as one record to the control topic, and followed (`check`, `follow`).
+
+`control.records` has the fields of the record; WRITE on the topic is the permission.
+"""
+
+import getpass
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.cli.options import settings_for
+from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
+from bellwether_kafka.coordinator.cli.orders.follow import AWAY, follow, unread, unseen
+from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
+from bellwether_kafka.coordinator.cli.plan import show_plan
+from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, patiently
+from bellwether_kafka.coordinator.membership import REBALANCING
+from bellwether_kafka.coordinator.observation import Observation
+
+T = TypeVar("T")
+POLL_S = 0.3
+FORGOTTEN = (*AWAY, control.OrderKind.PAUSE)  # lost in a restart if there is no control topic
+
+
+@dataclass(frozen=True, slots=True)
+class OrderService:
+    """The order channel of a command, and its output. `named`: the topic was named, by an option or the file. `local`:
+    there is no topic, and `channel` reaches a process on this machine. `servers`: bootstrap.servers. If no broker
+    answers, requests are retried for `patience_s`. All methods raise ControlTopicError."""
+
+    channel: control.TopicChannel | control.LocalChannel
+    name: str
+    named: bool
+    servers: str
+    output: Output
+    bootstrap: str | None = None
+    config: Path | None = None
+    local: bool = False
+    patience_s: float = 0.0
+
+    def or_local(self, group: str | None) -> "OrderService":
+        """Returns a service for this machine's processes that have the group (None: any) if no topic is named and there
+        are any; else this one."""
+        processes = [] if self.named else control.local_processes(self.servers)
+        mine = [process for process in processes if group is None or process.serves(group)]
+        return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
+
+    def read(self) -> Mapping[str, control.Record]:
+        return self._patiently(self.channel.read)
+
+    def write(self, record: control.Record) -> None:
+        """Writes the record without checking its effect."""
+        self._write(*control.encode(record))
+
+    def withdraw(self, key: str) -> None:
+        self._write(key.encode(), None)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        """Writes to the channel. Safe to retry: writing the same record twice has no effect."""
+        self._patiently(lambda: self.channel.write(key, value))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, self.patience_s, unanswered=(control.SilentTopicError,))
+
+    def give(
+        self, order: control.AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False
+    ) -> None:
+        """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
+        `force` is set. With `dry_run` it only prints the plan."""
+        records = self.read()
+        objection = control.objection(order, records, now_ms())
+        placed = None
+        if (isinstance(order, control.PlacementOrder) or dry_run) and not (objection and not force):
+            placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
+            objection = objection or placed.objection or not_evacuated(order, placed)
+        if objection and not force:
+            fail(f"{objection} Nothing was ordered; --force orders it all the same.")
+        if dry_run:
+            assert placed is not None  # noqa: S101 - set above
+            show_plan(*placed.planned(), self.output)
+            return
+        self._write(*control.encode(order))
+        if self.local and order.kind in FORGOTTEN:
+            sentence += " So does a restart of the process: without control_topic orders are in its memory only."
+        if sentence and not self.output.is_document:
+            echo(sentence)
+        if objection:
+            echo(f"But: {objection}", err=True)
+        done = self._followed(order, placed, wait_s) if wait_s else None
+        if self.output.is_document:
+            print_document(
+                {"order": document(order), "warning": objection, "in_effect": done, "message": sentence}, self.output
+            )
+        if done is False:
+            raise typer.Exit(Exit.UNEXPECTED)
+
+    def in_full(self, group: str, where: str) -> str:
+        """Returns the full id of a place that was given in short, as leaders know it."""
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        policy = None if named else control.policy_of(self.read(), group, now_ms())
+        place = PlannedPlacement(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
+        return place.in_full(where)
+
+    def placed(self, group: str) -> PlannedPlacement:
+        """Returns the group under the orders in force."""
+        return self._under(group, self.read(), None)
+
+    def at_rest(self, group: str, wait_s: float) -> Observation:
+        """Returns the group under the orders in force, once no rebalance is under way or after `wait_s`."""
+        began = time.monotonic()
+        while (seen := self.placed(group).seen()).state in REBALANCING and time.monotonic() - began < wait_s:
+            time.sleep(REFRESH_S)
+        return seen
+
+    def _at_rest(
+        self, order: control.AnyOrder, records: Mapping[str, control.Record], wait_s: float
+    ) -> PlannedPlacement:
+        """Returns the group as the order finds it. Waits for at most `wait_s` while a rebalance hides its state."""
+        began = time.monotonic()
+        while True:
+            placed = self._placed(order, records)
+            if not (placed.objection and placed.rebalancing) or time.monotonic() - began >= wait_s:
+                return placed
+            time.sleep(REFRESH_S)
+
+    def _placed(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> PlannedPlacement:
+        others = {key: record for key, record in records.items() if key != order.key}
+        return self._under(order.target, others, order.rule if isinstance(order, control.PlacementOrder) else None)
+
+    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> PlannedPlacement:
+        in_force = control.OrderState()
+        for key, record in records.items():
+            in_force.apply(key, record)
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        rules = tuple(one.rule for one in in_force.placements(group, now_ms()))
+        policy = control.policy_of(records, group, now_ms())
+        return PlannedPlacement(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
+
+    def _followed(self, order: control.AnyOrder, placed: PlannedPlacement | None, wait_s: float) -> bool:
+        """Returns whether the order takes effect within `wait_s`. Prints what is missing whenever that changes."""
+
+        def missing(elapsed_s: float) -> str:
+            sentence = placed.missing(elapsed_s) if placed is not None else self._unread(order)
+            if not sentence and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
+                return unseen(order, self.read())
+            return sentence
+
+        return follow(missing, wait_s, REFRESH_S if placed is not None else POLL_S)
+
+    def _unread(self, order: control.AnyOrder) -> str:
+        channel = "on this machine" if self.local else f"to the control topic '{self.name}'"
+        return unread(order, self.read(), now_ms(), channel)
+
+
+def document(order: control.AnyOrder) -> dict[str, Any]:
+    return {**{name: fields for name, fields in order.to_json().items() if name != "v"}, "sentence": order.sentence}
+
+
+def owner() -> str:
+    """Returns `user@host`, the owner of orders. In a container the user id may have no name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
