@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults hanging-calls machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak soak-troubled trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
+.PHONY: quick kafka-tests kafka-systests setup setup-pipeline setup-delta setup-prove fuzz matrix faults hanging-calls machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak soak-troubled sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose docs
 
 setup: $(STAMP)
 
@@ -156,7 +156,7 @@ kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by us
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/evidence/benchmarks.*
 	$(BIN)/python -m tests.measure.bench
 
-bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
+bench-live: setup  ## what leading costs on a real broker: share of a rebalance, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
 	$(BIN)/python -m tests.measure.bench.live
 	$(BIN)/python -m tests.measure.bench.fleet
 	$(BIN)/python -m tests.measure.bench.records
@@ -214,9 +214,6 @@ soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real 
 
 soak-troubled: setup  ## slow, idle, paused, failing, restoring and rarely committing members on a real broker, for HOURS=1 or ten minutes
 	$(BIN)/python -m tests.measure.soak.troubled $(if $(HOURS),--hours $(HOURS))
-
-trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
-	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))
 
 docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or a page without a place, fails it
 	@UV_PROJECT_ENVIRONMENT=.cache/docs $(UV) sync --frozen --quiet --only-group docs

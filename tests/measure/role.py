@@ -1,4 +1,4 @@
-"""What a Bellwether process reports of its role in a group, beside what brokers show of it; for `trial` and `soak`.
+"""What a Bellwether process reports of its role in a group, beside what brokers show of it; for `soak`.
 
 Brokers are asked without librdkafka, whose admin client may abort the process when a connection drops (its issue 4605),
 and without the product. DescribeGroups does not name the leader, so two facts count together: our instance id is among
