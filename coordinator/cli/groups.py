@@ -9,11 +9,14 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from bellwether_kafka.coordinator.cli.kafka_format import kafka_lines, kafka_notice
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, Interval, Watch, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
+    AsOfGroup,
     Console,
     Exit,
+    GroupOutput,
     Output,
     Table,
     count_or_unknown,
@@ -92,12 +95,19 @@ def describe(
     group: Group,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    output: As = Output.TABLE,
+    output: AsOfGroup = GroupOutput.TABLE,
     watch: Watch = False,
     interval: Interval = 10.0,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    repeated(lambda: _describe(settings, group, output, watch=watch), interval if watch else None)
+
+    def show() -> None:
+        if output is GroupOutput.KAFKA:
+            _describe_as_kafka(settings, group)
+        else:
+            _describe(settings, group, Output(output.value), watch=watch)
+
+    repeated(show, interval if watch else None)
 
 
 def observe(
@@ -117,6 +127,16 @@ def observe(
 
     with suppress(KeyboardInterrupt):
         run_to_end(_observe(settings, group, interval, show))
+
+
+def _describe_as_kafka(settings: Settings, group: str) -> None:
+    seen = observe_group(settings, group, unsubscribed=True)
+    notice = kafka_notice(seen)
+    if notice:
+        echo(notice, err=True)
+    echo("")
+    for line in kafka_lines(seen):
+        echo(line)
 
 
 def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:

@@ -47,6 +47,20 @@ class Output(StrEnum):
 As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
 
 
+class GroupOutput(StrEnum):
+    """Output formats of one group: those of `Output`, and that of Kafka's own tool."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    KAFKA = "kafka"
+
+
+GROUP_HELP = "How to print it; wide: whole ids and more columns; kafka: as kafka-consumer-groups.sh --describe."
+AsOfGroup = Annotated[GroupOutput, typer.Option("--output", "-o", help=GROUP_HELP)]
+
+
 def echo(text: str, *, err: bool = False) -> None:
     """Prints one line. Escapes control characters such as line feeds, which names may contain, and hides secrets, which
     errors of libraries may contain."""

@@ -108,11 +108,12 @@ async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
 
 
 @asynccontextmanager
-async def observer_of(settings: Settings, group: str) -> AsyncIterator[GroupObserver]:
-    """Opens an observer whose shadow plan is what the configured leader would decide."""
+async def observer_of(settings: Settings, group: str, *, unsubscribed: bool = False) -> AsyncIterator[GroupObserver]:
+    """Opens an observer whose shadow plan is what the configured leader would decide. `unsubscribed`: it also reads the
+    lags of topics with committed offsets that no member subscribes to."""
     async with connected(settings.properties) as sources:
         leader = await asyncio.to_thread(as_led, settings, group)
-        yield observer_for(settings, group, sources, leader)
+        yield observer_for(settings, group, sources, leader, unsubscribed=unsubscribed)
 
 
 def observer_for(
@@ -122,11 +123,12 @@ def observer_for(
     leader: Leader | None = None,
     *,
     on_seen: Sequence[OnSeen] = (),
+    unsubscribed: bool = False,
 ) -> GroupObserver:
     """Returns an observer with the group's settings or the defaults. `leader`, if given, makes the plans."""
     by = leader or configured(settings, group)
     membership = group_settings(settings, group).membership(settings.instance_id)
-    return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen)
+    return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen, unsubscribed=unsubscribed)
 
 
 async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
@@ -141,12 +143,14 @@ async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> 
     return seen if again.kind == "unknown" else again
 
 
-def observe_group(settings: Settings, group: str, *, unknown: bool = False, commits: bool = False) -> Observation:
+def observe_group(
+    settings: Settings, group: str, *, unknown: bool = False, commits: bool = False, unsubscribed: bool = False
+) -> Observation:
     """Observes a group, or ends the process with a sentence. `unknown`: a group that brokers do not describe is
-    returned too. `commits`: observe as `observe_twice` does."""
+    returned too. `commits`: observe as `observe_twice` does. `unsubscribed`: as in `observer_of`."""
 
     async def once() -> Observation:
-        async with observer_of(settings, group) as observer:
+        async with observer_of(settings, group, unsubscribed=unsubscribed) as observer:
             seen = await (observe_twice(observer) if commits else observer.observe_or_unknown())
             return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 

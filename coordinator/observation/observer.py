@@ -119,6 +119,7 @@ class GroupObserver:
         rhythms: Rhythms | None = None,
         lags: LagRefreshes | None = None,
         lag_partitions_max: int | None = None,
+        unsubscribed: bool = False,
         solver: Solver | None = None,
     ) -> None:
         self.group_id = config.group_id
@@ -138,6 +139,7 @@ class GroupObserver:
         self._on_unknown = on_unknown
         self._weights = weights
         self._lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
+        self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
         self._known: Observation | None = None  # the newest one that is not `unknown`
@@ -326,12 +328,14 @@ class GroupObserver:
         return await computed(sum(counts.values()), seen.with_lag, found)
 
     async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
-        """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, all
-        topics with committed offsets. Raises TransportError."""
+        """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, or with
+        `unsubscribed`, all topics with committed offsets too. Raises TransportError."""
         shown = described.topics
         if not shown and seen.members:
             shown = frozenset(self._lags.counts)
-        return sorted(shown or (await self._sources.transport.any_committed(self.group_id)).topics)
+        if shown and not self._unsubscribed:
+            return sorted(shown)
+        return sorted(shown.union((await self._sources.transport.any_committed(self.group_id)).topics))
 
     async def _with_shadow(
         self, seen: Observation, described: DescribedGroup, group: BrokerGroup | None

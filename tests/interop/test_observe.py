@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.interop.support.bellwether import COMMAND, Bellwether, Ended, clean_environment, run_to_end, toml
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
@@ -298,3 +300,34 @@ def refreshes_of_top(kafka: KafkaCluster, group: str, count: int) -> list[Any]:
         process.kill()
         process.communicate()
     return refreshes
+
+
+def test_the_output_of_kafkas_own_tool_is_printed_column_for_column(kafka: KafkaCluster) -> None:
+    """With a partition that nobody owns, one behind its end, and others without a committed offset."""
+    group = "as-kafka-prints"
+    for topic in (group, f"{group}-left"):
+        kafka.create_topic(topic, 3, rf=1)
+    committed = [TopicPartition(group, 0, 3), TopicPartition(f"{group}-left", 2, 1)]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for at in committed:
+        for _ in range(7):
+            producer.produce(at.topic, b"x", partition=at.partition)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    consumer.commit(offsets=committed, asynchronous=False)
+    consumer.close()
+    asked = ["--bootstrap-server", kafka.bootstrap, "--describe", "--group", group]
+    tool = java().command("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *asked)
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("java", group, [group], ["range"]) for _ in range(2)]
+        wait_settled(members, partitions_of({group: 3}))
+        kafkas = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=True).stdout
+        printed = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--output", "kafka"])
+    assert printed.code == 0, printed.text
+    assert lines_of(printed.stdout) == lines_of(kafkas)
+
+
+def lines_of(printed: str) -> tuple[str, list[str]]:
+    """The heading, and the lines in any order, without blanks at the end."""
+    heading, *rows = (line.rstrip() for line in printed.splitlines() if line.strip())
+    return heading, sorted(rows)
