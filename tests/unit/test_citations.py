@@ -69,6 +69,7 @@ def test_files_that_pages_name_exist() -> None:
 TESTED = re.compile(r"`(?:[\w/]+\.py::)?(test_\w+)`")
 TEST_FILE = re.compile(r"(?<!`)\b(test_\w+\.py)\b")
 DOTTED = re.compile(r"`(?:bellwether_kafka\.)?((?:assignors|coordinator|pipeline|protocol)(?:\.(?!py`)\w+)+)`")
+SHORT_PATH = re.compile(r"`([\w-]+(?:/[\w-]+)*/\w+\.py)`")
 DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 
 
@@ -78,6 +79,12 @@ def defined() -> frozenset[str]:
     tests = list((ROOT / "tests").rglob("*.py"))
     names = {name for path in tests for name in DEFINED.findall(path.read_text(encoding="utf-8"))}
     return frozenset(names | {path.stem for path in tests})
+
+
+@cache
+def modules() -> str:
+    """The path of every module, each between line feeds, so that the end of a path can be searched for."""
+    return "".join(f"/{path.relative_to(ROOT)}\n" for path in (*files(), Path(__file__)) if path.suffix == ".py")
 
 
 def leads_somewhere(dotted: str) -> bool:
@@ -97,6 +104,7 @@ def leads_somewhere(dotted: str) -> bool:
 def gone(text: str) -> Iterator[str]:
     yield from (name for name in TESTED.findall(text) if name not in defined())
     yield from (name for name in TEST_FILE.findall(text) if name.removesuffix(".py") not in defined())
+    yield from (path for path in SHORT_PATH.findall(text) if f"/{path}\n" not in modules())
     yield from (name for name in DOTTED.findall(text) if not leads_somewhere(name))
 
 
@@ -108,5 +116,10 @@ def test_tests_and_modules_that_are_named_exist() -> None:
 
 def test_a_test_or_module_that_does_not_exist_is_found() -> None:
     right = "`test_citations.py`, `test_every_citation_leads_to_a_heading`, `coordinator.control.controller.Controller`"
+    right = f"{right}, `planning/inspection.py`, `coordinator/kafka/topic_log.py`"
     assert list(gone(f"{right}, `assignors.shared`, `bellwether_kafka.protocol.primitives`")) == []
+    assert list(gone("`planning/nothing.py`, `inspection/planning.py`")) == [
+        "planning/nothing.py",
+        "inspection/planning.py",
+    ]
     assert len(list(gone("`test_nothing_like_it`, see test_nowhere.py, `assignors.consumer.decision`"))) == 3
