@@ -140,7 +140,7 @@ def test_not_ready_says_why_and_is_still_alive() -> None:
 def test_an_endless_header_is_refused() -> None:
     async def talk(ask: Ask) -> None:
         refused = await ask(b"GET / HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
-        assert refused == "" or refused.startswith("HTTP/1.1 431 ")
+        assert refused == "" or refused.startswith("HTTP/1.1 400 ")  # if it is read before the connection is reset
         assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
 
     served(talk)
