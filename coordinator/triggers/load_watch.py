@@ -25,8 +25,10 @@ log = structlog.get_logger(__name__)
 def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weights) -> int:
     """Returns how many partitions the policy would move now if members own what the decision assigned to them. Pure."""
     load = replace(policy.load, weights=weights)
-    group = holding(decision.plan.group, decision.plan.owner)
-    return moves(decision.plan.owner, load.assign(group, decision.cluster)).moved
+    owner = decision.plan.owner
+    # `current` still has the owners before the decision, and would be read instead of what members have now.
+    group = replace(holding(decision.plan.group, owner), current=owner)
+    return moves(owner, load.assign(group, decision.cluster)).moved
 
 
 class LoadWatch:

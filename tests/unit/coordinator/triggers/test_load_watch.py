@@ -44,3 +44,11 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     asyncio.run(watch.refresh())
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
     assert moved > 0
+
+
+def test_it_would_move_no_more_than_the_limit_after_the_first_rebalance() -> None:
+    members = [LiveMember(f"m{i}", ("t",)) for i in range(6)]
+    cluster = ClusterView.of({"t": [[None]] * 60})
+    decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), POLICY, now_ms=0)
+    skewed = Weights({TopicPartition("t", p): 1000.0 / (1 + p) for p in range(60)})
+    assert 0 < would_move(decision, POLICY, skewed) <= POLICY.load.rules.limit(60)
