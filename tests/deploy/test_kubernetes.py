@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ name = "orders"
 mode = "lead"
 """
 STANDBY = f"control_topic = 'bellwether-control'\nstandby = true\n{LEADS_ALONE}"
-BESIDE = {"shape": "instance", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
+BESIDE = {"shape": "sidecar", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
 
 
 def templated(values: Values) -> subprocess.CompletedProcess[str]:
@@ -240,8 +241,10 @@ def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"shape": "both"}, "deployment or sidecar"),
-        ({"shape": "instance"}, "containers"),
+        ({"shape": "both"}, "at '/shape': value must be one of 'deployment', 'sidecar'"),
+        ({"replica": 3}, "additional properties 'replica' not allowed"),
+        ({"serviceMonitor": {"interval": 15}}, "at '/serviceMonitor/interval': got number, want string"),
+        ({"shape": "sidecar"}, "containers"),
         ({"config": LEADS_ALONE, "replicas": 2}, "2 pods would lead under one instance id"),
         ({"config": LEADS_ALONE, "strategy": {"type": "RollingUpdate"}}, "or strategy.type to Recreate"),
         ({"config": LEADS_ALONE} | BESIDE, "3 pods would lead under one instance id"),
@@ -313,3 +316,36 @@ def test_the_kustomize_base_and_the_instance(schemas: Path) -> None:
     volumes = {volume["name"]: volume for volume in stateful["spec"]["template"]["spec"]["volumes"]}
     assert volumes["state"] == {"name": "state", "emptyDir": {}}, "the application keeps its volumes"
     assert volumes["bellwether-config"]["configMap"]["name"] == of_kind(example, "ConfigMap")["metadata"]["name"]
+
+
+def described(schema: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    """The paths that a schema and values do not share, where the schema lists the properties of an object."""
+    listed = schema.get("properties")
+    if listed is None:
+        return
+    yield from (listed.keys() ^ values.keys()) - {"global"}  # Helm's own
+    for name in listed.keys() & values.keys():
+        if isinstance(values[name], dict):
+            yield from (f"{name}.{path}" for path in described(listed[name], values[name]))
+
+
+def test_the_schema_of_the_values_lists_them_all() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert sorted(described(schema, values)) == []
+    assert sorted(described(schema, values | {"more": 1, "image": {}})) != []
+
+
+def test_helm_finds_nothing_to_say_of_the_chart() -> None:
+    executable = shutil.which("helm", path=TOOLS)
+    if executable is None:
+        pytest.skip("helm is not installed; make check-deploy does that")
+    for values in ([], *(["--values", str(file)] for file in sorted((CHART / "ci").iterdir()))):
+        done = subprocess.run(
+            [executable, "lint", "--strict", *values, str(CHART)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stdout

@@ -73,13 +73,13 @@ def beside(replicas: int) -> Values:
     """Values of a sidecar beside an application of so many pods."""
     pod = {"containers": [APPLICATION]}
     strategy = {"type": "Recreate"} if replicas == 1 else {}
-    return {"shape": "instance", "application": {"replicas": replicas, "podSpec": pod, "strategy": strategy}}
+    return {"shape": "sidecar", "application": {"replicas": replicas, "podSpec": pod, "strategy": strategy}}
 
 
 SHAPES: Mapping[str, Values] = {
     "deployment for many groups": {**COMMON, "config": LEAD},
     "deployment, two with standby": {**COMMON, "config": STANDBY, "replicas": 2},
-    "instance": {**COMMON, **beside(1), "config": LEAD},
+    "beside an application": {**COMMON, **beside(1), "config": LEAD},
     "sidecar, two with standby": {**COMMON, **beside(2), "config": STANDBY},
     "assist only": {**COMMON, "config": ASSIST},
 }
