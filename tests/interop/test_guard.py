@@ -32,7 +32,7 @@ ALLOWED_S = OWNED_AGAIN_S * 3
 
 
 SETTLE_S = 240
-RESIDENT_KB_MAX = 40_000
+RESIDENT_KB_MAX = 40 * 1024  # 40 MiB, which the page promises; /proc counts in KiB
 RECORD_KB_MAX = 5_000  # a batch of 1 MB, as it comes from the network and as it is read
 
 
