@@ -178,7 +178,7 @@ def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shad
     if seen.kind in ("missing", "unknown"):
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
-        fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+        fail(f"There is nothing to plan in {group}: {seen.no_plan}.")
     return seen, seen.shadow
 
 

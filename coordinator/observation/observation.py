@@ -127,6 +127,11 @@ class Observation:
         return not self.obstacle and self.kind not in ("missing", "unknown")
 
     @property
+    def no_plan(self) -> str:
+        """Why there is no `shadow`, as a part of a sentence."""
+        return self.trouble or self.obstacle or "it has no members"
+
+    @property
     def self_assigned(self) -> bool:
         """Whether offsets are committed although the group has no member."""
         return self.group_lag is not None and self.group_lag.self_assigned

@@ -17,7 +17,7 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     if seen.state != GroupState.STABLE:
         return f"The group is not at rest ({seen.state or 'it is not there'})."
     if seen.shadow is None:
-        return f"Nothing is known of its plan: {seen.trouble or seen.obstacle or 'it has no members'}."
+        return f"Nothing is known of its plan: {seen.no_plan}."
     plan, held = seen.shadow.decision.plan, seen.shadow.held
     its = plan.named(where)
     if not its.any():

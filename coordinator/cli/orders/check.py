@@ -84,7 +84,7 @@ class PlannedPlacement:
         """Returns an observation with the plan under all rules, or ends the process with a sentence."""
         seen = self._refresh(self._all)
         if seen.shadow is None:
-            fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
+            fail(f"There is nothing to plan in {self._group}: {seen.no_plan}.")
         return seen, seen.shadow
 
     def seen(self) -> Observation:
@@ -117,7 +117,7 @@ class PlannedPlacement:
         seen = self._refresh(self._rules)
         self.rebalancing = seen.state in REBALANCING
         if seen.shadow is None:
-            return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
+            return f"Nothing can be placed in {self._group} now: {seen.no_plan}."
         if self._rule is None:
             return ""
         plan = seen.shadow.decision.plan
@@ -171,7 +171,3 @@ def not_evacuated(order: control.AnyOrder, placed: PlannedPlacement) -> str:
         return ""
     command = f"'bellwether evacuate {for_shell(order.target)} {for_shell(order.where)}'"
     return f"{order.where} still has work; empty it with {command}, and stop it." if placed.missing(0.0) else ""
-
-
-def _why_no_plan(seen: Observation) -> str:
-    return seen.trouble or seen.obstacle or "it has no members"

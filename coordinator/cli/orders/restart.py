@@ -96,7 +96,7 @@ def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
     """Returns the ids by which members are known before and after a restart: process ids, instance ids, or unique
     client ids. Ends the process if a member has none, or if a member in `named` is not in the group."""
     if seen.shadow is None:
-        fail(f"Nothing can be restarted in {seen.group_id}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+        fail(f"Nothing can be restarted in {seen.group_id}: {seen.no_plan}.")
     plan = seen.shadow.decision.plan
     if plan.words.owner == "process":
         found = {one.name: one.name for one in plan.owners}
