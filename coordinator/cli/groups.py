@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.cli.output import (
     GroupOutput,
     Output,
     Table,
+    count_or_dash,
     count_or_unknown,
     echo,
     print_document,
@@ -285,9 +286,9 @@ def _draw_lags(console: Console, seen: Observation) -> None:
             times = _seconds(one.lag_ms), _seconds(one.catch_up_ms)
             rates = _rate(one.written_per_s), _rate(one.consumed_per_s)
             known = (
-                _dash(one.committed),
-                _dash(one.end),
-                _dash(one.lag),
+                count_or_dash(one.committed),
+                count_or_dash(one.end),
+                count_or_dash(one.lag),
                 times[0],
                 *rates,
                 times[1],
@@ -308,10 +309,6 @@ def _draw_lags(console: Console, seen: Observation) -> None:
     message = (one.message for one in seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED)
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *message):
         console.print(Text(note))
-
-
-def _dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _rate(per_s: float | None) -> str:

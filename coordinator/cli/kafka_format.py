@@ -6,23 +6,23 @@ the log begins later than the committed offset.
 
 from collections.abc import Iterator, Sequence
 
-from bellwether_kafka.coordinator.membership import GroupState
+from bellwether_kafka.coordinator.cli.output import count_or_dash
+from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.observation import Observation, PartitionLag
 
-COLUMNS = (
-    "GROUP",
-    "TOPIC",
-    "PARTITION",
-    "CURRENT-OFFSET",
-    "LOG-END-OFFSET",
-    "LAG",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-)
-WIDTHS = (15, 15, 10, 15, 15, 15, 15, 15, 0)
-GROWING = ("GROUP", "TOPIC", "CONSUMER-ID", "HOST")
-MISSING = "-"
+# The columns with the least width of each.
+COLUMNS = {
+    "GROUP": 15,
+    "TOPIC": 15,
+    "PARTITION": 10,
+    "CURRENT-OFFSET": 15,
+    "LOG-END-OFFSET": 15,
+    "LAG": 15,
+    "CONSUMER-ID": 15,
+    "HOST": 15,
+    "CLIENT-ID": 0,
+}
+GROWING = ("GROUP", "TOPIC", "CONSUMER-ID", "HOST")  # as wide as the longest value
 
 
 def kafka_lines(seen: Observation) -> Iterator[str]:
@@ -31,17 +31,17 @@ def kafka_lines(seen: Observation) -> Iterator[str]:
     rows = [*_rows(seen)]
     if not rows:
         return
-    longest = [max(width, *(len(row[column]) for row in rows)) for column, width in enumerate(WIDTHS)]
-    widths = [longest[i] if name in GROWING else WIDTHS[i] for i, name in enumerate(COLUMNS)]
-    for row in [COLUMNS, *rows]:
+    values = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    widths = [max(width, *map(len, values[name])) if name in GROWING else width for name, width in COLUMNS.items()]
+    for row in [(*COLUMNS,), *rows]:
         yield " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
 
 
 def kafka_notice(seen: Observation) -> str:
     """Returns what Kafka's tool writes to standard error about a group that is not stable, "" for nothing."""
-    if not seen.members or seen.state == GroupState.EMPTY:
+    if not seen.members:
         return f"Consumer group '{seen.group_id}' has no active members."
-    if seen.state in (GroupState.PREPARING, GroupState.COMPLETING):
+    if seen.state in REBALANCING:
         return f"Warning: Consumer group '{seen.group_id}' is rebalancing."
     return ""
 
@@ -59,11 +59,11 @@ def _rows(seen: Observation) -> Iterator[Sequence[str]]:
     owned = {item for member in members for item in member.owned}
     for item in sorted(lags.keys() - owned):
         if lags[item].committed is not None:
-            yield (seen.group_id, item[0], str(item[1]), *_offsets(lags[item]), *[MISSING] * 3)
+            yield (seen.group_id, item[0], str(item[1]), *_offsets(lags[item]), "-", "-", "-")
 
 
 def _offsets(lag: PartitionLag | None) -> tuple[str, str, str]:
+    """Returns the committed offset, the log end offset and their difference, "-" for what is unknown."""
     committed, end = (None, None) if lag is None else (lag.committed, lag.end)
     behind = None if committed is None or end is None else end - committed
-    known = (MISSING if value is None else str(value) for value in (committed, end, behind))
-    return (next(known), next(known), next(known))
+    return count_or_dash(committed), count_or_dash(end), count_or_dash(behind)

@@ -192,6 +192,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def count_or_dash(value: int | None) -> str:
+    """Returns the number as text, "-" for None."""
+    return "-" if value is None else str(value)
+
+
 def count_or_unknown(value: int | None) -> str:
     """Returns the number as text, "unknown" for None."""
     return "unknown" if value is None else str(value)
