@@ -102,12 +102,17 @@ STANDBY = f"control_topic = 'bellwether-control'\nstandby = true\n{LEADS_ALONE}"
 BESIDE = {"shape": "sidecar", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
 
 
-def templated(values: Values) -> subprocess.CompletedProcess[str]:
-    """What the chart makes of `values`, or why it refuses."""
+def helm() -> str:
+    """The executable; without it the test is skipped."""
     executable = shutil.which("helm", path=TOOLS)
     if executable is None:
         pytest.skip("helm is not installed; make check-deploy does that")
-    command = [executable, "template", "x", str(CHART), *VERSION, "--values", "-"]
+    return executable
+
+
+def templated(values: Values) -> subprocess.CompletedProcess[str]:
+    """What the chart makes of `values`, or why it refuses."""
+    command = [helm(), "template", "x", str(CHART), *VERSION, "--values", "-"]
     return subprocess.run(command, check=False, input=json.dumps(values), capture_output=True, text=True, timeout=500)
 
 
@@ -337,9 +342,7 @@ def test_the_schema_of_the_values_lists_them_all() -> None:
 
 
 def test_helm_finds_nothing_to_say_of_the_chart() -> None:
-    executable = shutil.which("helm", path=TOOLS)
-    if executable is None:
-        pytest.skip("helm is not installed; make check-deploy does that")
+    executable = helm()
     for values in ([], *(["--values", str(file)] for file in sorted((CHART / "ci").iterdir()))):
         done = subprocess.run(
             [executable, "lint", "--strict", *values, str(CHART)],

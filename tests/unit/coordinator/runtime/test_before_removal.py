@@ -14,14 +14,14 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, Not
 from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from tests.unit.coordinator.membership.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
+from tests.unit.coordinator.runtime.alone import BrokersOfOne
 
-NODE = membership.Node(1, "broker", 9092)
 GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")
 CONFIG = membership.MembershipConfig("orders", takeover_obstacle=GUARD, roll_ms_max=300)
 OPEN = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", GROUP)
 
 
-class Brokers:
+class Brokers(BrokersOfOne):
     """A group that a member leads. They give these ids, the last one again and again, and park JoinGroups with an id.
     That member is listed from the `listed_at`th description on."""
 
@@ -35,19 +35,17 @@ class Brokers:
         if isinstance(command, membership.Join) and command.member_id:
             self.parked = command.member_id
             await asyncio.sleep(60)
-        return replace(self._answer(command), request_id=command.request_id)
+        return await super().request(command)
 
     def _answer(self, command: membership.Request) -> membership.Answer:
         match command:
-            case membership.FindCoordinator():
-                return membership.CoordinatorAnswer(0, 0, NODE)
             case membership.Describe():
                 return DescribeAnswer(0, 0, "Stable", "consumer", "range", GROUP)
             case membership.Join():
                 given = self.ids.pop(0) if len(self.ids) > 1 else self.ids[0]
                 return membership.JoinAnswer(0, 79, member_id=given)
             case _:
-                return membership.LeaveAnswer(0, 0)
+                return super()._answer(command)
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         self.refreshes += 1
