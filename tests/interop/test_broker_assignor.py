@@ -3,6 +3,7 @@
 Whatever happens, each call returns a complete and valid assignment soon, and without a plan nothing moves twice.
 """
 
+import os
 import signal
 import struct
 import threading
@@ -69,8 +70,7 @@ def test_a_process_that_is_killed_or_stopped_is_used_again_once_it_is_back(path:
         with served_apart(path) as process:
             harness.until_served(SIZE_SMALL)
             process.send_signal(how)
-            if how is signal.SIGKILL:
-                process.wait(20)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)  # it may answer until then
             keeps_what_there_is(harness)
             if how is signal.SIGSTOP:
                 process.send_signal(signal.SIGCONT)
