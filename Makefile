@@ -110,7 +110,7 @@ test-smoke: setup  ## on real brokers, a test each: lead the three kinds of grou
 test-java: setup  ## our plans beside those of Kafka's own classes
 	$(PYTEST) tests/differential
 
-test-deploy: setup
+test-deploy: setup .cache/bin/helm  ## the chart with helm (built once, three minutes), the composition, rules and dashboards
 	$(PYTEST) tests/deploy
 
 test-consumers: setup

@@ -1,4 +1,4 @@
-"""Writes four pages of docs/reference from the code, metrics, configuration, commands and states:
+"""Writes five pages of docs/reference from the code and rules, alerts, metrics, configuration, commands and states:
 `python docs/generate.py`.
 
 A test compares. What a setting is for stands in docs/settings.yml; names, types and defaults come from the settings
@@ -6,6 +6,7 @@ themselves.
 """
 
 import math
+import textwrap
 import types
 import typing
 from collections import Counter
@@ -54,6 +55,8 @@ from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
+RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
+WIDTH = 120  # of a line of PromQL
 COMMON = 3  # commands with the same option, or states with the same edge, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost"}
 # What a label may hold: every series count is a product of these.
@@ -370,7 +373,32 @@ def _edge_rows(by_event: Mapping[Any, Mapping[Any, str]]) -> list[str]:
     return [f"| {', '.join(on)} | {to.name} | {reason} |" for (to, reason), on in events.items()]
 
 
+def alerts_page() -> str:
+    """Each alert with its severity and expression, and the series that recording rules make."""
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    recording, alerts = (group["rules"] for group in groups)
+    lines = [
+        "# Alerts",
+        "",
+        "The alerts of `deploy/prometheus/rules.yml`, made by `python docs/generate.py`. Each links to its",
+        "[runbook](runbooks.md). Severity `page`: partitions of a group are not consumed. `ticket`: a person should",
+        "look at it within a day.",
+    ]
+    for rule in alerts:
+        name, severity = rule["alert"], rule["labels"]["severity"]
+        lines += ["", f"[{name}](runbooks.md#{name.lower()}), {severity}, after {rule.get('for', '0m')}:", ""]
+        lines += ["```promql", *_expression(rule), "```"]
+    lines += ["", "## Recorded series", "", "| series | expression |", "|---|---|"]
+    lines += [f"| `{rule['record']}` | `{rule['expr']}` |" for rule in recording]
+    return "\n".join(lines) + "\n"
+
+
+def _expression(rule: Mapping[str, Any]) -> list[str]:
+    return textwrap.wrap(rule["expr"], WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
 PAGES = {
+    "alerts.md": alerts_page,
     "metrics.md": metrics_page,
     "configuration.md": configuration_page,
     "commands.md": commands_page,

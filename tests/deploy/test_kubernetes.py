@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.settings import load
+from tests.module_files import module_at
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
@@ -21,7 +22,11 @@ CHART = ROOT / "deploy" / "helm" / "bellwether"
 TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
 KUBERNETES = "1.31"
 VERSION = ("--kube-version", "1.31.0")
-FOREIGN = {"ServiceMonitor", "PrometheusRule"}  # of the Prometheus operator: Kubernetes has no schema for them
+FOREIGN = {
+    "ServiceMonitor",
+    "PodMonitor",
+    "PrometheusRule",
+}  # of the Prometheus operator: Kubernetes has no schema for them
 
 Manifest = dict[str, Any]
 Values = dict[str, Any]
@@ -178,7 +183,15 @@ def test_the_chart_makes_a_deployment(schemas: Path) -> None:
     values = str(CHART / "ci" / "deployment-values.yaml")
     made = checked(run("helm", "template", "fleet", str(CHART), *VERSION, "--values", values), schemas)
     kinds = sorted(manifest["kind"] for manifest in made)
-    assert kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"]
+    assert kinds == [
+        "ConfigMap",
+        "Deployment",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "PodMonitor",
+        "Service",
+        "ServiceAccount",
+    ]
     assert of_kind(made, "Deployment")["spec"]["replicas"] == 2
     assert of_kind(made, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
     assert_locked_down(container(of_kind(made, "Deployment")))
@@ -224,7 +237,7 @@ def test_a_secret_can_be_read_by_the_user_that_runs() -> None:
         ({"config": LEADS_ALONE}, {"type": "Recreate"}),
         ({"config": STANDBY}, None),
         (
-            {"config": STANDBY, "replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 0}}},
+            {"config": STANDBY, "replicaCount": 3, "strategy": {"rollingUpdate": {"maxSurge": 0}}},
             {"rollingUpdate": {"maxSurge": 0}},
         ),
         ({"config": LEADS_ALONE} | application(replicas=1, strategy={"type": "Recreate"}), {"type": "Recreate"}),
@@ -250,7 +263,7 @@ def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
         ({"replica": 3}, "additional properties 'replica' not allowed"),
         ({"serviceMonitor": {"interval": 15}}, "at '/serviceMonitor/interval': got number, want string"),
         ({"shape": "sidecar"}, "containers"),
-        ({"config": LEADS_ALONE, "replicas": 2}, "2 pods would lead under one instance id"),
+        ({"config": LEADS_ALONE, "replicaCount": 2}, "2 pods would lead under one instance id"),
         ({"config": LEADS_ALONE, "strategy": {"type": "RollingUpdate"}}, "or strategy.type to Recreate"),
         ({"config": LEADS_ALONE} | BESIDE, "3 pods would lead under one instance id"),
         ({"config": LEADS_ALONE} | application(replicas=1), "or application.strategy.type to Recreate"),
@@ -352,3 +365,35 @@ def test_helm_finds_nothing_to_say_of_the_chart() -> None:
             timeout=100,
         )
         assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_of_the_chart_is_what_the_generator_writes() -> None:
+    module = module_at(ROOT / "deploy" / "helm" / "generate.py", "generate_chart_readme")
+    assert module.page() == (CHART / "README.md").read_text(encoding="utf-8"), "run python deploy/helm/generate.py"
+    assert " |  |\n" not in module.page(), "each value needs a comment in values.yaml"
+
+
+def test_the_notes_of_a_release_say_what_its_values_leave_out(tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "NOTES.txt").write_text((CHART / "templates" / "NOTES.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    (chart / "templates" / "notes.yaml").write_text('notes: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n')
+
+    def notes(*options: str) -> str:
+        made = run("helm", "template", "x", str(chart), *VERSION, "--show-only", "templates/notes.yaml", *options)
+        return str(yaml.safe_load(made)["notes"])
+
+    assert "exec deployment/x -c bellwether" in notes()
+    assert "No monitor tells Prometheus" in notes()
+    assert "No other pod takes over" not in notes()
+    assert "No other pod takes over" in notes("--set", f"config={LEADS_ALONE}".replace('"', r"\""))
+    instance = notes("--values", str(CHART / "ci" / "sidecar-values.yaml"))
+    assert "exec statefulset/x -c bellwether" in instance
+    assert "No monitor tells Prometheus" not in instance
+    assert "NetworkPolicy" not in instance
+
+
+def test_two_monitors_are_refused_because_each_pod_would_be_scraped_twice() -> None:
+    done = templated({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}})
+    assert done.returncode != 0
+    assert "switch one of them off" in done.stderr
