@@ -1,5 +1,8 @@
-"""Runs all groups of a process over one transport and one cluster reader: creates, starts and stops runners and
-observers."""
+"""Runs all groups of a process: creates, starts and stops runners and observers.
+
+The memberships of all groups have a transport of their own, so that no answer to anything else is read on the I/O
+thread that sends heartbeats. The rest of the process shares another transport and a cluster reader.
+"""
 
 import asyncio
 import signal
@@ -41,7 +44,7 @@ from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteO
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import Loop, membership_loop
+from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
@@ -54,6 +57,7 @@ CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
 DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
+NewDriver = Callable[[membership.MembershipConfig], MembershipDriver]
 Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
@@ -166,16 +170,19 @@ class Service:
             return ServiceOutcome(membership.EXIT_CONFIG, tuple(troubles))
         try:
             transport = self._new_transport(self._properties)
+            heartbeats = self._new_transport(self._properties) if self._leads else transport
         except kafka.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
+        transports = {transport, heartbeats}
         try:
-            await transport.start(CONNECT_TIMEOUT_MS)
+            await asyncio.gather(*(started.start(CONNECT_TIMEOUT_MS) for started in transports))
             async with membership_loop(self.loop_watch.run()) as loop:
-                return await self._run(transport, loop, handle_signals=handle_signals)
+                drivers = partial(MembershipDriver, transport=heartbeats, loop=loop)
+                return await self._run(transport, drivers, handle_signals=handle_signals)
         except kafka.UnreachableError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         finally:
-            await transport.close()
+            await asyncio.gather(*(started.close() for started in transports))
 
     def stop(self) -> None:
         """Stops as SIGTERM does: every group is handed to a standby, is left, or keeps its session, and `run` returns.
@@ -201,11 +208,10 @@ class Service:
             if refreshes is not None:
                 refreshes.stop()
 
-    async def _run(self, transport: kafka.Transport, loop: Loop, *, handle_signals: bool) -> ServiceOutcome:
+    async def _run(self, transport: kafka.Transport, drivers: NewDriver, *, handle_signals: bool) -> ServiceOutcome:
         properties = kafka.librdkafka_properties(self._properties)
         refreshes = RefreshSources(transport, properties)
-        leads = any(config.mode == "lead" for config in self._groups)
-        reader = kafka.ClusterReader(properties) if leads else refreshes.reader
+        reader = kafka.ClusterReader(properties) if self._leads else refreshes.reader
         watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = kafka.OffsetReader(reader.admin, transport)
         sources = Sources(transport, reader, offsets)
@@ -217,7 +223,7 @@ class Service:
             watching.append(asyncio.create_task(sizes.run()))
         for config in self._memberships(transport.broker_version, sizes.limit):
             warn_of_guard(config)
-            driver = MembershipDriver(config, transport, loop)
+            driver = drivers(config)
             if config.group_id not in self._applications:
                 self._add_group(driver, sources, watch)
             else:
@@ -341,6 +347,10 @@ class Service:
         deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
         hear = deciders, self._hear_notes, self._hear_roles
         self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
+
+    @property
+    def _leads(self) -> bool:
+        return any(config.mode == "lead" for config in self._groups)
 
     @property
     def _takes_over(self) -> bool:

@@ -5,12 +5,15 @@ test_membership_broker.
 """
 
 import threading
+import time
+from collections.abc import Mapping
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from bellwether_kafka.coordinator.control.records import ControlSettings
-from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.commands import Heartbeat, NoteKind, Request
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import ServiceOutcome
@@ -22,6 +25,7 @@ from tests.support.embedded_transport import EmbeddedTransport
 pytestmark = pytest.mark.embedded
 
 PARTITIONS = 12
+BLOCKED_S = 2.0
 
 
 class Consumer:
@@ -133,4 +137,46 @@ def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_c
             assert f"ordered leave of '{group}' (reset), until" in reported("orders")
             reported("resume", group)
             led.wait_for(State.STABLE)
+            assert led.stop() == ServiceOutcome(0)
+
+
+class NotedTransport(EmbeddedTransport):
+    """`heartbeats` are the times of those that a broker has answered."""
+
+    made: list["NotedTransport"]
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(properties)
+        self.heartbeats: list[float] = []
+        self.made.append(self)
+
+    async def request(self, command: Request) -> Any:
+        answer = await super().request(command)
+        if isinstance(command, Heartbeat):
+            self.heartbeats.append(time.monotonic())
+        return answer
+
+    def block(self, ended: threading.Event) -> None:
+        """Keeps the I/O thread busy, as reading a large answer does."""
+        self._soon(lambda: ended.wait(30))
+
+
+def test_heartbeats_go_on_while_the_io_thread_of_everything_else_is_busy() -> None:
+    group, NotedTransport.made = "group-busy", []
+    with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
+        cluster.create_topic("orders", PARTITIONS, 3)
+        properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
+        with InstanceHarness(properties, membership(group, "range"), new_transport=NotedTransport) as led:
+            led.wait_for(State.STABLE)
+            led.wait_until(lambda: any(transport.heartbeats for transport in NotedTransport.made), "a heartbeat")
+            (heartbeats,) = [transport for transport in NotedTransport.made if transport.heartbeats]
+            (others,) = [transport for transport in NotedTransport.made if transport is not heartbeats]
+            generation, ended = led.generation, threading.Event()
+            others.block(ended)
+            try:
+                blocked_at = time.monotonic()
+                led.wait_until(lambda: heartbeats.heartbeats[-1] > blocked_at + BLOCKED_S, "heartbeats go on")
+            finally:
+                ended.set()
+            assert led.generation == generation
             assert led.stop() == ServiceOutcome(0)
