@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
@@ -41,9 +41,9 @@ from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.lag import VERDICTS
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
-from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process import Settings
+from bellwether_kafka.coordinator.settings.process_settings import Settings
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics

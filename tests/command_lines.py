@@ -8,7 +8,7 @@ from typing import Any
 
 import typer.main
 
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import HELP_OPTIONS
 from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from bellwether_kafka.assignors.broker_side.general import assign_general
-from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, alike, unowned
+from bellwether_kafka.assignors.broker_side.subscriber import Owners, Subscriber, alike, unowned
+from bellwether_kafka.assignors.broker_side.uniform_general import assign_general
 
 
 def assign_uniform(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
+from bellwether_kafka.assignors.consumer.plan_cost import crossing, imbalance
 from bellwether_kafka.assignors.shared import NOBODY, Alternative, IntArray
 
 if TYPE_CHECKING:

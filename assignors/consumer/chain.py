@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.locality import improve
+from bellwether_kafka.assignors.consumer.plan_cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, Plan, StageReport

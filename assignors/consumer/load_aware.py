@@ -14,7 +14,7 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import derived
-from bellwether_kafka.assignors.consumer.cost import crossing
+from bellwether_kafka.assignors.consumer.plan_cost import crossing
 from bellwether_kafka.assignors.consumer.sticky import place
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, FloatArray, GroupView, IntArray, LongArray
 

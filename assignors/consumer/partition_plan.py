@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.consumer import operator_rules
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.cooperative import unreleased
-from bellwether_kafka.assignors.consumer.cost import crossing, score
+from bellwether_kafka.assignors.consumer.plan_cost import crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray

@@ -32,13 +32,7 @@ from bellwether_kafka.assignors.shared.decision import (
     Words,
     moves,
 )
-from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
-from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
-from bellwether_kafka.assignors.shared.memory import Memory, digest
-from bellwether_kafka.assignors.shared.mincost import Network
-from bellwether_kafka.assignors.shared.model import (
+from bellwether_kafka.assignors.shared.dense_views import (
     FOREIGN_RACK,
     NO_GENERATION,
     NO_RACK,
@@ -50,8 +44,14 @@ from bellwether_kafka.assignors.shared.model import (
     Plan,
     Refused,
 )
+from bellwether_kafka.assignors.shared.entry_points import UnknownNameError, _listed, load_plugins
+from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
+from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
+from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
+from bellwether_kafka.assignors.shared.memory import Memory, digest
+from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
-from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule, behind, known_racks, ordered
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock

@@ -12,8 +12,8 @@ from enum import Enum
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray, distinct
+from bellwether_kafka.assignors.shared.dense_views import NO_GENERATION, NOBODY, ClusterView, Refused
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Refused
 
 # A consumer reports a generation as its own from its JoinGroup on. If the next rebalance begins before it receives that
 # generation's plan, it joins again with the partitions it had before. A member may repeat a claim to a partition that

@@ -8,8 +8,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

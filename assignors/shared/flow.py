@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bellwether_kafka.assignors.shared.arrays import IntArray, LongArray, numbered, run_ordinals
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.shared.mincost import Network
-from bellwether_kafka.assignors.shared.model import NOBODY
 
 Index = npt.NDArray[np.intp]
 

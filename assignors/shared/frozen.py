@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import offsets
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, NOBODY, ClusterView, IntArray
 from bellwether_kafka.assignors.shared.memory import Memory, translate
-from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, IntArray
 from bellwether_kafka.protocol.bulk import AssignmentColumns, ClaimColumns
 
 # Claimed partition numbers from here on are ignored as malicious: no topic is that large.

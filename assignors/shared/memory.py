@@ -13,7 +13,7 @@ from hashlib import blake2b
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray
-from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Members, MemberView
+from bellwether_kafka.assignors.shared.dense_views import NO_GENERATION, NOBODY, ClusterView, Members, MemberView
 
 
 def digest(metadata: bytes) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import NOBODY, IntArray, LongArray
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray, LongArray
 
 Relax = Callable[[IntArray | LongArray], tuple[IntArray | LongArray, LongArray]]
 """From the distances of all nodes to (the least distance of each through one more arc, what names that arc)."""

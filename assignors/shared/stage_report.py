@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.shared.model import IntArray
+from bellwether_kafka.assignors.shared.dense_views import IntArray
 
 Clock = Callable[[], float]
 

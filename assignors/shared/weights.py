@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 # A partition counts as no lighter than the median divided by this, and no heavier than the median times this.

@@ -1,7 +1,8 @@
 """Assessments: the costs of groups, now and in a past period, and which of these Bellwether would avoid."""
 
-from bellwether_kafka.coordinator.assessment.assess import assess_refreshes, configuration_to_lead
+from bellwether_kafka.coordinator.assessment.from_refreshes import assess_refreshes, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
+from bellwether_kafka.coordinator.assessment.grids import Grid, document, grids, headline, lines
 from bellwether_kafka.coordinator.assessment.model import (
     NOW,
     Assessment,
@@ -16,4 +17,3 @@ from bellwether_kafka.coordinator.assessment.model import (
 )
 from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.periods import period_of_records
-from bellwether_kafka.coordinator.assessment.tables import Grid, document, grids, headline, lines

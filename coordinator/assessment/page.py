@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from bellwether_kafka.coordinator.assessment.grids import DASH, Grid, grids, headline, lines
 from bellwether_kafka.coordinator.assessment.model import Assessment, Finding
-from bellwether_kafka.coordinator.assessment.tables import DASH, Grid, grids, headline, lines
 from bellwether_kafka.coordinator.names import for_html
 
 _STYLE = """

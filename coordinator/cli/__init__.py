@@ -13,7 +13,7 @@ def main() -> None:
     guard imports little and stays small."""
     if sys.argv[1:2] == [GUARD] and not _asks_for_help(sys.argv[2:]):
         sys.exit(run_as_guard(sys.argv[2:]))
-    import_module(f"{__name__}.commands").main()
+    import_module(f"{__name__}.command_table").main()
 
 
 def _asks_for_help(arguments: list[str]) -> bool:

@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "checks": ("absence_of", "heard", "objection", "policy_of"),
+    "feasibility": ("absence_of", "heard", "objection", "policy_of"),
     "controller": ("Controller", "ControlReport", "OnControl"),
     "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
     "topic": (
@@ -49,8 +49,8 @@ _HEAVY = {
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
-    from bellwether_kafka.coordinator.control.checks import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
+    from bellwether_kafka.coordinator.control.feasibility import absence_of, heard, objection, policy_of
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
         LocalOrders,

@@ -1,7 +1,7 @@
 """Bellwether's Avro events: schemas, encoding, registration in a schema registry, and the entries of a plan. Does not
 need Spark."""
 
-from bellwether_kafka.coordinator.events.codec import (
+from bellwether_kafka.coordinator.events.avro import (
     CONFLUENT_BYTES,
     CONFLUENT_MARKER,
     HEADER_BYTES,
@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.events.codec import (
     confluent,
     single_object,
 )
+from bellwether_kafka.coordinator.events.decision_sources import OBSERVED, PLANNED
 from bellwether_kafka.coordinator.events.entries import (
     ACTIVE,
     STANDBY,
@@ -22,5 +23,4 @@ from bellwether_kafka.coordinator.events.entries import (
     assignment_entries,
     copy_entry,
 )
-from bellwether_kafka.coordinator.events.registry import RegistryError, register, registered
-from bellwether_kafka.coordinator.events.sources import OBSERVED, PLANNED
+from bellwether_kafka.coordinator.events.schema_registry import RegistryError, register, registered

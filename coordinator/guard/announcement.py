@@ -11,7 +11,7 @@ import time
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation, members
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.options import Echo
+from bellwether_kafka.coordinator.guard.guard_options import Echo
 
 ANNOUNCED_S = 2.5  # for Bellwether's search for a member id that leads, and for the removal
 POLL_S = 0.05

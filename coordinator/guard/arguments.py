@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from bellwether_kafka.coordinator.guard.options import GRACE_S, GuardOptions
-from bellwether_kafka.coordinator.guard.process import CommandError, wait_for_pid
+from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GuardOptions
+from bellwether_kafka.coordinator.guard.guarded import CommandError, wait_for_pid
 from bellwether_kafka.coordinator.guard.run import echo, guard_child, guard_process
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.announcement import Announcement
 from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
-from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.guard_options import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.guarded import Guarded
+from bellwether_kafka.coordinator.guard.member_removal import CLOSED, ENDED, EndProof, MemberRemoval
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
-from bellwether_kafka.coordinator.guard.process import Guarded
-from bellwether_kafka.coordinator.guard.removal import CLOSED, ENDED, EndProof, MemberRemoval
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState

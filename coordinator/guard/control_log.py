@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.options import Echo
+from bellwether_kafka.coordinator.guard.guard_options import Echo
 from bellwether_kafka.coordinator.kafka import (
     OFFSET_OUT_OF_RANGE,
     Limits,

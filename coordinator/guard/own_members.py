@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import members, running_streams
-from bellwether_kafka.coordinator.guard.options import GuardOptions
-from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
+from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.guard.running_streams import RunningStreams
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from bellwether_kafka.coordinator.membership import DescribeAnswer

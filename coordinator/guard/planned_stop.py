@@ -9,9 +9,9 @@ from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import evacuation
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.guard.group_link import RETRY_S, GroupLink
-from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.guard_options import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
-from bellwether_kafka.coordinator.guard.process import Guarded
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 EMPTYING_POLL_S = 0.2

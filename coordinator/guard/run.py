@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from bellwether_kafka.coordinator.guard.options import GuardOptions
-from bellwether_kafka.coordinator.guard.process import Child, Guarded, Stranger
+from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
+from bellwether_kafka.coordinator.guard.guarded import Child, Guarded, Stranger
 
 
 def guard_child(command: Sequence[str], options: GuardOptions) -> int:

@@ -35,7 +35,7 @@ from bellwether_kafka.coordinator.membership.config import (
     SizeLimit,
     check_timing,
 )
-from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Code, name_of
+from bellwether_kafka.coordinator.membership.error_codes import EXIT_CONFIG, Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
     AT_REST,
     FINISHED,
@@ -72,9 +72,9 @@ from bellwether_kafka.coordinator.membership.events import (
     Wake,
     WorkSuspected,
 )
+from bellwether_kafka.coordinator.membership.lead_rules import assigned_by_broker, is_bellwether, is_missing, unfit
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
-from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, is_bellwether, is_missing, unfit
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
 from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast

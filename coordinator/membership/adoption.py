@@ -3,10 +3,10 @@ member, or to take it from its leader."""
 
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership import events, rules
+from bellwether_kafka.coordinator.membership import events, lead_rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Action, action_for
+from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.recovery import Recovery
@@ -40,7 +40,7 @@ class Approach:
         core.timers.clear(Timer.WATCH)
         self.joining.slot_taken = False
         self.core.takeovers.begins(attempt, core.now)
-        metadata = rules.subscription(config.topics, streams=config.streams)
+        metadata = lead_rules.subscription(config.topics, streams=config.streams)
         self._attempt = attempt
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
         core.go(State.APPROACHING)
@@ -131,16 +131,16 @@ class Adoption:
     _reported: str = ""
 
     def described(self, answer: events.DescribeAnswer) -> None:
-        if answer.error and not rules.is_missing(answer):
+        if answer.error and not lead_rules.is_missing(answer):
             self.recovery.failed(Kind.DESCRIBE, answer.error)
             return
         core, config = self.core, self.core.config
         core.trouble_is_over()
-        state = events.GroupState.DEAD if rules.is_missing(answer) else answer.state
-        core.sighting.seen(state, answer.protocol_type, others=rules.others_in(answer, config))
+        state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
+        core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
             core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
-        obstacle = rules.unfit(answer, config)
+        obstacle = lead_rules.unfit(answer, config)
         by_broker = obstacle is not None and obstacle.reason is NotLeading.CONVERTED
         core.sighting.by_broker = obstacle if by_broker else None
         if obstacle is not None and not by_broker:
@@ -152,14 +152,14 @@ class Adoption:
             return
         if answer.protocol:  # kept while the group is empty: joining first with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
-        if core.hand_backs.waits and not rules.holds_instance(answer, config):
+        if core.hand_backs.waits and not lead_rules.holds_instance(answer, config):
             core.set_timer(Timer.WATCH, config.watch_interval_ms)
             self._consider_return(answer)
             return
         awaits = core.sighting.awaited or bool(core.permission.released)
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
         if reason and self.core.permission.may_lead:
-            self.joining.slot_taken = rules.holds_instance(answer, config)
+            self.joining.slot_taken = lead_rules.holds_instance(answer, config)
             self.joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())

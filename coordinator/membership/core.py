@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
+from bellwether_kafka.coordinator.membership.lead_rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.role import Obstacle
-from bellwether_kafka.coordinator.membership.rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
 

@@ -4,11 +4,17 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.commands import Fatal, MembershipStopped, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, NOT_LEADING, Code, fatal_sentence
+from bellwether_kafka.coordinator.membership.error_codes import (
+    EXIT_CONFIG,
+    EXIT_FENCED,
+    NOT_LEADING,
+    Code,
+    fatal_sentence,
+)
 from bellwether_kafka.coordinator.membership.events import VACANT, JoinAnswer
+from bellwether_kafka.coordinator.membership.lead_rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
 JOIN_SHARE = 0.75  # share of Bellwether's session after which a parked JoinGroup is sent again

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Action, action_for
+from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
+from bellwether_kafka.coordinator.membership.lead_rules import backed_off_ms, empty_assignment, was_own
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_own
 from bellwether_kafka.coordinator.membership.transitions import State
 
 # A leader removed by a take-over notices it at its next heartbeat, and rejoins.

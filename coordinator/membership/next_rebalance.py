@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
+from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, HeartbeatAnswer
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
+from bellwether_kafka.coordinator.membership.lead_rules import is_missing
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import is_missing
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4

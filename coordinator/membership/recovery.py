@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for, name_of
+from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for, name_of
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, LeaveAnswer, RequestFailed
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer

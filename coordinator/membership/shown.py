@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.errors import name_of
+from bellwether_kafka.coordinator.membership.error_codes import name_of
 from bellwether_kafka.coordinator.membership.events import (
     REBALANCING,
     DescribeAnswer,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from bellwether_kafka.coordinator.membership.broker_order import MemberTable, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
+from bellwether_kafka.coordinator.membership.lead_rules import holds_instance, subscription
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
 from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription

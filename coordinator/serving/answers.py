@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.planning import (
 )
 from bellwether_kafka.coordinator.serving import wire
 from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
-from bellwether_kafka.coordinator.serving.views import Views, views_of
+from bellwether_kafka.coordinator.serving.request_views import Views, views_of
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAME = "bellwether"

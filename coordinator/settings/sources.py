@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.kafka import (
     properties_in,
     service_links,
 )
-from bellwether_kafka.coordinator.settings.errors import RENAMED, SettingsError, suggestion
+from bellwether_kafka.coordinator.settings.settings_errors import RENAMED, SettingsError, suggestion
 
 PREFIX = "BELLWETHER_"
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"

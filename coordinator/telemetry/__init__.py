@@ -16,4 +16,4 @@ from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedR
 from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
 from bellwether_kafka.coordinator.telemetry.publish import EventPublisher
 from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler
-from bellwether_kafka.coordinator.telemetry.weights import WeightReader
+from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader

@@ -1,7 +1,7 @@
 """The read-only page and its HTTP server."""
 
 from bellwether_kafka.coordinator.web.app import Web
-from bellwether_kafka.coordinator.web.lags import LagWatch
+from bellwether_kafka.coordinator.web.led_lags import LagWatch
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import Present, present
 from bellwether_kafka.coordinator.web.overview import OFTEN_MS, GroupNow, Row, overview

@@ -17,11 +17,11 @@ from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.names import without_kept_secrets
 from bellwether_kafka.coordinator.observation import values_of
-from bellwether_kafka.coordinator.web.answers import SENT_MAX, BusyError, HttpAnswers
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.overview import Row, values_of_row
 from bellwether_kafka.coordinator.web.picture import Picture
+from bellwether_kafka.coordinator.web.responses import SENT_MAX, BusyError, HttpAnswers
 from bellwether_kafka.coordinator.web.status import GroupStatus
 
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"

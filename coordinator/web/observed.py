@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.observation import (
     Shadow,
     group_values,
 )
-from bellwether_kafka.coordinator.web.lags import LISTED_MAX, lags_by_name
+from bellwether_kafka.coordinator.web.led_lags import LISTED_MAX, lags_by_name
 from bellwether_kafka.coordinator.web.picture import (
     ITEMS_MAX,
     MOVES_MAX,

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bellwether_kafka.coordinator.settings.group import PATTERN_FIELDS, GroupSettings
+from bellwether_kafka.coordinator.settings.group_settings import PATTERN_FIELDS, GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process import Settings
+from bellwether_kafka.coordinator.settings.process_settings import Settings
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.settings.process_settings import load
 from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.conftest import missing_tool
 from tests.deploy.smoke import smoke

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED, future_process
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import IntArray
-from bellwether_kafka.assignors.streams.application.model import NO_STRATEGY, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application.task_views import NO_STRATEGY, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
 from bellwether_kafka.assignors.streams.placing.placement import Standbys
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, columns, remote_table

@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NOBODY
+from bellwether_kafka.assignors.streams.application.task_views import (
     ProcessView,
     StreamsPlan,
     StreamsView,

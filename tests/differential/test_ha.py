@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
 from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask
 from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior

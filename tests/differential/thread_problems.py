@@ -6,8 +6,9 @@ from random import Random
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, NOBODY
+from bellwether_kafka.assignors.streams.application.offsets import lags
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     ProcessView,
     StreamsPlan,
@@ -15,7 +16,6 @@ from bellwether_kafka.assignors.streams.application.model import (
     Subtopology,
     TaskTable,
 )
-from bellwether_kafka.assignors.streams.application.offsets import lags
 from bellwether_kafka.assignors.streams.threads.deal import ThreadTasks
 from bellwether_kafka.protocol.primitives.codec import java_sorted
 from bellwether_kafka.protocol.primitives.types import ProcessId

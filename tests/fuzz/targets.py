@@ -12,9 +12,9 @@ from bellwether_kafka.assignors.stateful.translate import read_member
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from bellwether_kafka.coordinator.control import records as orders
-from bellwether_kafka.coordinator.events.codec import EventError, SchemaSet
+from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry.weights import WeightReader
+from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_claims, read_subscriptions
 from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned

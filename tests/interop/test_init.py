@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.paths import ROOT

@@ -15,9 +15,9 @@ import numpy as np
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.protocol.messages import AssignmentInfo, SubscriptionInfo
 from tests.kafka import api_answers, task_answers
 from tests.kafka.views import GENERATION, Question

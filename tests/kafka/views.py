@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import LongArray, Ragged
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NO_RACK, NOBODY
+from bellwether_kafka.assignors.streams.application.task_views import (
     NO_STRATEGY,
     AssignmentConfigs,
     ProcessView,

@@ -28,8 +28,8 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from tests.deploy.smoke import smoke
 from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end, toml
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease

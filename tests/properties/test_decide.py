@@ -11,9 +11,9 @@ from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.protocol.bulk.consumer import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription

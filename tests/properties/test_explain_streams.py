@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs

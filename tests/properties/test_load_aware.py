@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared.decision import moves
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.assignors.shared.load_balance import Rules
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.assignors.shared.weights import Weights
 
 RACKS = (None, "a", "b", "c")

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
 from bellwether_kafka.assignors.streams.policies.assign import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights, terms_of

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     MIN_TRAFFIC,
     NO_STRATEGY,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application.lags import is_caught_up
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs

@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA

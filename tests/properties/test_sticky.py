@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
-from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 RACKS = ("a", "b", "c")

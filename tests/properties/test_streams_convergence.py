@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     MIN_TRAFFIC,
     NO_STRATEGY,

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import PINNED, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import PINNED, AssignmentConfigs
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, shown

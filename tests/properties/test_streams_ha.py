@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.unit.assignors.streams.scenes import random_application

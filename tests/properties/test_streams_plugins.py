@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -15,8 +16,7 @@ from bellwether_kafka.assignors.streams.api.assignment import (
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId

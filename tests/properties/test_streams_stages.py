@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     MIN_TRAFFIC,
     NO_STRATEGY,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from tests.simulation.brokers.topics import Sizes

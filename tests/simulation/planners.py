@@ -8,9 +8,9 @@ from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NO_RACK
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan

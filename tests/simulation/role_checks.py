@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
+from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.simulation.brokers.group_model import PREPARING, STABLE
 

@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
+from bellwether_kafka.coordinator.membership.lead_rules import HandBacks
 from bellwether_kafka.coordinator.membership.leading import Leading
-from bellwether_kafka.coordinator.membership.rules import HandBacks
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import LongArray
+from bellwether_kafka.assignors.shared.dense_views import LongArray
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.transitions import State

@@ -32,9 +32,9 @@ OWN = {
     "coordinator/planning/solver_worker.py": "the null device",
     "coordinator/web/app.py": "its own page",
     "pipeline/jobs.py": "its own schemas, and by Spark's file systems its own note",
-    "coordinator/events/codec.py": "its own schemas; records have their limit in what hands them over",
+    "coordinator/events/avro.py": "its own schemas; records have their limit in what hands them over",
     "coordinator/replay/history.py": "files that it writes",
-    "coordinator/events/registry.py": "its own schemas",
+    "coordinator/events/schema_registry.py": "its own schemas",
 }
 
 

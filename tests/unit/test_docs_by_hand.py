@@ -12,12 +12,12 @@ import typer.main
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
-from bellwether_kafka.coordinator.cli.commands import app
-from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.settings.process_settings import load
 from bellwether_kafka.coordinator.topology.file import read_topology, write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription

@@ -15,6 +15,11 @@ from tests.paths import ROOT
 
 PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
 MODULES_MAX = 25
+SIDES = (
+    *("assignors/consumer", "assignors/streams", "assignors/shared"),
+    *("protocol/messages", "protocol/bulk", "coordinator/cli"),
+)
+OTHER = "other"
 
 
 def modules() -> dict[str, Path]:
@@ -88,7 +93,7 @@ def test_no_folder_is_too_large_to_read() -> None:
 @pytest.mark.slow
 def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
     forbidden = "; ".join(f"sys.modules[{name!r}] = None" for name in ("pyspark", "py4j"))
-    started = "bellwether_kafka.coordinator.cli.commands, bellwether_kafka.coordinator.runtime"
+    started = "bellwether_kafka.coordinator.cli.command_table, bellwether_kafka.coordinator.runtime"
     starts = f"import sys; {forbidden}; import {started}"
     subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)
 
@@ -101,3 +106,19 @@ def test_every_public_class_has_a_name_of_its_own() -> None:
                 found.setdefault(node.name, []).append(module)
     twice = {name: places for name, places in found.items() if len(places) > 1}
     assert not twice, "a reader who looks one of them up finds the other; say in the name which it is"
+
+
+def test_every_module_has_a_name_of_its_own() -> None:
+    """Except for what is the same on several sides: the parts of an assignor for consumers, for applications and for
+    both, a format of one blob and of many, and a command."""
+    places: dict[str, list[str]] = {}
+    for path in modules().values():
+        if not path.name.startswith("__"):
+            places.setdefault(path.stem, []).append(path.relative_to(ROOT).parent.as_posix())
+    sides = {name: [_side(folder) for folder in folders] for name, folders in places.items() if len(folders) > 1}
+    twice = {name: places[name] for name, on in sides.items() if len(set(on)) < len(on) or OTHER in on}
+    assert not twice, "a reader who looks for one of them finds the other; say in the name which it is"
+
+
+def _side(folder: str) -> str:
+    return next((side for side in SIDES if f"{folder}/".startswith(f"{side}/")), OTHER)

@@ -18,8 +18,8 @@ from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, Policy
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.assignors.shared.weights import Weights

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     MIN_TRAFFIC,
     NO_STRATEGY,

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from bellwether_kafka.coordinator.topology.existing import serving_candidates, with_existing

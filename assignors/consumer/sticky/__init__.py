@@ -14,4 +14,4 @@ possible.
 All choices follow member ids and partition numbers, so equal groups get equal plans.
 """
 
-from bellwether_kafka.assignors.consumer.sticky.assignor import CooperativeStickyAssignor, StickyAssignor, place
+from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import CooperativeStickyAssignor, StickyAssignor, place

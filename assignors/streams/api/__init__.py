@@ -5,6 +5,15 @@ Translation from Java to Python: accessors without arguments are properties, an 
 since the epoch, an Optional is a value or None, a sorted set is an ascending tuple.
 """
 
+from bellwether_kafka.assignors.streams.api.application_state import (
+    ApplicationState,
+    KafkaStreamsState,
+    LagsNotComputedError,
+    TaskAssignmentError,
+    TaskInfo,
+    TaskTopicPartition,
+    UnknownTaskError,
+)
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -20,15 +29,6 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     TaskAssignor,
 )
 from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
-from bellwether_kafka.assignors.streams.api.state import (
-    ApplicationState,
-    KafkaStreamsState,
-    LagsNotComputedError,
-    TaskAssignmentError,
-    TaskInfo,
-    TaskTopicPartition,
-    UnknownTaskError,
-)
 from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

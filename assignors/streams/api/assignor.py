@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
 from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 

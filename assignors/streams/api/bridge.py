@@ -7,9 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Ragged
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
 from bellwether_kafka.assignors.streams.api.assignment import KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

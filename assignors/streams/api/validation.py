@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -11,7 +12,6 @@ from bellwether_kafka.assignors.streams.api.assignment import (
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 

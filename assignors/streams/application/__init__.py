@@ -1,7 +1,10 @@
 """The Streams application: its topology, tasks, topics, changelog end offsets and lags."""
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags, has_state, is_caught_up
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
+from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
+from bellwether_kafka.assignors.streams.application.stores import CHANGELOG, REPARTITION, named_internal
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     LATEST_OFFSET,
     NO_STRATEGY,
@@ -17,9 +20,6 @@ from bellwether_kafka.assignors.streams.application.model import (
     TaskTable,
     ThreadPlan,
 )
-from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
-from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
-from bellwether_kafka.assignors.streams.application.stores import CHANGELOG, REPARTITION, named_internal
 from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Ragged, starts, task_code
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, PINNED, StreamsView
 
 # Up to this many reports per task are compared one by one, which is faster than a search among all reports.
 _FEW_REPORTS = 8

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.shared import LongArray
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, UNKNOWN_OFFSET_SUM, Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import (
+    LATEST_OFFSET,
+    PINNED,
+    UNKNOWN_OFFSET_SUM,
+    Subtopology,
+)
 from bellwether_kafka.assignors.streams.application.topology import Topology
 
 MISSING = -1

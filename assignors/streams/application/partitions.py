@@ -6,7 +6,7 @@ docs/reference/streams.md#repartition-topics has the rules. Pure: counts in, cou
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, LongArray, numbered, offsets, ordinals
-from bellwether_kafka.assignors.streams.application.model import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums
 from bellwether_kafka.assignors.streams.application.partitions import task_count
+from bellwether_kafka.assignors.streams.application.task_views import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
 from bellwether_kafka.assignors.streams.application.topology import Topology
 
 

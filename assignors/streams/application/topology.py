@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from bellwether_kafka.assignors.streams.application.java_pattern import PatternError, translated
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 LEARNED = "learned"

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.streams.application.description import Part, read_description
-from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.stores import (
     CHANGELOG,
     REPARTITION,
@@ -24,6 +23,7 @@ from bellwether_kafka.assignors.streams.application.stores import (
     substitute,
     surely_internal,
 )
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 from bellwether_kafka.assignors.streams.application.whole import check_whole
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.assessment import Prices, configuration_to_lead
 from bellwether_kafka.coordinator.cli.groups import GroupOfList, draw_groups, listed_groups
-from bellwether_kafka.coordinator.cli.init.answers import (
+from bellwether_kafka.coordinator.cli.init.choices import (
     BOOTSTRAP,
     EVERY_GROUP,
     NO_GROUP,

@@ -2,7 +2,7 @@
 
 import typer
 
-from bellwether_kafka.coordinator.cli.init.answers import AnswerError, properties_of
+from bellwether_kafka.coordinator.cli.init.choices import AnswerError, properties_of
 from bellwether_kafka.coordinator.cli.output import echo, fail
 
 NO_LOGIN = "none"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.broker_order import MemberTable, on_the_way, tables, unavoidable
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
 from bellwether_kafka.coordinator.membership.takeover.own_joins import TemporaryMembers
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused

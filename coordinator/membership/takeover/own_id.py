@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind
 from bellwether_kafka.coordinator.membership.table_growth import CHOOSY

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer, LeaveAnswer, SyncAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind
 from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.broker_order import Listing
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.errors import name_of
+from bellwether_kafka.coordinator.membership.error_codes import name_of
 from bellwether_kafka.coordinator.membership.events import JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Requests
 from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins, PendingIds

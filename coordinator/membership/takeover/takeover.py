@@ -36,7 +36,7 @@ caller must give back the pending ids in `debts`.
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.broker_order import Listing, grown
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
 from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId

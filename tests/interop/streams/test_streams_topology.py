@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.cli.commands import app as bellwether
+from bellwether_kafka.coordinator.cli.command_table import app as bellwether
 from bellwether_kafka.coordinator.topology.file import load_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.coordinator.topology.live import topic_configs

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 
 
 def install(folder: Path, policies: Mapping[str, str], source: str) -> str:

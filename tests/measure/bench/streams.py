@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import IntArray
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     MIN_TRAFFIC,
     AssignmentConfigs,

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import decide_streams
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.ghosts.coexistence import BETWEEN_EVICTIONS_S, WEDGED_S
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition

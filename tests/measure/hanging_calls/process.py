@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.kafka import tokens
 from bellwether_kafka.coordinator.kafka.transport import Transport
 from bellwether_kafka.coordinator.membership.commands import Heartbeat

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import (
     CoordinatorAnswer,
     DescribeAnswer,

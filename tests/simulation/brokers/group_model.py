@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, spread_hash
 from bellwether_kafka.coordinator.membership.commands import Join, Leave, Sync
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import (
     DescribeAnswer,
     DescribedMember,

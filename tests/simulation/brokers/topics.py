@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.brokers.broker import NODES

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
 
 
 def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:

@@ -13,9 +13,9 @@ from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
 from bellwether_kafka.assignors.consumer.views import recall
 from bellwether_kafka.assignors.shared.claims import AHEAD, IGNORED, UNGIVEN
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.test_decide import settle

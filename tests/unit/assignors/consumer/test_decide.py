@@ -10,9 +10,9 @@ import pytest
 from bellwether_kafka.assignors.consumer.decide import Decision, decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
 from bellwether_kafka.protocol.bulk.consumer import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import locality
-from bellwether_kafka.assignors.consumer.cost import crossing
 from bellwether_kafka.assignors.consumer.locality import improve
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.consumer.plan_cost import crossing
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, rack_mismatches, racked
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
 
 

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.chain import Balance
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy, assignor, policy
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP, UnknownNameError, load_plugins
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP, UnknownNameError, load_plugins
 
 
 class Mine(RangeAssignor):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 
 

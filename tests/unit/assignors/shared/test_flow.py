@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import flow
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.shared.flow import FlowProblem, _stable_order, optimise
 from bellwether_kafka.assignors.shared.mincost import Network
-from bellwether_kafka.assignors.shared.model import NOBODY
 
 
 def problem(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
 from bellwether_kafka.assignors.shared.frozen import (
     MAX_CLAIMED_PARTITIONS,
     claimed_sizes,
@@ -11,7 +12,6 @@ from bellwether_kafka.assignors.shared.frozen import (
     known_cluster,
 )
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NO_RACK, ClusterView
 from bellwether_kafka.protocol.bulk.consumer import ClaimColumns
 
 CLUSTER = ClusterView.of({"a": [["r1"], ["r2", "r1"]], "c": [["r2"], [None]]}, read_at=7.5, unreadable=frozenset("bc"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import (
+from bellwether_kafka.assignors.shared.dense_views import (
     FOREIGN_RACK,
     NO_RACK,
     ClusterView,

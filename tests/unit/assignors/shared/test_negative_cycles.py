@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import IntArray, LongArray
+from bellwether_kafka.assignors.shared.dense_views import IntArray, LongArray
 from bellwether_kafka.assignors.shared.negative_cycles import Relax, loops, relaxations
 
 FAR = 1_000

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

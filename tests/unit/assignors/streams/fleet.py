@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory

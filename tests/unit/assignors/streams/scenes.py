@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import NO_RACK
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,

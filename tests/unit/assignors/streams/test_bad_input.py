@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.refusal import RefusalCause
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import (
     UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
     Subtopology,
 )
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS

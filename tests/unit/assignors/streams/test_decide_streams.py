@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams import sending
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology, ThreadPlan
+from bellwether_kafka.assignors.streams.application.task_views import (
+    AssignmentConfigs,
+    StreamsPlan,
+    Subtopology,
+    ThreadPlan,
+)
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import PINNED, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import PINNED, AssignmentConfigs
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA

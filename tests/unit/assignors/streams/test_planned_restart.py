@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.decide import Assignors, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, OPENING_MS, RETURNING_MS

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import (
     AssignmentError,
@@ -14,9 +15,8 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     GroupSubscription,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.utils import identity_assignment
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
 

@@ -8,10 +8,10 @@ import pytest
 
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams import whatif
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
 from bellwether_kafka.assignors.streams.policies.broker_side import BROKER_STICKY, assign_broker_sticky

@@ -6,7 +6,7 @@ from typing import Any
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import Period
 from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_records, period_of_refreshes, storms
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.replay.history import History
 from tests.unit.coordinator.observation.test_rebalances import one, refresh

@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from bellwether_kafka.coordinator.cli import groups
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription

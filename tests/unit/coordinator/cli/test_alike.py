@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import EPILOG, EXIT_CODES, Exit
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
-from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation.observer import Sources
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether

@@ -8,15 +8,15 @@ import pytest
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.entry_points import UnknownNameError
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.plugins import UnknownNameError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
 from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_in_force, rules_of
 from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError
-from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.paths import ROOT

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.cli.commands import app as command
+from bellwether_kafka.coordinator.cli.command_table import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack

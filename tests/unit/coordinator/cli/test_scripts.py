@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli import groups, top
-from bellwether_kafka.coordinator.cli.commands import COMMANDS
+from bellwether_kafka.coordinator.cli.command_table import COMMANDS
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES, Exit, with_exit_codes
 from bellwether_kafka.coordinator.cli.output import Console, Table
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
@@ -151,7 +151,7 @@ def test_weights_that_cannot_be_read_are_a_mistake_and_not_an_empty_answer() -> 
 
 @pytest.mark.slow
 def test_silent_brokers_are_a_mistake_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.telemetry.weights.METADATA_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.telemetry.weight_reader.METADATA_TIMEOUT_S", 0.5)
     ended = bellwether("weights", "--bootstrap", NOBODY, "-o", "json")
     assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
     assert "check --topic and bootstrap.servers" in ended.stderr

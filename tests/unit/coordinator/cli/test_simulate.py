@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
 from bellwether_kafka.assignors.shared.change import Change
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.control.checks import HEARD_MS, objection, policy_of
+from bellwether_kafka.coordinator.control.feasibility import HEARD_MS, objection, policy_of
 from bellwether_kafka.coordinator.control.records import (
     InstanceHeartbeat,
     Order,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.events.codec import EventError, SchemaSet, confluent, single_object
-from bellwether_kafka.coordinator.events.registry import RegistryError, register, registered, subject
+from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet, confluent, single_object
+from bellwether_kafka.coordinator.events.schema_registry import RegistryError, register, registered, subject
 
 SCHEMA = SchemaSet.load().latest("decision")
 

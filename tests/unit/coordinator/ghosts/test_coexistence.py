@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.ghosts.coexistence import (
 )
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.membership.rules import NOT_TO_BE_CONVERTED, with_own
+from bellwether_kafka.coordinator.membership.lead_rules import NOT_TO_BE_CONVERTED, with_own
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 SUBSCRIBED = ConsumerProtocolSubscription(topics=("orders",)).encode()

@@ -8,7 +8,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.attend import Attendance
-from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
 from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition

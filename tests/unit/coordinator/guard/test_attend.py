@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
+from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage

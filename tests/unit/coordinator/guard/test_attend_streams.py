@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
-from bellwether_kafka.coordinator.guard.removal import BETWEEN_FROM_S
+from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from bellwether_kafka.coordinator.kafka.producer_requests import (
     DescribedTransaction,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.process import CommandError, wait_for_pid
+from bellwether_kafka.coordinator.guard.guarded import CommandError, wait_for_pid
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,7 @@ def test_signals_are_passed_on() -> None:
 def test_a_signal_that_comes_between_the_loops_last_poll_and_its_end_is_passed_on() -> None:
     script = """if True:
         import asyncio, os, signal
-        from bellwether_kafka.coordinator.guard.process import Child
+        from bellwether_kafka.coordinator.guard.guarded import Child
 
         child = Child(["sh", "-c", "trap 'exit 3' USR1; echo here; while :; do sleep 0.1; done"])
         child.start()

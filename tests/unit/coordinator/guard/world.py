@@ -8,7 +8,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.control.records import Record
-from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.kafka.cluster import (
     ClusterReader,
     ClusterUnreachableError,

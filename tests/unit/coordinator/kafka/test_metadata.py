@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import NO_RACK, ClusterView
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,

@@ -14,9 +14,9 @@ from bellwether_kafka.coordinator.membership.commands import (
 )
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS
 from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, ComparisonReady, DescribedMember
+from bellwether_kafka.coordinator.membership.lead_rules import empty_assignment
+from bellwether_kafka.coordinator.membership.lead_rules import subscription as own_subscription
 from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.rules import empty_assignment
-from bellwether_kafka.coordinator.membership.rules import subscription as own_subscription
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition

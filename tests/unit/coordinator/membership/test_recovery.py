@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.membership.commands import (
     NoteKind,
     Sync,
 )
-from bellwether_kafka.coordinator.membership.errors import Code, name_of
+from bellwether_kafka.coordinator.membership.error_codes import Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
     Failure,
     HeartbeatAnswer,

@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.rules import (
+from bellwether_kafka.coordinator.membership.lead_rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
     is_bellwether,

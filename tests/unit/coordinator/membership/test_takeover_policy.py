@@ -9,10 +9,10 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.rules import (
+from bellwether_kafka.coordinator.membership.lead_rules import (
     subscription,
 )
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.takeover_policy import proven
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription

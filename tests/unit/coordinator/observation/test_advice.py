@@ -12,12 +12,12 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.registry import POLICIES
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation.doctor import Check, CheckVerdict, DoctorFacts, examine
+from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.runtime.selection import policies_of
-from bellwether_kafka.coordinator.settings.group import GroupSettings
-from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.protocol.messages.stateful import PROTOCOL as STATEFUL_PROTOCOL
 from tests.unit.coordinator.observation.test_doctor import LIMITS, application, consumers, thread
 

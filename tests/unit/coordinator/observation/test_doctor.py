@@ -8,18 +8,18 @@ from typing import cast
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.membership.rules import is_bellwether, subscription
-from bellwether_kafka.coordinator.observation.doctor import Check, CheckVerdict, DoctorFacts, examine, worst
+from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
+from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict, DoctorFacts, examine, worst
 from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.topology.upgrade import upgrade
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY

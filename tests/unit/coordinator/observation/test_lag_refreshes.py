@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,

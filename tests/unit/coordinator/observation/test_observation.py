@@ -12,14 +12,14 @@ import pytest
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import AssignedMember as Stored
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.membership.shown import shown
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
 from bellwether_kafka.coordinator.observation.lag import group_lag

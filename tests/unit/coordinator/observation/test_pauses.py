@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision, Moves
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, seen_pause
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision, GroupPlan
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.observation.readiness import unready

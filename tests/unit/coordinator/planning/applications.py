@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
-from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan

@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
 
 
 class Plugin:

@@ -6,9 +6,9 @@ from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.planning.causes import (
     Cause,
     CauseKind,

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, Plan
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory

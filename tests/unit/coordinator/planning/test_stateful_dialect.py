@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import stock
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA

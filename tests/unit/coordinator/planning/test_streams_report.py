@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.report import report
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.planning.causes import CauseKind, cause

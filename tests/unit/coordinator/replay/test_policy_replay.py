@@ -7,11 +7,11 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.replay.history import History, HistoryError, read_history, write_history
 from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome, replay_policies
 from bellwether_kafka.coordinator.replay.summary import recommendation, summary

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.events.entries import assignment_entries
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.replay.history import read_history, write_history, write_json_lines

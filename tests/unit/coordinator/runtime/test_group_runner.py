@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.commands import Decide, PlanDelivered, RebuildMemory

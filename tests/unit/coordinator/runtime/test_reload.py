@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile, stamp_of
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.settings.process_settings import load
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
-from bellwether_kafka.coordinator.membership.errors import EXIT_FENCED
+from bellwether_kafka.coordinator.membership.error_codes import EXIT_FENCED
 from bellwether_kafka.coordinator.runtime import group_runner
 from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch

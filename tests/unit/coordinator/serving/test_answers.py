@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Weights
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, TopicNames, wire
-from bellwether_kafka.coordinator.serving.views import id_text, views_of
+from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.serving import AssignorAddressError, AssignorServer, server, wire
+from bellwether_kafka.coordinator.serving import AssignorAddressError, AssignorServer, assignor_server, wire
 from tests.patience import PATIENCE
 
 ECHO = b"answer to "
@@ -20,7 +20,7 @@ def echo(data: bytes) -> tuple[bytes, Callable[[], None]]:
 
 
 @contextmanager
-def running(address: str, answer: server.Answer = echo) -> Iterator[str]:
+def running(address: str, answer: assignor_server.Answer = echo) -> Iterator[str]:
     made = AssignorServer(address, answer)
     try:
         yield made.start()
@@ -29,9 +29,9 @@ def running(address: str, answer: server.Answer = echo) -> Iterator[str]:
 
 
 def connected(address: str) -> socket.socket:
-    if address.startswith(server.UNIX):
+    if address.startswith(assignor_server.UNIX):
         line = socket.socket(socket.AF_UNIX)
-        line.connect(address.removeprefix(server.UNIX))
+        line.connect(address.removeprefix(assignor_server.UNIX))
     else:
         host, _, port = address.rpartition(":")
         line = socket.create_connection((host, int(port)))
@@ -114,7 +114,7 @@ def test_a_slow_plan_does_not_hold_up_another_one(path: Path) -> None:
 def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(assignor_server, "CONNECTIONS_MAX", 2)
     with running(f"unix:{path}") as address, connected(address) as oldest, connected(address) as second:
         assert [asked(line, b"x") for line in (oldest, second, oldest)] == [ECHO + b"x"] * 3
         with connected(address) as third:

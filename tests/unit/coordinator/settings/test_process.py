@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership.config import check_timing
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
-from bellwether_kafka.coordinator.settings.errors import SettingsError
-from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.settings.process_settings import Settings, load
+from bellwether_kafka.coordinator.settings.settings_errors import SettingsError
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.coordinator.settings.process import GroupSettings, SettingsError, load
+from bellwether_kafka.coordinator.settings.process_settings import GroupSettings, SettingsError, load
 
 ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'

@@ -6,9 +6,9 @@ from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.planning.causes import cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics

@@ -1,7 +1,7 @@
 """Pauses as Prometheus sees them."""
 
 from bellwether_kafka.assignors.shared.decision import Moves
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance

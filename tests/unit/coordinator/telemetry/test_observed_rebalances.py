@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.assessment.periods import period_of_records
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.codec import SchemaSet
-from bellwether_kafka.coordinator.events.sources import OBSERVED
+from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events.decision_sources import OBSERVED
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
 from bellwether_kafka.coordinator.replay.history import History, write_history

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry.samples import (
     UNKNOWN,

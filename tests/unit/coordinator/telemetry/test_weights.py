@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
-from bellwether_kafka.coordinator.events.codec import SchemaSet
+from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry.weights import WeightReader, key_of
+from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader, key_of
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
 from bellwether_kafka.coordinator.topology.combine import combined, serving

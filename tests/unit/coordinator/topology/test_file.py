@@ -10,9 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.topology.file import load_topology, read_topology, write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import (
     CHANGELOG_CONFIGS,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import LongArray
+from bellwether_kafka.assignors.shared.dense_views import LongArray
 from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import GUESSED, Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory

@@ -14,22 +14,22 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
-from bellwether_kafka.coordinator.cli.commands import app
+from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.runtime.process import serve
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
-from bellwether_kafka.coordinator.settings.group import GroupSettings
-from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+from bellwether_kafka.coordinator.settings.process_settings import load
 from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
 from bellwether_kafka.coordinator.topology.puzzle import NOTHING
-from bellwether_kafka.coordinator.topology.source import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
 from tests.unit.coordinator.topology.test_file import exported

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.topology.file import write_topology

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED, TopologyKeeper
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
-from bellwether_kafka.coordinator.topology.source import UNCONFIRMED, TopologyKeeper
 from bellwether_kafka.coordinator.topology.watched_file import WatchedFile, topology_of_application
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
 from tests.unit.coordinator.topology.test_source import shown

@@ -2,8 +2,8 @@
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.events import DescribedMember, Event, RebalanceWanted, StepAsideWanted
 from bellwether_kafka.coordinator.membership.machine import MembershipView

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.coordinator.triggers.probing import (
     EARLY_MAX,
     EXPECTED,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkSuspected

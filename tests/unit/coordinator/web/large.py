@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation.lag import LagSummary, LagVerdict, group_lag
 from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of

@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.shared.decision import Moves
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.web.app import Web
-from bellwether_kafka.coordinator.web.lags import Lags, with_lags
+from bellwether_kafka.coordinator.web.led_lags import Lags, with_lags
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.observed import present
 from bellwether_kafka.coordinator.web.overview import GroupNow, Row, overview

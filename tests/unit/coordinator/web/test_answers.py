@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from bellwether_kafka.coordinator.web.answers import HttpAnswers
+from bellwether_kafka.coordinator.web.responses import HttpAnswers
 
 
 class Making:

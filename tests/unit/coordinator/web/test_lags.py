@@ -7,14 +7,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, group_lag
 from bellwether_kafka.coordinator.telemetry.samples import Followed
-from bellwether_kafka.coordinator.web import lags
-from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, owners_of, with_lags
+from bellwether_kafka.coordinator.web import led_lags
+from bellwether_kafka.coordinator.web.led_lags import OLD_S, Lags, LagWatch, lags_of_items, owners_of, with_lags
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -98,7 +98,7 @@ def test_a_refresh_has_lags_read() -> None:
 
 @pytest.mark.embedded
 def test_a_led_group_is_refreshed_although_nobody_asks_until_it_is_led_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lags, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(led_lags, "INTERVAL_S", 0.05)
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
         asyncio.run(unasked(brokers))

@@ -12,8 +12,8 @@ import pytest
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Role
-from bellwether_kafka.coordinator.web import answers as answers_of_pages
+from bellwether_kafka.coordinator.web import responses
 from bellwether_kafka.coordinator.web import server as http
 from bellwether_kafka.coordinator.web.app import PAGE, Web
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
@@ -227,7 +227,7 @@ def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.Monk
 def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answers_of_pages, "WAITING_MAX", 10)
+    monkeypatch.setattr(responses, "WAITING_MAX", 10)
     making = threading.Event()
 
     def slow() -> list[GroupStatus]:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.cli.output import ranges
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.decision_panel import Caption, decision_panel, partitions

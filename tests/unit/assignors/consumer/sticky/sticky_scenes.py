@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
-from bellwether_kafka.assignors.consumer.sticky.assignor import CooperativeStickyAssignor
-from bellwether_kafka.assignors.shared.model import (
+from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import CooperativeStickyAssignor
+from bellwether_kafka.assignors.shared.dense_views import (
     NO_GENERATION,
     NOBODY,
     BoolArray,

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.cost import score
+from bellwether_kafka.assignors.consumer.plan_cost import score
 from bellwether_kafka.assignors.consumer.sticky import general
-from bellwether_kafka.assignors.consumer.sticky.assignor import place
 from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from tests.unit.assignors.consumer.scenes import rack_mismatches, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of
 

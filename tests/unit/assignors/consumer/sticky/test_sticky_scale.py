@@ -11,8 +11,8 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived.claims import subscriptions
-from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
 
 pytestmark = pytest.mark.slow
 

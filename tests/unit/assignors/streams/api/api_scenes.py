@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
+from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,
@@ -20,7 +21,6 @@ from bellwether_kafka.assignors.streams.application.model import (
     StreamsView,
     Subtopology,
 )
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.tasks import build_tasks
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId

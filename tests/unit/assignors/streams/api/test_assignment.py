@@ -3,7 +3,7 @@ validation half of TaskAssignmentUtilsTest, with the errors that shipped Java ov
 
 import pytest
 
-from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
     MalformedAssignmentError,
 )
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams import scenes
 from tests.unit.assignors.streams.api.api_scenes import (

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
 from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.paths import DOCS

@@ -4,14 +4,14 @@ differences to shipped Java that the docstrings name."""
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.state import (
+from bellwether_kafka.assignors.streams.api.application_state import (
     LagsNotComputedError,
     TaskAssignmentError,
     TaskInfo,
     UnknownTaskError,
 )
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.api.bridge import from_view
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, Subtopology
 from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (
     END,

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.assignors.streams.application.java_pattern import PatternError, translated
-from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
 
 

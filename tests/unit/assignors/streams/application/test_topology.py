@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import PINNED, UNKNOWN_OFFSET_SUM, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums, lags, wanted_offsets
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
+from bellwether_kafka.assignors.streams.application.task_views import PINNED, UNKNOWN_OFFSET_SUM, Subtopology
 from bellwether_kafka.assignors.streams.application.tasks import build_tasks
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description

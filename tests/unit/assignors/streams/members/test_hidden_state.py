@@ -10,7 +10,7 @@ import pytest
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS

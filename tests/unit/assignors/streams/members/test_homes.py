@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import NOBODY
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, stock
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     PINNED,
     UNKNOWN_OFFSET_SUM,

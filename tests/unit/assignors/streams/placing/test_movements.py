@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 from bellwether_kafka.assignors.streams.placing import movements
 from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement

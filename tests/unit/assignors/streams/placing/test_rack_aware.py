@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NOBODY, IntArray
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NOBODY, IntArray
+from bellwether_kafka.assignors.streams.application.task_views import (
     BALANCE_SUBTOPOLOGY,
     MIN_TRAFFIC,
     NO_STRATEGY,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
 from bellwether_kafka.assignors.streams.placing.keeping import rack_disagreement
 from bellwether_kafka.assignors.streams.placing.placement import Placement

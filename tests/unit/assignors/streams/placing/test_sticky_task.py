@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask, assign_sticky
 from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.model import ClusterView, IntArray
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, IntArray
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.policies.assign import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan

@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import NOBODY
-from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView, Subtopology
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.task_views import StreamsPlan, StreamsView, Subtopology
 from bellwether_kafka.assignors.streams.application.tasks import build_tasks
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.sending.encode import (

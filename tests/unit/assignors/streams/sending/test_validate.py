@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.model import NOBODY
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing

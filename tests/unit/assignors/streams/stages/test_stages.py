@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
+from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.model import (
+from bellwether_kafka.assignors.streams.application.task_views import (
     LATEST_OFFSET,
     MIN_TRAFFIC,
     AssignmentConfigError,

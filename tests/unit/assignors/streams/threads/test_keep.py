@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import NOBODY
-from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView
+from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.streams.application.task_views import StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.threads.keep import spread
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 

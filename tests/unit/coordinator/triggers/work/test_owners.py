@@ -1,6 +1,6 @@
 """Subscribed topics without an owner in a group at rest: a plan first, then a member's lead."""
 
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, OwnerWork, Unserved
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

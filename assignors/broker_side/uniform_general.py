@@ -3,7 +3,7 @@ by topic until a whole pass over the topics moves nothing."""
 
 from collections.abc import Sequence
 
-from bellwether_kafka.assignors.broker_side.group import NOBODY, Owners, Subscriber, unowned
+from bellwether_kafka.assignors.broker_side.subscriber import NOBODY, Owners, Subscriber, unowned
 
 TURNS_MAX = 16
 

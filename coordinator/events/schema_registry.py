@@ -10,7 +10,7 @@ import urllib.parse
 from http.client import HTTPException
 
 from bellwether_kafka.bounded import fetched, json_of
-from bellwether_kafka.coordinator.events.codec import EventSchema, SchemaSet
+from bellwether_kafka.coordinator.events.avro import EventSchema, SchemaSet
 
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1_000_000

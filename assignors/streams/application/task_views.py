@@ -4,7 +4,7 @@ Coordinates:
 
 * task index: position in the table of all tasks, sorted by subtopology, then partition;
 * process index: position in `StreamsView.processes`, in Java's UUID order (two signed 64-bit halves);
-* rack index: as in `assignors.shared.model` (NO_RACK unknown, FOREIGN_RACK a rack without a broker).
+* rack index: as in `assignors.shared.dense_views` (NO_RACK unknown, FOREIGN_RACK a rack without a broker).
 
 Named topologies are not modelled: groups that use them are refused earlier.
 """

@@ -3,7 +3,7 @@ now."""
 
 from collections.abc import Sequence
 
-from bellwether_kafka.assignors.broker_side.group import Owners, Subscriber, unowned
+from bellwether_kafka.assignors.broker_side.subscriber import Owners, Subscriber, unowned
 
 
 def assign_range(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 
 SHOWN = 3
 RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and what they are called now

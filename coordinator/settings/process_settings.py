@@ -34,10 +34,10 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from bellwether_kafka.bounded import OutsideTextError, json_of
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
-from bellwether_kafka.coordinator.settings.errors import AmbiguousGroupError, SettingsError, sentence
-from bellwether_kafka.coordinator.settings.group import GroupSettings, PositiveMilliseconds
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings, PositiveMilliseconds
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
+from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError, sentence
 from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
 from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
 from bellwether_kafka.protocol.primitives import whole_number

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.settings.group import GroupSettings
-from bellwether_kafka.coordinator.settings.process import Settings
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+from bellwether_kafka.coordinator.settings.process_settings import Settings
 
 OBSERVE = "observe"
 KAFKA, GROUPS = "kafka", "groups"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.fencing import Transactions, transactional_id
 from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink
-from bellwether_kafka.coordinator.guard.options import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.guard_options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.membership import Code, GroupState, name_of
 
 # Members send heartbeats at fixed intervals, usually whole seconds, after the last rebalance. The guard sees the

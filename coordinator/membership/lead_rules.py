@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.config import (
     STREAMS_PROTOCOL,
     MembershipConfig,
 )
-from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
