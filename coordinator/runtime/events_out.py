@@ -5,10 +5,6 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from bellwether_kafka.coordinator.observation import OnObservation, OnRebalance
-from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
-from bellwether_kafka.coordinator.runtime.observed_groups import OnGone
-from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.telemetry import (
     EventPublisher,
@@ -35,12 +31,7 @@ class EventsOut:
     """The observers for the runtime, and the publisher to close at the end."""
 
     publisher: EventPublisher | None = None
-    on_decision: Sequence[DecisionObserver] = ()
-    on_note: Sequence[NoteObserver] = ()
-    beside: Sequence[Beside] = ()
-    on_observation: Sequence[OnObservation] = ()
-    on_rebalance: Sequence[OnRebalance] = ()
-    on_gone: Sequence[OnGone] = ()
+    observers: Sequence[object] = ()
 
     @classmethod
     def of(cls, settings: Settings, registry: CollectorRegistry) -> "EventsOut":
@@ -55,15 +46,7 @@ class EventsOut:
         publisher.start()
         samples = ObservedSamples(publisher, events.sample_interval_ms)
         rebalances = ObservedRebalances(publisher.offer_later)
-        return cls(
-            publisher,
-            on_decision=(publisher.on_decision, sampler.on_decision),
-            on_note=(sampler.on_note,),
-            beside=(sampler.run,),
-            on_observation=(samples.on_observation, rebalances.on_observation),
-            on_rebalance=(rebalances.on_rebalance,),
-            on_gone=(samples.on_gone, rebalances.on_gone),
-        )
+        return cls(publisher, (publisher, sampler, samples, rebalances))
 
     def close(self) -> None:
         if self.publisher is not None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
 from confluent_kafka import KafkaException
@@ -14,7 +13,7 @@ from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import listed
-from bellwether_kafka.coordinator.runtime.service import DecisionObserver, Observers
+from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
 from bellwether_kafka.coordinator.serving import Answers, AssignorServer, KnownGroups, Served, TopicNames
 from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_fields
 
@@ -47,16 +46,10 @@ class PlansForBrokers:
         self._answers = Answers(self._groups, self._topics, policy_of, self._served, weights=weights)
         self._server = AssignorServer(address, self._answers.answer) if address else None
 
-    def heard(self, observers: Observers) -> Observers:
-        """Returns these observers and those that keep the server's sources up to date."""
-        if self._server is None:
-            return observers
-        return replace(
-            observers,
-            on_observation=(*observers.on_observation, self.on_observation),
-            on_gone=(*observers.on_gone, self.on_gone),
-            beside=(*observers.beside, self.beside),
-        )
+    @property
+    def observers(self) -> tuple[object, ...]:
+        """The observers that keep the server's sources up to date."""
+        return () if self._server is None else (self,)
 
     async def start(self) -> None:
         """Starts the server. Raises AssignorAddressError."""

@@ -16,11 +16,12 @@ from bellwether_kafka.coordinator.planning import ApplicationError, load_applica
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
+from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
-from bellwether_kafka.coordinator.runtime.service import Observers, Service, ServiceOutcome
+from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.serving import AssignorAddressError
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
@@ -93,8 +94,23 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     brokers = PlansForBrokers(
         settings.assignor_address, policy_of, metrics.registry, rebalances.on_decision, weights=weights
     )
-    observers = _observers(
-        metrics, rebalances, events, watches, costs, lags, of_lags, trends, rhythms, by_task=settings.metrics_by_task
+    observers = Observers.of(
+        metrics,
+        PauseMetrics(metrics),
+        Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
+        rebalances,
+        *events.observers,
+        *watches,
+        costs,
+        lags,
+        *of_lags,
+        trends,
+        rhythms,
+        StreamsMetrics(metrics, by_task=settings.metrics_by_task),
+        ObservedMetrics(metrics),
+        ConversionWatch(metrics.on_conversion),
+        ControlMetrics(metrics.registry),
+        *brokers.observers,
     )
     service = Service(
         settings.properties,
@@ -103,7 +119,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        observers=brokers.heard(observers),
+        observers=observers,
         weights=weights,
         control=settings.control,
         selection=selection,
@@ -158,61 +174,6 @@ def observed_policy(service: Service, group: str) -> Policy | None:
     """Returns the policy by which an observed group would be assigned; None if the group is not observed."""
     observer = service.observed.get(group)
     return observer.policy if observer is not None else None
-
-
-def _observers(
-    metrics: Metrics,
-    rebalances: LedRebalances,
-    events: EventsOut,
-    watches: Sequence[LoadWatch],
-    costs: CostMetrics,
-    lags: LagWatch,
-    of_lags: Sequence[LagMetrics | LagExporterMetrics],
-    trends: LagTrends,
-    rhythms: Rhythms,
-    *,
-    by_task: bool,
-) -> Observers:
-    observed = ObservedMetrics(metrics)
-    conversions, pauses = ConversionWatch(metrics.on_conversion), PauseMetrics(metrics)
-    return Observers(
-        on_decision=(
-            metrics.on_decision,
-            pauses.on_decision,
-            log_decision,
-            rebalances.on_decision,
-            *events.on_decision,
-            costs.on_decision,
-            lags.on_decision,
-        ),
-        on_consumer_decision=tuple(w.on_decision for w in watches),
-        on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
-        on_role=(log_role, metrics.on_role),
-        on_note=(
-            metrics.on_note,
-            *events.on_note,
-            *(w.on_note for w in watches),
-            costs.on_note,
-            lags.on_note,
-            pauses.on_note,
-        ),
-        on_ghost=(metrics.on_ghost,),
-        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside, rhythms.beside),
-        on_observation=(
-            observed.on_observation,
-            *(o.on_observation for o in (costs, *of_lags, trends)),
-            *events.on_observation,
-        ),
-        on_led_seen=(metrics.on_led_seen, *(o.on_observation for o in (costs, *of_lags, trends))),
-        on_unknown=(observed.on_unknown,),
-        on_seen=(conversions.on_seen,),
-        on_gone=(
-            *(each.on_gone for each in (pauses, costs, conversions, metrics, *of_lags, trends)),
-            *events.on_gone,
-        ),
-        on_rebalance=(pauses.on_rebalance, *events.on_rebalance),
-        on_control=(ControlMetrics(metrics.registry).on_control,),
-    )
 
 
 @contextmanager

@@ -7,16 +7,13 @@ thread that sends heartbeats. The rest of the process shares another transport a
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
-from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
-from bellwether_kafka.assignors.shared import GroupPlan, Weights
-from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.control import (
     Absence,
@@ -25,27 +22,25 @@ from bellwether_kafka.coordinator.control import (
     ControlSettings,
     ControlTopic,
     LocalOrders,
-    OnControl,
     PlacementOrder,
     Stopped,
 )
-from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
+from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, ghost_watches
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     LagRefreshes,
-    OnObservation,
-    OnRebalance,
     Rhythms,
     SharedGroups,
     Sources,
 )
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
-from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
-from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
+from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
+from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
@@ -56,34 +51,7 @@ from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
 CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
-DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
 NewDriver = Callable[[membership.MembershipConfig], MembershipDriver]
-Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Observers:
-    """Observers of decisions that the broker has accepted, of notes, and so on. Exceptions that they raise are logged
-    and ignored.
-
-    `on_decision` receives the decisions of all groups, `on_consumer_decision` and `on_streams_decision` only those of
-    one kind. `beside` are tasks that run until the service ends; they read and decide nothing.
-    """
-
-    on_decision: Sequence[DecisionObserver] = ()
-    on_note: Sequence[NoteObserver] = ()
-    on_role: Sequence[RoleObserver] = ()
-    on_consumer_decision: Sequence[Callable[[planning.PlannedRebalance[PartitionPlan]], None]] = ()
-    on_streams_decision: Sequence[Callable[[planning.PlannedRebalance[TaskPlan]], None]] = ()
-    on_ghost: Sequence[RemovalObserver] = ()
-    beside: Sequence[Beside] = ()
-    on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
-    on_observation: Sequence[OnObservation] = ()
-    on_unknown: Sequence[OnObservation] = ()  # the last known state of a group that brokers do not report now
-    on_rebalance: Sequence[OnRebalance] = ()  # of observed groups
-    on_led_seen: Sequence[OnObservation] = ()  # of groups to lead, while no plan of this process is in force
-    on_control: Sequence[OnControl] = ()
-    on_gone: Sequence[OnGone] = ()  # groups that are no longer observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +75,7 @@ class Service:
         policies: Mapping[str, Policy] | None = None,
         applications: Mapping[str, planning.Application] | None = None,
         ghosts: Mapping[str, GhostOptions] | None = None,
-        observers: Observers = Observers(),
+        observers: Observers | None = None,
         weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
         selection: Selection | None = None,
@@ -133,7 +101,7 @@ class Service:
         self._watches: dict[str, GhostWatch] = {}
         self._owners = OwnerWatch(self.runners)
         self._ghosts = dict(ghosts or {})  # by group: which members may be removed
-        self._observers = observers
+        self._observers = observers = observers or Observers()
         self._hear_notes = (*observers.on_note, self._on_note)
         self._hear_roles = (*observers.on_role, self._on_role)
         self._weights = weights

@@ -53,6 +53,8 @@ class CostMetrics:
         if seen.shadow is not None and (known is None or known[0] is not seen.shadow.decision):
             self._take(seen.shadow.decision, present=True)
 
+    on_led_seen = on_observation
+
     def on_note(self, group: str, note: Note) -> None:
         if note.kind is NoteKind.LEFT:
             self.on_gone(group)

@@ -34,6 +34,8 @@ class LagMetrics:
         else:
             self.on_lag(seen.group_id, seen.group_lag)
 
+    on_led_seen = on_observation
+
     def on_lag(self, group: str, found: GroupLag | None) -> None:
         """Records the lag of a group, None if its offsets could not be read."""
         if found is None:

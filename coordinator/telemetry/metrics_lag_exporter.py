@@ -67,6 +67,8 @@ class LagExporterMetrics(Collector):
         members = {m.member_id: (m.client_host.removeprefix("/"), m.client_id) for m in seen.members}
         self._take(seen.group_id, seen.group_lag, members)
 
+    on_led_seen = on_observation
+
     def on_lag(self, group: str, found: GroupLag | None) -> None:
         """Records the lag of a group that Bellwether leads, None if its offsets could not be read."""
         named = filter(None, found.member) if found is not None else ()

@@ -62,7 +62,7 @@ class StreamsMetrics:
         self._rates: dict[str, Rates] = {}
         self._by_task = by_task
 
-    def on_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
+    def on_streams_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
         decision = planned.chosen.decision
         group, found = decision.raw.group_id, report(decision.plan)
         self.processes.labels(group).set(len(found.processes))

@@ -172,7 +172,7 @@ class Sampler:
             self._followed.pop(group, None)
             self._events.forget(group)
 
-    async def run(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
+    async def beside(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
         """Samples until cancelled. Unanswered requests and unexpected errors are logged and do not end it."""
         while True:
             await asyncio.sleep(self._interval_s)

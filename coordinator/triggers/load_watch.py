@@ -50,7 +50,7 @@ class LoadWatch:
         self._last: dict[str, Decision[PartitionPlan]] = {}
         self._asked_at: dict[str, float] = {}
 
-    def on_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
+    def on_consumer_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
         if decision.policy == LOAD_AWARE and not decision.followup:
             self._last[decision.raw.group_id] = decision

@@ -102,6 +102,8 @@ class LagTrends:
         else:
             self._take(seen.group_id, seen.seen_at_ms, seen.group_lag)
 
+    on_led_seen = on_observation
+
     def on_lag(self, group: str, found: GroupLag | None) -> None:
         """Takes the lag of a group that Bellwether leads, None if its offsets could not be read."""
         self._take(group, found.at_ms if found is not None else int(self._clock() * 1000), found)

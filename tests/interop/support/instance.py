@@ -13,7 +13,8 @@ from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.runtime.service import Observers, Service, ServiceOutcome
+from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from tests.patience import PATIENCE
 
 LIMIT_S = 40.0

@@ -95,7 +95,7 @@ def test_causes_of_rebalances() -> None:
 
 def reported(metrics: Metrics, streams: StreamsMetrics, one: PlannedRebalance[TaskPlan]) -> None:
     metrics.on_decision(one)
-    streams.on_decision(one)
+    streams.on_streams_decision(one)
 
 
 def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
-from bellwether_kafka.coordinator.runtime.service import Observers
 from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until
 from tests.measure.observed_fleet.__main__ import running
@@ -48,7 +48,7 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
 
     async def run() -> None:
         served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, heard.append)
-        observers = served.heard(Observers())
+        observers = Observers.of(*served.observers)
         await served.start()
         try:
             assert len(await asyncio.to_thread(ask, path)) == 6
@@ -75,7 +75,7 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
 
 def test_without_an_address_nothing_is_noted() -> None:
     served = PlansForBrokers("", lambda _: None, CollectorRegistry(), lambda _: None)
-    assert served.heard(Observers()) == Observers()
+    assert served.observers == ()
 
     async def run() -> None:
         await served.start()

@@ -66,7 +66,7 @@ def seen() -> Seen:
         costs.on_decision(planned)
         costs._record("g", costs._traffic(made, False, weights))  # as its timer does
         application = led(group(*(Thread(f"p{number}-{i}", 100 * number + i) for i in range(3)), generation=number + 1))
-        streams.on_decision(replace(planned, chosen=Chosen(application, Source.PLAN, ())))  # type: ignore[arg-type]
+        streams.on_streams_decision(replace(planned, chosen=Chosen(application, Source.PLAN, ())))  # type: ignore[arg-type]
         for kind in CauseKind:
             common.changed("g", Cause(kind, "", (f"other-{number}-{uuid4()}",)))
         for reason in NotLeading:

@@ -35,7 +35,9 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     weights = {"now": EVEN}
     asked: list[tuple[str, str]] = []
     watch = LoadWatch(lambda: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
-    watch.on_decision(PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0)))
+    watch.on_consumer_decision(
+        PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
+    )
     asyncio.run(watch.refresh())
     assert asked == []
     weights["now"] = heavy_on_one(decision)
