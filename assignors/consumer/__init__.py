@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.consumer.registry import (
     POLICIES,
     STICKY_MIN_CHURN,
     Policy,
+    load_policy,
     policy,
 )
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted

@@ -17,7 +17,16 @@ from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
 from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
-from bellwether_kafka.assignors.shared import ClaimKind, Clock, Rule, UnknownNameError, Weights, _listed, no_clock
+from bellwether_kafka.assignors.shared import (
+    ClaimKind,
+    Clock,
+    Rule,
+    UnknownNameError,
+    Weights,
+    _listed,
+    load_plugins,
+    no_clock,
+)
 from bellwether_kafka.protocol.messages import STICKY
 
 # Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
@@ -118,3 +127,9 @@ def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> P
     if name not in POLICIES and name not in assignors:
         raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
     return Policy(name, assignors)  # type: ignore[arg-type]  # structural
+
+
+def load_policy(name: str) -> Policy:
+    """Returns the policy with this configured name, with its plug-in if it is not a stock one. Raises
+    UnknownNameError."""
+    return policy(name, load_plugins([name] if name not in POLICIES else []))

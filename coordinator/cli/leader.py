@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, Policy
-from bellwether_kafka.assignors.consumer import policy as named
-from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy, load_policy
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
 from bellwether_kafka.coordinator.cli.output import echo
@@ -44,9 +43,8 @@ def configured(
     if found.streams is not None:
         config = found.streams if policy is None else replace(found.streams, policy=policy)
         application = load_application(config, (lambda: weights) if weights is not None else None)
-        return Leader(named("kafka", {}), application.with_rules(rules))
-    name = policy or found.policy
-    plan = named(name, load_plugins([name] if name not in POLICIES else [])).with_capacity(found.capacity)
+        return Leader(Policy(), application.with_rules(rules))
+    plan = load_policy(policy or found.policy).with_capacity(found.capacity)
     if weights is not None:
         plan = plan.with_weights(weights)
     return Leader(plan.with_rules(rules))
