@@ -1,12 +1,20 @@
 """Requests about one group: describes it and removes members. Finds the coordinator node again when it has moved. An
-error that a retry cannot fix is reported as a sentence."""
+error that a retry cannot fix is reported as a sentence. LeaveGroup removes members of classic groups and of groups of
+the consumer protocol (docs/reference/broker-behaviour.md#kip-848-conversion)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import NodeRequest, RemovedMembers, RemoveMembers, TransportError
+from bellwether_kafka.coordinator.guard.broker_group import as_described
+from bellwether_kafka.coordinator.kafka import (
+    DescribeByBroker,
+    NodeRequest,
+    RemovedMembers,
+    RemoveMembers,
+    TransportError,
+)
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node, RequestFailed
 
 T = TypeVar("T")
@@ -15,6 +23,10 @@ REQUEST_TIMEOUT_MS = 2_000
 RETRY_S = 0.1
 # Temporary errors, while a coordinator node moves or starts. All other errors are final.
 PASSING = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+ONLY_CONSUMERS = (
+    "it has the streams protocol (KIP-1071) or is a share group, and the guard ends memberships of consumers and of"
+    " classic applications only"
+)
 DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # the member was removed, or had already left
 
 
@@ -55,17 +67,24 @@ class GroupLink:
         if node is None:
             return None
         answer = await self.transport.request(membership.Describe(0, node, self.group_id, REQUEST_TIMEOUT_MS))
-        if membership_is_the_brokers(answer):
-            self.trouble = (
-                "its broker assigns by itself (KIP-848 or another new protocol), and the guard ends memberships of"
-                " classic groups only"
-            )
-            return None
+        if isinstance(answer, DescribeAnswer) and membership.assigned_by_broker(answer):
+            answer = await self._describe_by_broker(node)
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self.lost(_why(answer, self.group_id))
             return None
         self.trouble = ""
         return answer
+
+    async def _describe_by_broker(self, node: Node) -> DescribeAnswer | RequestFailed:
+        """Returns the description of a group whose broker assigns."""
+        asked = DescribeByBroker(node, self.group_id, "consumer", REQUEST_TIMEOUT_MS)
+        try:
+            group = await self.transport.ask(asked)
+        except TransportError as error:
+            return RequestFailed(0, error.failure, str(error))
+        if group.error == Code.GROUP_ID_NOT_FOUND:
+            return RequestFailed(0, Failure.MALFORMED, ONLY_CONSUMERS)
+        return as_described(group)
 
     async def remove(self, member_ids: Sequence[str], reason: str) -> Mapping[str, int]:
         """Sends LeaveGroup for these members and retries until a broker gives a final answer. Returns Kafka's code for
@@ -94,10 +113,6 @@ class GroupLink:
         """Records the failure and forgets the coordinator node, so that the next request finds it again."""
         self._node = None
         self.trouble, self.passes = why, passes
-
-
-def membership_is_the_brokers(answer: object) -> bool:
-    return isinstance(answer, DescribeAnswer) and membership.assigned_by_broker(answer)
 
 
 def _why(answer: object, group_id: str) -> str:

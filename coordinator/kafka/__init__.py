@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BrokerGroup,
         BrokerMember,
         BrokerProtocol,
+        DescribeByBroker,
         ListedGroup,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
@@ -92,7 +93,7 @@ else:
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
             *("any_node", "compacted_topics", "follower_fetching"),
         ),
-        "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
+        "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "DescribeByBroker", "ListedGroup"),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": (
             *("AppendRecord", "AppendedRecord", "FindLeader", "FindStart", "LeaderFound", "ReadLog", "ReadRecords"),

@@ -46,9 +46,12 @@ def resident_kb(pid: int) -> int:
     return int(found[1])
 
 
-def consumer(cluster: KafkaCluster, group: str, client_id: str, user: str = "admin") -> list[str]:
+def consumer(
+    cluster: KafkaCluster, group: str, client_id: str, user: str = "admin", protocol: str = "classic"
+) -> list[str]:
+    """Of the consumer protocol the broker has the numbers: 45 s, and a heartbeat every 5 s."""
     properties, numbers = json.dumps(cluster.client_config(user, user)), [str(SESSION_MS), str(HEARTBEAT_MS)]
-    return [sys.executable, "-c", CONSUMER, properties, group, group, client_id, *numbers]
+    return [sys.executable, "-c", CONSUMER, properties, group, group, client_id, *numbers, protocol]
 
 
 def wait_for_a_proven_member() -> None:
@@ -57,13 +60,19 @@ def wait_for_a_proven_member() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_partitions_of_a_killed_consumer_are_owned_again_within_a_heartbeat_and_a_second(kafka: KafkaCluster) -> None:
-    group = "guard-plain"
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_of_a_killed_consumer_are_owned_again_within_a_heartbeat_and_a_second(
+    kafka: KafkaCluster, protocol: str
+) -> None:
+    group = f"guard-{protocol}"
     kafka.create_topic(group, PARTITIONS)
     guard = guard_command(kafka, group, "--client-id", "victim")
     with Flock(kafka.bootstrap) as flock:
-        survivor = flock.member("confluent", group, [group], heartbeat_ms=str(HEARTBEAT_MS))
-        with Guarded(guard, consumer(kafka, group, "victim")) as guarded:
+        if protocol == "classic":
+            survivor = flock.member("confluent", group, [group], heartbeat_ms=str(HEARTBEAT_MS))
+        else:
+            survivor = flock.member("java", group, [group], [], protocol=protocol)
+        with Guarded(guard, consumer(kafka, group, "victim", protocol=protocol)) as guarded:
             wait_until(lambda: len(survivor.owned()) == PARTITIONS // 2, 60, guarded.message)
             wait_for_a_proven_member()
             os.kill(guarded.child, signal.SIGKILL)

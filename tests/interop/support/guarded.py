@@ -17,10 +17,11 @@ from tests.paths import ROOT
 
 CONSUMER = """
 import json, sys, confluent_kafka
-properties, group, topic, client_id, session_ms, heartbeat_ms = sys.argv[1:]
+properties, group, topic, client_id, session_ms, heartbeat_ms, protocol = sys.argv[1:]
+classic = {"session.timeout.ms": int(session_ms), "heartbeat.interval.ms": int(heartbeat_ms),
+    "partition.assignment.strategy": "range"}
 consumer = confluent_kafka.Consumer({**json.loads(properties), "group.id": group, "client.id": client_id,
-    "session.timeout.ms": int(session_ms), "heartbeat.interval.ms": int(heartbeat_ms), "log_level": 0,
-    "partition.assignment.strategy": "range"})
+    "log_level": 0, "group.protocol": protocol, **(classic if protocol == "classic" else {})})
 consumer.subscribe([topic])
 while True:
     consumer.poll(0.1)

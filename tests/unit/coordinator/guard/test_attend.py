@@ -5,6 +5,7 @@ import time
 import pytest
 
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage
@@ -16,6 +17,38 @@ def test_members_of_a_killed_process_are_removed_and_no_others() -> None:
     message = on.play(killed)
     assert on.brokers.removed == ["a"]
     assert message[-1].startswith("Removed 1 of its 1 members, ")
+
+
+def of_consumer_protocol(*client_ids: str, state: str = "Stable", host: str = "/10.0.0.1") -> BrokerGroup:
+    members = [
+        BrokerMember(f"m-{number}", None, None, client_id, host, ("orders",), (("orders", (number,)),))
+        for number, client_id in enumerate(client_ids)
+    ]
+    return BrokerGroup(GROUP, "consumer", 0, state=state, epoch=3, assignor="uniform", members=tuple(members))
+
+
+def test_members_of_a_group_whose_broker_assigns_are_removed_too() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = of_consumer_protocol("app-1", "app-2")
+    message = on.play(killed)
+    assert on.brokers.removed == ["m-0"]
+    assert message[-1].startswith("Removed 1 of its 1 members, ")
+
+
+def test_two_members_of_such_a_group_with_one_client_id_are_left_alone() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = of_consumer_protocol("app-1", "app-1")
+    message = on.play(killed)
+    assert on.brokers.removed == []
+    assert any("several members have the client id" in line for line in message)
+
+
+def test_an_application_whose_broker_assigns_is_left_to_its_sessions() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = BrokerGroup(GROUP, "consumer", 69, "Group is not a consumer group.")
+    message = on.play(killed)
+    assert on.brokers.removed == []
+    assert any("KIP-1071" in line for line in message)
 
 
 def test_who_joins_after_the_end_is_never_removed() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.guard.guarded import Guarded
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, DescribeByBroker
 from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
@@ -57,6 +58,7 @@ class Brokers:
     asked: list[Any] = field(default_factory=list)
     loses_answer_to: type | None = None
     before: Callable[[Any], object] = lambda _: None
+    by_broker: BrokerGroup | None = None  # the group, if its broker assigns
     answers_after_s: float = 0.0
     transaction: DescribedTransaction = field(default_factory=lambda: DescribedTransaction(0, "Ongoing", 4))
 
@@ -73,6 +75,8 @@ class Brokers:
             return RequestFailed(0, Failure.DISCONNECTED, "no broker")
         if isinstance(command, membership.FindCoordinator):
             return CoordinatorAnswer(0, 0, NODE)
+        if self.by_broker is not None:
+            return DescribeAnswer(0, 69, message="Group is not a classic group.")
         code = self._code(membership.Describe)
         return DescribeAnswer(0, code) if code else self.group
 
@@ -88,6 +92,8 @@ class Brokers:
                 answer = RemovedMembers(code, {} if code else {name: self._remove(name) for name, _ in request.members})
                 await asyncio.sleep(self.answers_after_s)
                 return answer
+            case DescribeByBroker():
+                return self.by_broker
             case FindTransactionCoordinator():
                 return CoordinatorAnswer(0, code, None if code else NODE)
             case DescribeTransaction():
@@ -116,6 +122,9 @@ class Brokers:
         return self.codes[kind].pop(0) if self.codes.get(kind) else 0
 
     def _remove(self, member_id: str) -> int:
+        if self.by_broker is not None:
+            self.removed.append(member_id)
+            return 0
         if not any(m.member_id == member_id for m in self.group.members):
             return GONE
         self.removed.append(member_id)

@@ -1,0 +1,30 @@
+"""A group of the consumer protocol (KIP-848) as DescribeGroups would show it, so that the guard knows one kind of
+answer. Pure."""
+
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, GroupState
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+# While members give up partitions or wait for some, the state is that of a rebalance.
+STATES = {"Stable": GroupState.STABLE, "Empty": GroupState.EMPTY, "Dead": GroupState.DEAD}
+ASSIGNMENT_VERSION = 0
+
+
+def as_described(group: BrokerGroup) -> DescribeAnswer:
+    """Returns the group with its members and their partitions. Members that have died are listed until their sessions
+    end, also in a stable group: two with one client id are never told apart."""
+    state = STATES.get(group.state, GroupState.PREPARING)
+    members = tuple(_as_described(member) for member in group.members)
+    return DescribeAnswer(0, group.error, state, "consumer", group.assignor, members, group.message)
+
+
+def _as_described(member: BrokerMember) -> DescribedMember:
+    partitions = tuple(TopicPartition(topic, number) for topic, numbers in member.assigned for number in numbers)
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        assignment=ConsumerProtocolAssignment(version=ASSIGNMENT_VERSION, partitions=partitions).encode(),
+        client_id=member.client_id,
+        client_host=member.client_host,
+    )
